@@ -8,7 +8,10 @@
 
 enum queue { QUEUE_SLOTS, QUEUE_THREADS, QUEUE_HEAPS, QUEUE_ACTIVITIES, QUEUE_MEMBERS, QUEUE_KERNELS, QUEUE_CHARGES };
 
-/* Run with (enum queue, first element, element after the last): adds as many of them as one run can. */
+/*
+ * Runs with the arguments (enum queue, first element, element after the last). Adds these elements to the
+ * queue, up to FILLED_AT_ONCE of them.
+ */
 int elements_are_free(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 queue = ctx->args[0], element = ctx->args[1], end = ctx->args[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Captures calls: those of each slot that are slow, by the threshold that the monitor sets there, and a few
- * at random. They lie in a ring until the monitor reads them; limits per second keep a storm of slow calls
- * from filling the ring. Histograms count every call, captured or not.
+ * Captures calls: the slow calls of each slot, by the threshold that the monitor sets in the slot, and a few
+ * random calls. Captured calls lie in a ring until the monitor reads them. Limits per second prevent that
+ * very many slow calls fill the ring. Histograms count every call, captured or not.
  */
 #ifndef STALLTOP_KEPT_H
 #define STALLTOP_KEPT_H
@@ -12,11 +12,14 @@
 #include "waits/schedule.h"
 
 #define SECOND_NS 1000000000ULL
-#define SAMPLE_EVERY 1024   /* one of so many calls of a slot is captured at random, until the monitor sets the number */
+#define SAMPLE_EVERY 1024   /* by default, one of this many calls of a slot is captured at random */
 #define NO_WAKEUP 1         /* BPF_RB_NO_WAKEUP: the monitor polls the ring */
-#define SLOW_MEANS 4        /* a call of so many times the slot's mean is slow, until the monitor sets a threshold */
+#define SLOW_MEANS 4        /* by default, a slow call takes this many times the mean of its slot */
 
-/* Returns whether a second has passed since `since_ns`; another CPU's clock may be a little ahead. */
+/*
+ * Returns whether a second has passed since `since_ns`. `since_ns` may be a little after `now`, as read on
+ * another CPU.
+ */
 INLINE int second_over(u64 now, u64 since_ns)
 {
 	return (s64)(now - since_ns) >= (s64)SECOND_NS;
@@ -28,11 +31,17 @@ INLINE int is_slow(const struct slot *slot, u64 ns)
 
 	if (slow_ns)
 		return ns >= slow_ns;
-	/* ns > SLOW_MEANS * total_ns / calls, without a division; no factor overflows 64 bits for years. */
+	/*
+	 * This is ns > SLOW_MEANS * total_ns / calls without a division. No factor overflows 64 bits for
+	 * years.
+	 */
 	return (ns >> 8) * slot->calls > (slot->total_ns >> 8) * SLOW_MEANS;
 }
 
-/* Returns whether one more slow call may be captured this second: in all, and for this slot. */
+/*
+ * Returns whether one more slow call may be captured in this second, by the limits of all slots and of this
+ * slot.
+ */
 INLINE int room_for_slow(struct keeping *keeping, struct slot *slot, u64 now)
 {
 	if (second_over(now, slot->kept_since_ns)) {
@@ -46,7 +55,10 @@ INLINE int room_for_slow(struct keeping *keeping, struct slot *slot, u64 now)
 	return 1;
 }
 
-/* Returns whether one more random call may be captured this second. Also sets when the slot's next one is due. */
+/*
+ * Returns whether one more random call may be captured in this second. Also sets when the next random call of
+ * the slot is due.
+ */
 INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
 {
 	u64 every = slot->sample_every;
@@ -54,8 +66,8 @@ INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
 	if (!every)
 		every = SAMPLE_EVERY;
 	/*
-	 * From 1 to 2 * every - 1, all equally likely, so that the interval never matches a rhythm of the
-	 * program's calls.
+	 * The interval is random, from 1 to 2 * every - 1 calls, all equally likely. So it never matches a
+	 * regular pattern of the program's calls.
 	 */
 	slot->sample_at = slot->calls + 1 + ((u64)bpf_get_prandom_u32() * (2 * every - 1) >> 32);
 	if (keeping->samples >= keeping->most_samples)
@@ -65,8 +77,8 @@ INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
 }
 
 /*
- * Captures the call of `frame`, which is over and took `ns`, if it is slow or chosen at random. Its off-CPU
- * time is at level `off`; 0: it never left the CPU.
+ * Captures the call of `frame` if it is slow or chosen at random. The call is over and took `ns`. The call's
+ * off-CPU time is at level `off`; 0 means that it never left the CPU.
  */
 INLINE void keep_call(struct thread *thread, const struct frame *frame, struct slot *slot, u64 ns, u32 off,
 		      u32 returned)

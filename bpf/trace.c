@@ -2,9 +2,10 @@
 /*
  * One pair of programs for all traced functions; the attach cookie says which function was hit.
  *
- * A thread's calls form a stack of frames, identified by the stack pointer at the function's entry: a deeper
- * call has a lower one. When a call begins or returns, frames below it can only belong to calls that were
- * left without returning (longjmp, an exception); they are dropped and counted as abandoned.
+ * A thread's calls form a stack of frames. A frame is identified by the stack pointer at the function's
+ * entry: a deeper call has a lower one. When a call begins or returns, frames with a lower stack pointer than
+ * its own belong to calls that were left without returning (longjmp, an exception). These frames are dropped
+ * and counted as abandoned.
  */
 #include "base/layout.h"
 #include "calls/arguments.h"
@@ -21,7 +22,7 @@
 #include "kept.h"
 #include "filling.h"
 
-/* Returns the number of frames of `thread` that are still alive when a call begins at `sp`. */
+/* Returns the number of frames of `thread` whose calls still run when a call begins at stack pointer `sp`. */
 INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth, u64 sp)
 {
 	u32 dropped = 0;
@@ -36,8 +37,9 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 		if (above > sp)
 			break;
 		/*
-		 * If both begin at one stack pointer, the frame's function has either jumped here as its last
-		 * act, so that the call returns to its trampoline, or is gone.
+		 * Both calls begin at the same stack pointer. If the return address is that of a trampoline,
+		 * the function of the frame has jumped here as its last act (a tail call). Otherwise its call
+		 * is gone.
 		 */
 		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
 			break;
@@ -106,7 +108,7 @@ int call_begins(struct pt_regs *ctx)
 			LOSE(unread_bytes, 1);
 		}
 	}
-	depth = forgotten(thread, depth); /* without this, clang 19 doubles the verifier's work */
+	depth = forgotten(thread, depth); /* so the verifier has half the work with clang 19 */
 	frame = frame_at(thread, depth);
 	frame->sp = sp;
 	frame->bytes = bytes;
@@ -127,8 +129,9 @@ int call_begins(struct pt_regs *ctx)
 }
 
 /*
- * Called if the innermost frame is not that of the call that returns. Returns the index of that call's frame, or
- * -1 if it has none. `depth` is above 0. Frames of calls below the call are dropped in either case.
+ * Returns the index of the frame of the call that returns; -1 if the call has no frame. Called only if it is
+ * not the innermost frame. `depth` is above 0. In either case, drops the frames of calls that were made
+ * inside the call.
  */
 INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 {
@@ -164,7 +167,8 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 			depth--;
 		}
 	} else if (found < 0 && depth < DEPTH) {
-		LOSE(no_entry, 1); /* with all frames in use, the call was counted as too_deep instead */
+		/* if all frames were in use, the call was counted as too_deep when it began */
+		LOSE(no_entry, 1);
 	}
 	return found;
 }
@@ -179,7 +183,7 @@ int call_returns(struct pt_regs *ctx)
 	struct frame *frame;
 	struct slot *slot;
 
-	/* When the call began, no record was free for this thread, which was counted as a loss (no_thread). */
+	/* No record was free for this thread when the call began. The loss was counted then (no_thread). */
 	if (!thread) {
 		on_its_own_stack(ctx);
 		return 0;
@@ -204,8 +208,8 @@ int call_returns(struct pt_regs *ctx)
 	if (frame->object)
 		object_ends(thread, frame, RETURNED(ctx));
 	/*
-	 * Written before the call is over, so that the monitor sees the activity at any time: as an open call
-	 * or in its record.
+	 * The activity is written before the call is removed, so that the monitor always sees it: first as an
+	 * open call, then in the record.
 	 */
 	function = functions.lookup(KEY(cookie));
 	if (function && function->uses_device)
@@ -213,14 +217,14 @@ int call_returns(struct pt_regs *ctx)
 	is_on_cpu(thread, now);
 	slot = find_slot(thread, frame->operation);
 	ns = now - frame->start_ns;
-	/* The call is over: from here on, time belongs to the call around it. */
+	/* The call is over: from here on, time belongs to the call that contains it. */
 	thread->depth = depth - 1;
 	BARRIER();
 	if (depth == 1)
 		begin_gap(thread, now);
 	/*
-	 * Parts are added before the total, which the monitor reads in the other order: see
-	 * probes/maps/slots.py.
+	 * The parts are added before the total. The monitor reads them in the opposite order
+	 * (probes/maps/slots.py).
 	 */
 	off = used_level(thread, depth);
 	end_level(thread, depth, slot, ns);
@@ -249,8 +253,8 @@ int thread_ends(void *ctx)
 }
 
 /*
- * Raw tracepoint sched_process_exec(task, old TID, ...): the thread has a new stack, and takes the TID of the
- * process's first thread if it had another. All other threads have ended.
+ * Raw tracepoint sched_process_exec(task, old TID, ...). The thread has a new stack. If it was not the first
+ * thread of the process, it now has the first thread's TID. All other threads have ended.
  */
 int program_begins(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -1,5 +1,5 @@
-"""Compiles the stand-in libraries and the program that calls them, once for each version of the sources and
-the compiler."""
+"""Compiles the stand-in libraries and the program that calls them. Does this once for each version of the
+sources and of the compiler."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stalltop.model.errors import StalltopError
 
 NATIVE = Path(__file__).resolve().parent / "native"
 COMPILE_SECONDS = 120
-"""Seconds that one compiler may take before it counts as hung."""
+"""A compiler that runs longer than this, in seconds, is assumed to hang."""
 
 # gnu11, because later standards read `()` as `(void)`. As in the real libraries, each function must have a
-# body of its own that begins with `push %rbp`. So the options forbid the compiler to merge functions with
-# equal bodies, to turn calls into jumps, and to set up the stack frame late.
+# body of its own, which begins with `push %rbp`. So the options forbid the compiler to do three things: to
+# merge functions with equal bodies, to turn calls into jumps, and to set up the stack frame late.
 _COMMON = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-strict-prototypes")
 _FRAMES = (
     "-fno-omit-frame-pointer",
@@ -89,12 +89,12 @@ class Built:
 
     @property
     def nvml(self) -> Path:
-        """Returns the path of the stand-in NVML: see ``nvml.h``."""
+        """Returns the path of the stand-in NVML (``nvml.h`` describes it)."""
         return self.folder / "libnvidia-ml.so.1"
 
     @property
     def caller(self) -> Path:
-        """Returns the path of the program that calls the stand-in libraries: see ``caller.c``."""
+        """Returns the path of the program that calls the stand-in libraries (``caller.c``)."""
         return self.folder / "caller"
 
 
@@ -110,11 +110,11 @@ def compiler() -> list[str]:
 
 
 def build(into: Path | None = None) -> Built:
-    """Returns the compiled files below ``into`` (default: this user's cache), and compiles them if they are
-    missing.
+    """Returns the compiled files. They are below ``into``, by default in this user's cache. Compiles them if
+    they are missing.
 
-    Safe to call from several processes at once. Raises StalltopError with the reason if they cannot be
-    compiled.
+    Several processes may call this at the same time. Raises StalltopError with the reason if the files cannot
+    be compiled.
     """
     command = compiler()
     base = into if into is not None else cache_folder()
@@ -129,8 +129,8 @@ def build(into: Path | None = None) -> Built:
 
 
 def cache_folder() -> Path:
-    """Returns a folder for files that can be made again at any time. Only this user and root can write to the
-    folder. Raises StalltopError if there is none."""
+    """Returns a folder for files that can be made again at any time. Only this user and root can write to it.
+    Raises StalltopError if there is no such folder."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     for folder in (Path(home) / "stalltop", Path(tempfile.gettempdir()) / f"stalltop-{os.geteuid()}"):
         try:
@@ -145,8 +145,8 @@ def cache_folder() -> Path:
 
 
 def _fingerprint(command: list[str]) -> str:
-    """Returns a digest of everything that affects the compiled files: sources, options, compiler and machine
-    type."""
+    """Returns a digest of everything that determines the compiled files: sources, options, compiler and
+    machine type."""
     digest = hashlib.sha256(_told(command, "--version"))
     digest.update(repr((command, _flags(command), _TARGETS)).encode())
     for source in sorted(NATIVE.rglob("*.[ch]")):
@@ -155,7 +155,7 @@ def _fingerprint(command: list[str]) -> str:
 
 
 def _flags(command: list[str]) -> tuple[str, ...]:
-    # $CC may be a cross compiler, so its target decides, not this machine.
+    # $CC may be a cross compiler, so its target machine decides, not this machine.
     return _COMMON + (_X86_64 if _told(command, "-dumpmachine").startswith(b"x86_64") else ())
 
 
@@ -172,8 +172,8 @@ def _told(command: list[str], option: str) -> bytes:
 
 
 def _make(command: list[str], base: Path, finished: Path) -> None:
-    """Compiles in a temporary folder and renames it to ``finished``, so that ``finished`` exists completely
-    or not at all."""
+    """Compiles in a temporary folder, and then renames that folder to ``finished``. So ``finished`` exists
+    completely or not at all."""
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=base))
     flags = _flags(command)
     try:
@@ -195,8 +195,8 @@ def _make(command: list[str], base: Path, finished: Path) -> None:
         if failed:
             raise StalltopError(f"the compiler failed: {failed[0]}", "apt install gcc libc6-dev")
         work.chmod(0o755)
-        # If another process has compiled the same files meanwhile, the rename fails, and the files of that
-        # process are used.
+        # If another process has compiled the same files in the meantime, the rename fails. Then the files of
+        # that process are used.
         with contextlib.suppress(OSError):
             work.rename(finished)
         if not (finished / "caller").exists():
@@ -206,7 +206,7 @@ def _make(command: list[str], base: Path, finished: Path) -> None:
 
 
 def _wait(name: str, process: subprocess.Popen[bytes]) -> str:
-    """Returns '' if the file was compiled, else the compiler's first error."""
+    """Waits until the compiler has ended. Returns '' if it succeeded; otherwise its first error."""
     try:
         output, _ = process.communicate(timeout=COMPILE_SECONDS)
     except BaseException:

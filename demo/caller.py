@@ -1,4 +1,4 @@
-"""Runs ``native/caller``: a process that calls the stand-in libraries on command and counts its calls."""
+"""Runs ``native/caller``: a process that calls the stand-in libraries on command, and counts its calls."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from stalltop.model.histograms.hdr import COUNTERS
 from stalltop.model.histograms.histograms import Histograms
 
 ANSWER_SECONDS = 60.0
-"""Seconds that a command to a `Caller` may take if the code that sends it gives no other limit."""
+"""Time limit in seconds for a command to a `Caller`, if the code that sends the command gives no other
+limit."""
 
 
 class CallerError(Exception):
-    """A `Caller` failed to execute a command. The text is the process's answer, or says how the process
+    """A `Caller` failed to execute a command. The text is the answer of the process, or says how the process
     ended."""
 
 
 @dataclass(slots=True)
 class CallsMade:
-    """Calls that a process made of one function, as counted and timed by the process itself."""
+    """Calls of one function that a process made. The process itself counted and timed them."""
 
     calls: int = 0
     errors: int = 0
@@ -37,7 +38,7 @@ class CallsMade:
     total_ns: int = 0
     max_ns: int = 0
     counters: dict[int, int] = field(default_factory=dict)
-    """HDR counters by index; empty if the calls were not timed."""
+    """Number of calls by index of the HDR counter; empty if the calls were not timed."""
 
     def histogram(self) -> Histograms:
         """Returns the timed calls as one histogram."""
@@ -51,11 +52,11 @@ class Caller:
     """A running process of ``native/caller``. It ends when the ``with`` block is left, or when the Python
     process ends in any way.
 
-    ``cgroup``: directory of the cgroup that the process joins first, or several of different hierarchies.
-    ``table``: file of latencies (`demo.latencies.write_table`). ``folder``: folder of the stand-in libraries
-    (default: where they were built). ``name``: comm of the process. ``files``: folder of the files that the
-    process reads and writes. ``before``: a command that executes the program (``nsenter …``). ``variables``:
-    additional environment of the process.
+    ``cgroup``: directory of the cgroup that the process joins first, or directories of several cgroups in
+    different hierarchies. ``table``: file of latencies (`demo.latencies.write_table`). ``folder``: folder of
+    the stand-in libraries; by default the one in which they were built. ``name``: name of the process (comm).
+    ``files``: folder of the files that the process reads and writes. ``before``: a command that executes the
+    program (``nsenter …``). ``variables``: additional environment of the process.
     """
 
     def __init__(
@@ -99,16 +100,14 @@ class Caller:
 
     @property
     def pid(self) -> int:
-        """Returns the caller's process id, as seen in the PID namespace of the Python process."""
+        """Returns the PID of the process, in the PID namespace of the Python process."""
         return self._process.pid
 
     def tell(self, command: str) -> None:
-        """Sends a command of ``native/caller/caller.c`` without waiting for its answer; `answer` must follow.
-
-        Raises CallerError if the process is gone.
-        """
+        """Sends a command of ``native/caller/caller.c``. Does not wait for the answer: `answer` must be
+        called next. Raises CallerError if the process is gone."""
         if self._waiting:
-            # Reads the answer to the previous command, or the line that a new process writes when it is
+            # This reads the answer to the previous command, or the line that a new process writes when it is
             # ready.
             self.answer()
         assert self._process.stdin is not None
@@ -120,7 +119,7 @@ class Caller:
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> list[str]:
         """Returns the lines of the answer to the last command. The last line begins with ``ok``, which is
-        removed. Raises CallerError if the command failed or no answer comes within ``seconds``."""
+        removed. Raises CallerError if the command failed, or if there is no answer within ``seconds``."""
         deadline = time.monotonic() + seconds
         lines: list[str] = []
         while True:
@@ -134,27 +133,27 @@ class Caller:
             lines.append(line)
 
     def do(self, command: str, seconds: float = ANSWER_SECONDS) -> list[str]:
-        """Calls `tell` and `answer`: returns when the command is done."""
+        """Calls `tell` and then `answer`, so it returns when the command has been executed."""
         self.tell(command)
         return self.answer(seconds)
 
     def run(self, items: str, *, threads: int = 1, cycles: int = 1, timed: bool = True) -> float:
-        """Makes the calls of ``items``, waits for their end, and returns the seconds that they took."""
+        """Makes the calls of ``items``, and waits until they are done. Returns how many seconds they took."""
         verb = "run" if timed else "burst"
         return int(self.do(f"{verb} {threads} {cycles} {items}")[-1]) / 1e9
 
     def start(self, items: str, *, threads: int = 1, cycles: int = 0) -> None:
-        """Starts the calls of ``items`` in background threads. They end after ``cycles`` cycles; if that is
-        0, they continue until ``stop``."""
+        """Starts the calls of ``items`` in background threads. The threads end after ``cycles`` cycles. If
+        ``cycles`` is 0, they continue until ``stop``."""
         self.do(f"start {threads} {cycles} {items}")
 
     def stop(self) -> None:
-        """Ends the threads that `start` started, each after its present call."""
+        """Ends the threads that `start` has started. Each thread first completes its present call."""
         self.do("stop")
 
     def change(self, items: str, *, threads: int = 1, seconds: float = ANSWER_SECONDS) -> None:
-        """Ends the threads that `start` started, each after its present cycle, and starts others with
-        ``items``."""
+        """Ends the threads that `start` has started, and starts others with ``items``. Each thread first
+        completes its present cycle."""
         self.do("finish", seconds)
         self.start(items, threads=threads)
 
@@ -177,19 +176,19 @@ class Caller:
         return found
 
     def leave(self, code: int = 0) -> int:
-        """Makes the process call exit(``code``), and waits for its end. Returns its exit status; if a signal
-        ended it, the negative signal number."""
+        """Makes the process call exit(``code``), and waits until it has ended. Returns its exit status. If a
+        signal ended it, returns the negative number of the signal."""
         self.tell(f"exit {code}")
         return self.wait()
 
     def kill(self) -> int:
-        """Kills the process with SIGKILL, and waits for its end. Returns its exit status (-9)."""
+        """Kills the process with SIGKILL, and waits until it has ended. Returns its exit status (-9)."""
         self._process.kill()
         return self.wait()
 
     def wait(self, seconds: float = ANSWER_SECONDS) -> int:
-        """Waits until the process ends; returns its exit status, or the negative number of the signal that
-        ended it. Raises subprocess.TimeoutExpired after ``seconds``."""
+        """Waits until the process has ended. Returns its exit status or, if a signal ended it, the negative
+        number of the signal. Raises subprocess.TimeoutExpired after ``seconds``."""
         return self._process.wait(seconds)
 
     def close(self) -> None:

@@ -1,8 +1,7 @@
-"""Makes real cgroups for sample tenants, with the names that container runtimes use, and reliably removes
-them.
+"""Makes real cgroups for sample tenants, with the names that container runtimes use. Removes them reliably.
 
-Every cgroup directory made here carries an extended attribute that names the process that made it. If that
-process is killed, the next process that makes cgroups here finds the directories by this attribute and
+Every cgroup directory that is made here has an extended attribute that names the process that made it. If
+that process is killed, the next process that makes cgroups here finds these directories by the attribute and
 removes them.
 """
 
@@ -19,15 +18,15 @@ from stalltop.model.errors import StalltopError
 from stalltop.probes.tenants.cgroups import layout
 
 MARK = "trusted.stalltop"
-"""Name of the extended attribute that marks the cgroups made here. Its value: ``own`` (a tenant's cgroup) or
-``parent`` (a directory above), then process id, start time and PID namespace of the process that made it.
-Programs outside the demo may have begun to use a parent, so a parent is removed only when it is empty, and no
-process in it is killed."""
+"""Name of the extended attribute that marks the cgroups made here. Its value begins with ``own`` (a tenant's
+cgroup) or ``parent`` (a directory above such a cgroup). Process id, start time and PID namespace of the
+process that made the cgroup follow. Programs outside the demo may have begun to use a parent. So a parent is
+removed only when it is empty, and no process in it is killed."""
 REMOVE_SECONDS = 5.0
-"""Seconds that killed processes may take to leave a cgroup."""
+"""Time in seconds that killed processes may take until they have left a cgroup."""
 STARTED_SECONDS = 60.0
-"""Seconds after which an empty cgroup is assumed to be abandoned: a demo that starts puts a process into each
-of its cgroups much earlier."""
+"""Age in seconds from which an empty cgroup is assumed to be abandoned. A demo that starts puts a process
+into each of its cgroups much earlier."""
 _WALK_DIRECTORIES = 65_536
 
 
@@ -58,7 +57,8 @@ def container_path(runtime: str, identity: str) -> str:
 
 
 def pod_uid(identity: str) -> str:
-    """Returns the UID of the pod to which `container_path` assigns the container with the id ``identity``."""
+    """Returns the UID of the pod to which the container ``identity`` belongs, according to
+    `container_path`."""
     return "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:32]))
 
 
@@ -71,10 +71,10 @@ def hierarchy() -> Path:
 
 
 class Cgroups:
-    """Makes cgroups; `close` kills the processes in them and removes them.
+    """Makes cgroups. `close` kills the processes in them and removes them.
 
-    The constructor also removes cgroups that killed demos left behind, and raises StalltopError if cgroup v2
-    is not mounted.
+    The constructor also removes cgroups that killed demos have left. It raises StalltopError if cgroup v2 is
+    not mounted.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -89,10 +89,10 @@ class Cgroups:
         self.close()
 
     def make(self, path: str) -> Path:
-        """Makes a new cgroup at ``path`` (below the root of the hierarchy), with its parents, and returns its
-        directory.
+        """Makes a new cgroup at ``path`` (below the root of the hierarchy), and its parents. Returns the
+        directory of the cgroup.
 
-        Raises StalltopError if it exists or cannot be made.
+        Raises StalltopError if the cgroup exists already or cannot be made.
         """
         place = self._root / path.lstrip("/")
         try:
@@ -122,7 +122,8 @@ class Cgroups:
             _remove_empty_parents(place)
 
     def _make(self, place: Path) -> None:
-        # Another demo may remove an empty parent before the directory below it is made; then begin again.
+        # Another demo may remove an empty parent before the directory below it is made. Then all of it is
+        # tried again.
         for attempt in range(20):
             try:
                 missing = [place]
@@ -142,7 +143,7 @@ def kill_all(place: Path) -> None:
     with contextlib.suppress(OSError):
         (place / "cgroup.kill").write_text("1")
         return
-    # Linux before 5.14 has no cgroup.kill.
+    # Linux before 5.14 has no cgroup.kill, so each process is killed by itself.
     for directory, _, _ in os.walk(place):
         for pid in _processes(Path(directory)):
             with contextlib.suppress(OSError):
@@ -150,8 +151,8 @@ def kill_all(place: Path) -> None:
 
 
 def sweep(root: Path) -> int:
-    """Removes the cgroups below ``root`` that carry the attribute ``MARK`` and whose makers have ended, and
-    kills the processes in the tenants' cgroups among them. Returns how many cgroups were removed."""
+    """Removes the cgroups below ``root`` that have the attribute ``MARK`` and whose makers have ended. Kills
+    the processes in those of them that are tenants' cgroups. Returns how many cgroups were removed."""
     own: list[Path] = []
     parents: list[Path] = []
     for count, (directory, _, _) in enumerate(os.walk(root)):
@@ -165,7 +166,8 @@ def sweep(root: Path) -> int:
         kill_all(place)
     for place in own:
         _remove(place)
-    for place in reversed(parents):  # os.walk went from the root down; children must be removed first.
+    # os.walk went from the root downwards, but children must be removed before their parents.
+    for place in reversed(parents):
         with contextlib.suppress(OSError):
             place.rmdir()
     return sum(not place.exists() for place in own + parents)
@@ -196,8 +198,8 @@ def _maker(pid: int | None = None) -> str:
 def _is_left(place: Path, maker: str) -> bool:
     """Returns whether the process that made this cgroup has ended.
 
-    A maker in another PID namespace is invisible here. But its tenants end with it, and a running demo has
-    processes in every tenant's cgroup. So such a cgroup counts as abandoned if it is empty and was last
+    A maker in another PID namespace cannot be seen here. But its tenants end when it ends, and a running demo
+    has processes in every tenant's cgroup. So such a cgroup counts as abandoned if it is empty and was last
     changed more than ``STARTED_SECONDS`` ago.
     """
     pid, _, space = maker.split(" ")
@@ -233,7 +235,7 @@ def _remove(place: Path) -> None:
 
 def _remove_empty_parents(place: Path) -> None:
     """Removes empty parents of ``place`` that a demo has made. Stops at the first parent without the
-    attribute ``MARK``: that cgroup existed before."""
+    attribute ``MARK``, because that cgroup existed before the demo."""
     for parent in place.parents:
         try:
             os.getxattr(parent, MARK)

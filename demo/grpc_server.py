@@ -1,5 +1,5 @@
-"""Serves gRPC over a Unix socket, as far as the stand-in kubelet needs it: each call gets one message as its
-answer; streams are not supported."""
+"""Serves gRPC over a Unix socket, as far as the stand-in kubelet needs it. The answer to each call is one
+message. Streams are not supported."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from stalltop.probes.kubelet.call import UNIMPLEMENTED
 
 _PREFIX: Final = struct.Struct(">BI")
 Answer = Callable[[str], bytes | None]
-"""Function that returns the message that answers a method (``/package.Service/Method``), or None if there is
-no such method."""
+"""A function of a method (``/package.Service/Method``). It returns the message that is the answer to the
+method; None if there is no such method."""
 
 
 def listening_at(path: Path) -> socket.socket:
-    """Returns a socket that listens at ``path``, which may be longer than the 107 bytes that a socket's
-    address can hold. Raises OSError if that is impossible."""
+    """Returns a socket that listens at ``path``. ``path`` may be longer than the 107 bytes that a socket's
+    address can hold. Raises OSError if the socket cannot be made."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -43,8 +43,8 @@ def listening_at(path: Path) -> socket.socket:
 
 
 class GrpcServer:
-    """Answers calls at the Unix socket ``path``, with the messages that ``answer`` returns, until the
-    ``with`` block ends."""
+    """Answers calls at the Unix socket ``path`` until the ``with`` block ends. ``answer`` returns the
+    messages."""
 
     def __init__(self, path: Path, answer: Answer) -> None:
         self._path = path
@@ -90,7 +90,8 @@ class _Connection:
         self._http = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         self._methods: dict[int, str] = {}
         self._left: dict[int, bytes] = {}
-        """Bytes still to be sent, by stream: the client's flow-control window has no room for them yet."""
+        """By stream: the bytes that are still to be sent, because the client's flow-control window has no
+        room for them yet."""
 
     def run(self) -> None:
         self._http.initiate_connection()

@@ -45,15 +45,16 @@ from stalltop.probes.kubelet.protobuf import Field, encoded
 
 RUNTIME_SOCKET: Final = dict(cri.SOCKETS)["containerd"]
 EVERY_SOCKET: Final = (f"{FOLDER}/{SOCKET}", f"{FOLDER}/{pods_api.SOCKET}", RUNTIME_SOCKET)
-"""Sockets of the kubelet's PodResources, of its list of pods, and of the runtime."""
+"""Sockets of the kubelet's PodResources service, of the kubelet's list of pods, and of the container
+runtime."""
 
 
 class Node:
-    """Imitates the kubelet of a node: until the ``with`` block ends, it serves the pods that the TOML file
+    """Imitates the kubelet of a node. Until the ``with`` block ends, it reports the pods that the TOML file
     ``pods`` describes, on Unix sockets below ``root``."""
 
     def __init__(self, root: Path, pods: Path, sockets: Iterable[str] = EVERY_SOCKET[:2]) -> None:
-        """``sockets`` says which of ``EVERY_SOCKET`` exist."""
+        """``sockets`` are those of ``EVERY_SOCKET`` that exist."""
         self._pods = pods
         self._servers = [GrpcServer(root / path, self.answer) for path in sockets]
         self._running = contextlib.ExitStack()
@@ -71,8 +72,8 @@ class Node:
         self._running.close()
 
     def answer(self, method: str) -> bytes | None:
-        """Returns the message that answers ``method``; None if there is no such method. Raises ValueError and
-        OSError if the file cannot be read or parsed."""
+        """Returns the message that is the answer to ``method``; None if there is no such method. Raises
+        ValueError and OSError if the file cannot be read or parsed."""
         with open(self._pods, "rb") as file:
             found = tomllib.load(file)
         pods: list[Mapping[str, Any]] = found.get("pods", [])

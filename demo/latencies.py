@@ -1,4 +1,5 @@
-"""Defines how long the stand-in functions take: the table that ``native/libraries/standin.h`` documents."""
+"""Defines how long the stand-in functions take. ``native/libraries/standin.h`` documents the table that is
+written here."""
 
 from __future__ import annotations
 
@@ -11,23 +12,24 @@ How = Literal["at-once", "spin", "sleep", "futex", "poll", "hold", "meet"]
 Shape = Literal["fixed", "uniform", "lognormal"]
 
 TABLE_VARIABLE = "STALLTOP_DEMO_TABLE"
-"""Environment variable from which the stand-in libraries take the path of their table of latencies."""
+"""Environment variable with the path of the table of latencies, for the stand-in libraries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What a stand-in function and all its variants (such as ``_v2``) do when they are called."""
+    """What a stand-in function does when it is called. All its variants (such as ``_v2``) do the same."""
 
     how: How = "at-once"
-    """What the calling thread does during the call. ``hold``: it waits while the file ``path`` exists.
-    ``meet``: it waits until ``spread`` processes that share the file ``path`` have called the function as
-    often as its own process has, and then for another ``ns``."""
+    """What the calling thread does during the call. ``hold``: it waits as long as the file ``path`` exists.
+    ``meet``: it waits for other processes that share the file ``path``, until ``spread`` processes have
+    called the function as often as its own process, and then for another ``ns``."""
     shape: Shape = "fixed"
     ns: float = 0.0
-    """By ``shape``, ns: the duration (fixed), the shortest duration (uniform), the median (lognormal)."""
+    """Depends on ``shape``. fixed: the duration; uniform: the shortest duration; lognormal: the median. In
+    ns."""
     spread: float = 0.0
-    """By ``shape``: the longest duration, ns (uniform); the standard deviation of the duration's natural
-    logarithm (lognormal). With ``meet``: the number of processes."""
+    """Depends on ``shape``. uniform: the longest duration, in ns; lognormal: the standard deviation of the
+    natural logarithm of the duration. With ``meet``: the number of processes."""
     spike_share: float = 0.0
     """Share of the calls that take ``spike_factor`` times as long, 0 to 1."""
     spike_factor: float = 1.0
@@ -35,12 +37,12 @@ class Latency:
     """Share of the calls that fail, 0 to 1."""
     error_code: int = 1
     path: Path | None = None
-    """For ``hold`` and ``meet``: the file that they wait on. For the other values of ``how``: a file that
-    begins with a double in the host's byte order. Durations are multiplied by that number unless it is 0;
-    the file may change at any time."""
+    """For ``hold`` and ``meet``: the file on which they wait. For other values of ``how``: a file that begins
+    with a double in the host's byte order. Unless this number is 0, durations are multiplied by it. The file
+    may change at any time."""
 
     def line(self, symbol: str) -> str:
-        """Returns the table's line for ``symbol``, a function's name without its variant."""
+        """Returns the line of the table for ``symbol``, the name of a function without its variant."""
         numbers = (self.ns, self.spread, self.spike_share, self.spike_factor, self.error_share)
         fields = [symbol, self.how, self.shape, *(repr(float(number)) for number in numbers)]
         path = [str(self.path)] if self.path is not None else []

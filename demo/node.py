@@ -1,7 +1,7 @@
 """Provides a stand-in NVML library and a stand-in kubelet for the node on which sample tenants run.
 
-Both have the real interfaces: the monitor reads the GPUs through its own NVML bindings, and asks the kubelet
-over the kubelet's socket. The stand-ins take their answers from files, which are rewritten when tenants
+Both have the real interfaces. The monitor reads the GPUs through its own NVML bindings, and asks the kubelet
+over the kubelet's socket. The stand-ins get their answers from files. These files are rewritten when tenants
 start, end or are replaced.
 """
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from stalltop.probes.options import MonitorOptions
 
 NVML_VARIABLE: Final = "NVML_STANDIN_SCENARIO"
-"""Environment variable with the path of the file from which the stand-in NVML takes its answers; see
-``native/libraries/nvml.h``."""
+"""Environment variable with the path of the file from which the stand-in NVML gets its answers
+(``native/libraries/nvml.h`` describes it)."""
 _MIB: Final = 1 << 20
 
 
@@ -41,8 +41,8 @@ class Present:
 
 
 class DemoNode:
-    """Provides stand-ins for the GPUs and pods of ``scenario``, if the scenario has any, until `close` is
-    called."""
+    """Provides stand-ins for the GPUs and pods of ``scenario`` until `close` is called, if the scenario has
+    GPUs or pods."""
 
     def __init__(self, scenario: Scenario, built: Built) -> None:
         self._gpu = scenario.gpu
@@ -63,7 +63,8 @@ class DemoNode:
         """Starts the stand-ins, which report the running tenants ``present``."""
         self.show(present)
         if self._pods:
-            from stalltop.demo.kubelet import Node  # imported late, because that takes a while
+            # Imported here, only when it is needed, because that takes a while.
+            from stalltop.demo.kubelet import Node
 
             self._running.enter_context(Node(self._folder / "root", self._kubelet))
 
@@ -77,7 +78,7 @@ class DemoNode:
             _write(self._kubelet, pods_text(present))
 
     def options(self, options: MonitorOptions) -> MonitorOptions:
-        """Returns ``options`` with which a monitor reads these stand-ins."""
+        """Returns ``options``, changed so that a monitor reads these stand-ins."""
         if self._gpu:
             library = {"LD_LIBRARY_PATH": str(self._built.nvml.parent), NVML_VARIABLE: str(self._nvml)}
             options = replace(options, nvml_environment=library)
@@ -127,7 +128,8 @@ def _quoted(text: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replaces the file atomically: a process that is reading the file meanwhile reads the old content."""
+    """Replaces the file atomically. A process that is reading the file at that moment reads the old
+    content."""
     beside = path.with_suffix(".new")
     beside.write_text(text)
     os.replace(beside, path)

@@ -49,15 +49,15 @@ class ProcessPlan:
     """Items of `native/caller/caller.c`, separated by spaces, that each thread repeats."""
     threads: int = 1
     communicator: tuple[str, int, int] | None = None
-    """The NCCL communicator that the process's collectives use: name, rank of the process, number of
-    ranks."""
+    """The NCCL communicator that the collectives of the process use: its name, the rank of the process, the
+    number of ranks."""
     gpu: str = ""
-    """Label of the device (``0``, or ``0:3`` for a MIG device) that lists the process; '' if no device
-    does."""
+    """Label of the device (``0``, or ``0:3`` for a MIG device) in whose list the process is; '' if it is in
+    none."""
     memory_mib: int = 0
     """Memory that the process holds on that device, MiB."""
     mps: bool = False
-    """Whether the device lists the process as an MPS client."""
+    """Whether the process is in the device's list of MPS clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PodPlan:
     name: str
     container: str
     given: Mapping[str, tuple[str, ...]]
-    """Devices by resource, named as a device plugin names replicas of a device: ``GPU-…::3``."""
+    """By resource: devices with the names that a device plugin gives to replicas, such as ``GPU-…::3``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ class TenantPlan:
     processes: tuple[ProcessPlan, ...]
     latencies: Mapping[str, Latency]
     cpus: int = 0
-    """The tenant may use the first so many of the CPUs that this process may use; 0: all of them."""
+    """Number of CPUs that the tenant may use: the first ones of those that this process may use. 0: all of
+    them."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional environment of the tenant's processes."""
     pod: PodPlan | None = None
@@ -94,9 +95,9 @@ class Scenario:
     about: str
     tenants: tuple[TenantPlan, ...]
     files: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of the files that the tenants' processes read, MiB, by file name."""
+    """By name: the size in MiB of a file that the tenants' processes read."""
     gpu: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the stand-in NVML; if empty, the monitor reads the real driver of this host."""
+    """Settings of the stand-in NVML. If there are none, the monitor reads the real driver of this host."""
     timetable: Timetable = field(default_factory=Timetable)
     """The faults that are injected in turn; none in most scenarios."""
 
@@ -107,8 +108,8 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name: str) -> Scenario:
-    """Returns the scenario ``name``: that of a file, if ``name`` ends in ``.toml``, else one of
-    `scenario_names`. Raises UsageError if there is no such scenario or the file cannot be read."""
+    """Returns the scenario ``name``. If ``name`` ends in ``.toml``, it is the path of a file; otherwise it is
+    one of `scenario_names`. Raises UsageError if there is no such scenario, or if the file cannot be read."""
     if name.endswith(".toml"):
         try:
             return parse_scenario(Path(name).stem, Path(name).read_text())
@@ -121,8 +122,8 @@ def load_scenario(name: str) -> Scenario:
 
 
 def parse_scenario(name: str, text: str) -> Scenario:
-    """Returns the scenario ``name`` that ``text`` (TOML) describes. Raises UsageError if ``text`` is not a
-    valid scenario."""
+    """Returns the scenario that ``text`` (TOML) describes; ``name`` is its name. Raises UsageError if
+    ``text`` is not a valid scenario."""
     try:
         content = tomllib.loads(text)
         tenants = tuple(_tenant(table) for table in content["tenant"])
@@ -157,7 +158,7 @@ def _tenant(table: dict[str, Any]) -> TenantPlan:
     latencies = {symbol: _latency(symbol, entry) for symbol, entry in table.get("latency", {}).items()}
     processes = tuple(_process(entry) for entry in table["process"])
     runtime = str(table["runtime"])
-    container_path(runtime, container_id())  # raises ValueError if the runtime is unknown
+    container_path(runtime, container_id())  # this raises ValueError if the runtime is unknown
     environment = {str(key): str(value) for key, value in table.get("environment", {}).items()}
     return TenantPlan(
         clean(str(table["name"])),

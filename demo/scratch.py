@@ -1,5 +1,5 @@
-"""Provides folders on a disk that exist while a process runs; if that process fails to remove its folder, the
-next process that makes one here does."""
+"""Provides folders on a disk. A folder exists while a process runs. If the process fails to remove its
+folder, the next process that makes a folder here removes it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PREFIX: Final = "scratch-"
 
 
 class Scratch:
-    """A new, empty folder. It is not below /tmp, which may be in memory, because files in it have to be read
-    from a disk.
+    """A new, empty folder. It is not below /tmp, because /tmp may be in memory, and files in the folder have
+    to be read from a disk.
 
-    The folder stays locked while the process that made it runs. So an unlocked folder belonged to a process
-    that was killed.
+    The folder stays locked while the process that made it runs. So if a folder is not locked, its process was
+    killed.
     """
 
     def __init__(self) -> None:
@@ -34,8 +34,8 @@ class Scratch:
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
             self._lock = contextlib.ExitStack()
             self._lock.enter_context(_locked(self.path))
-            # Between mkdtemp and the lock, another process that was starting may have taken the folder for
-            # abandoned and removed it.
+            # Between mkdtemp and the lock, another process that was starting may have found the folder
+            # unlocked, and removed it.
             if self.path.exists():
                 break
             self._lock.close()
@@ -48,7 +48,8 @@ class Scratch:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Locks a folder. Raises BlockingIOError, an OSError, if another process has locked it."""
+    """Locks a folder. Raises BlockingIOError if another process has locked it, and OSError for other
+    failures."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)

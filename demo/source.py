@@ -1,5 +1,5 @@
-"""Gives windows of sample tenants: traced on this host if that is possible, otherwise simulated, with the
-reason why."""
+"""Provides windows of sample tenants. The tenants are traced on this host if that is possible; otherwise they
+are simulated, and the windows state the reason."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def demo_source(
     With ``everyone``, the windows also have the calls of other programs of this host. ``caption`` receives
     what the scenario's faults do.
 
-    The field ``simulated`` of the windows says whether they are simulated; if so, ``coverage.tracing`` says
+    The field ``simulated`` of the windows says whether they are simulated. If so, ``coverage.tracing`` says
     why.
     """
     reason = why_simulated()
@@ -71,9 +71,9 @@ def simulated_source(scenario: Scenario, *, reason: str = "", caption: Caption |
 
 
 def why_simulated() -> str:
-    """Returns '' if real tenants can be started, else the reason in one line.
+    """Returns '' if real tenants can be started; otherwise the reason why not, in one line.
 
-    Does not check whether they can be traced: the tracer finds that out when it starts.
+    Does not check whether the tenants can be traced: the tracer finds that out when it starts.
     """
     if os.geteuid() != 0:
         return "not started as root"
@@ -88,8 +88,8 @@ def why_simulated() -> str:
 
 
 class NamedSource:
-    """A source that adds names to tenants, by container id: no container runtime knows the sample tenants, so
-    none could tell their names."""
+    """A source that adds names to tenants, by container id. No container runtime knows the sample tenants, so
+    the names cannot be found in the usual way."""
 
     def __init__(self, source: Source, names: Mapping[str, str]) -> None:
         self._source = source

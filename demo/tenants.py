@@ -1,5 +1,5 @@
-"""Starts the tenants of a scenario: processes that call stand-in libraries, each tenant in a cgroup of its
-own."""
+"""Starts the tenants of a scenario. A tenant consists of processes that call stand-in libraries. Each tenant
+has a cgroup of its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Running:
 
 
 class DemoTenants:
-    """The running tenants of one scenario. They end when `close` is called, and when this process ends."""
+    """The running tenants of one scenario. They end when `close` is called, or when this process ends."""
 
     def __init__(self, scenario: Scenario | str = "trio", *, built: Built | None = None) -> None:
         """``scenario`` is a scenario or the name of one. Raises UsageError if no scenario has this name."""
@@ -62,34 +62,34 @@ class DemoTenants:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Returns the process ids, in the scenario's order."""
+        """Returns the PIDs of all processes, in the order of the scenario."""
         return tuple(caller.pid for tenant in self._running for caller in tenant.callers)
 
     @property
     def names(self) -> dict[str, str]:
-        """Returns the names of tenants by container id (for a Slurm job, by its number). Tenants that are
-        pods are left out, because the stand-in kubelet reports their names."""
+        """Returns the names of tenants by container id; for a Slurm job, by the number of the job. Tenants
+        that are pods are left out, because the stand-in kubelet reports their names."""
         return dict(self._names)
 
     def options(self, options: MonitorOptions | None = None) -> MonitorOptions:
         """Returns ``options``, changed so that a monitor finds the stand-in GPUs and pods of the scenario.
-        Call it after `start`; before, ``options`` are returned unchanged."""
+        Call it after `start`; before that, it returns ``options`` unchanged."""
         options = options or MonitorOptions()
         return options if self._node is None else self._node.options(options)
 
     def start(self) -> None:
-        """Starts all tenants. Processes that are ranks of communicators make no calls until `join`.
+        """Starts all tenants. Processes that are ranks of communicators make no calls until `join` is called.
 
-        Raises StalltopError if a tenant cannot be started; then nothing is left running.
+        Raises StalltopError if a tenant cannot be started. Then no tenant is left running.
         """
         with self._or_nothing():
             self._start()
 
     def join(self) -> None:
-        """Lets ranks join their communicators and begin their calls. Called after the tracer has attached, so
-        that it sees how the communicators are made.
+        """Lets ranks join their communicators and begin their calls. It is called after the tracer has
+        attached its probes, so that the tracer sees how the communicators are made.
 
-        Raises StalltopError if a rank fails; then nothing is left running.
+        Raises StalltopError if a rank fails. Then no tenant is left running.
         """
         with self._or_nothing():
             ranks, self._ranks = self._ranks, []
@@ -100,9 +100,10 @@ class DemoTenants:
                 caller.start(process.cycle, threads=process.threads)
 
     def replaced(self, name: str) -> str:
-        """Ends the tenant of this name and starts a new one in its place, as a node replaces a pod: the new
-        tenant has the same name and devices, but a new container and pod. Returns the id of the new
-        container. Raises StalltopError if the new tenant cannot be started; then nothing is left running."""
+        """Ends the tenant ``name`` and starts a new one in its place, as a node replaces a pod. The new
+        tenant has the same name and devices, but another container and pod. Returns the id of the new
+        container. Raises StalltopError if the new tenant cannot be started. Then no tenant is left
+        running."""
         with self._or_nothing():
             assert self._cgroups is not None
             number = next(n for n, one in enumerate(self._running) if one.plan.name == name)
@@ -151,11 +152,11 @@ class DemoTenants:
         raise CallerError(f"no process {fault.process} of {fault.tenant} is running")
 
     def close(self) -> None:
-        """Ends the processes and removes their cgroups, well within a second. May be called twice."""
+        """Ends the processes and removes their cgroups, in well under a second. May be called twice."""
         running, self._running = self._running, []
         self._ranks.clear()
         if self._cgroups is not None:
-            # Kills the processes of all tenants, even if they are blocked in a call.
+            # This kills the processes of all tenants, even processes that are blocked in a call.
             self._cgroups.close()
             self._cgroups = None
         for tenant in running:
@@ -198,8 +199,8 @@ class DemoTenants:
             self._node.begin(map(_present, self._running))
 
     def _start_tenant(self, number: int, tenant: TenantPlan) -> None:
-        """Starts the processes of ``tenant`` as number ``number`` of the running tenants, without waiting
-        until they work (`_begin` waits)."""
+        """Starts the processes of ``tenant``, which is number ``number`` of the running tenants. Does not
+        wait until they work; `_begin` does."""
         assert self._built is not None
         assert self._cgroups is not None
         assert self._files is not None
@@ -236,8 +237,8 @@ class DemoTenants:
                 caller.tell(f"start {process.threads} 0 {process.cycle}")
 
     def _begin(self, running: _Running) -> None:
-        """Waits until the tenant's processes work: they have loaded the libraries and read their tables of
-        latencies."""
+        """Waits until the processes of the tenant work. They have then loaded the libraries, and read their
+        tables of latencies."""
         for caller in running.callers:
             caller.answer()
 
@@ -248,8 +249,8 @@ def _present(running: _Running) -> Present:
 
 
 def write_file(path: Path, mib: int) -> None:
-    """Writes a file of ``mib`` MiB, with data in every block. Blocks that were never written (as in a sparse
-    file) would be read without any access to the disk."""
+    """Writes a file of ``mib`` MiB, with data in every block. Blocks without data (as in a sparse file) would
+    be read without any access to the disk."""
     piece = os.urandom(1 << 20)
     with path.open("wb") as file:
         for _ in range(mib):

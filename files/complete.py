@@ -82,8 +82,8 @@ def _remove_logs(path: Path) -> None:
 
 @contextlib.contextmanager
 def _not_recorded_to(path: Path) -> Iterator[None]:
-    """Lock the file, so that no stalltop can begin to record to it (``recordings.write.hold``). Raises
-    FileInUseError if another process records to the file."""
+    """Lock the file, so that no stalltop can begin to record to it (``recordings.write.hold`` takes the same
+    lock). Raises FileInUseError if another process records to the file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         try:

@@ -80,8 +80,8 @@ def write_normals(path: Path, normals: Mapping[str, Any]) -> None:
 
 
 def put_aside(path: Path) -> Path:
-    """Rename the damaged file ``path`` so that a person can examine it, and return the new path. A file that
-    was renamed so before is replaced."""
+    """Rename the damaged file ``path`` so that a person can examine it, and return the new path. Replaces a
+    file that was renamed in this way earlier."""
     aside = path.with_name(path.name + ".damaged")
     os.replace(path, aside)
     return aside

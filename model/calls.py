@@ -19,8 +19,8 @@ Why = Literal["slow", "sample"]
 
 
 class CapturedCall(NamedTuple):
-    """One captured call. The row with the same ``tenant`` to ``nested`` and ``device`` counts the call as
-    well."""
+    """One captured call. It is also counted by the row whose key has the same fields ``tenant`` to ``nested``
+    and ``device``."""
 
     tenant: str
     pid: int
@@ -147,7 +147,7 @@ def _first(
     calls: list[CapturedCall], weight: Callable[[CapturedCall], tuple[int, ...]], most: int
 ) -> Sequence[CapturedCall]:
     """Selects at most ``most`` of ``calls``: first the call of greatest ``weight`` in each row, then the
-    second of each row, and so on. Returns ``calls`` if there are no more than ``most``."""
+    second of each row, and so on. Returns all of ``calls`` if there are no more than ``most``."""
     if len(calls) <= most:
         return calls
     rows: dict[tuple[Any, ...], list[CapturedCall]] = {}

@@ -28,7 +28,7 @@ class PortCounter:
     about: str
     """What is counted within a window, in one line."""
     label: str
-    """The same in a few words, for the screen; '' for traffic."""
+    """What is counted, in a few words for the screen; '' for traffic."""
 
 
 def _counter(sort: CounterSort, about: str, label: str = "") -> Any:

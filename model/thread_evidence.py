@@ -127,12 +127,14 @@ class Stop:
     signal: str = ""
     """Name of the signal that stopped the process, such as SIGSTOP; '' if unknown, or if no signal did."""
     still_ns: int = 0
-    """Time in ns within the window during which a thread that has not continued yet was stopped; the longest
-    such time of the threads of the process. 0 if all threads have continued."""
+    """Time in ns, within the window, for which a thread of the process has been stopped that has not
+    continued yet. If there are several such threads, the longest of their times. 0 if all threads have
+    continued."""
 
 
 class Placed(NamedTuple):
-    """How many samples found a thread of the process ``pid`` running on ``cpu``, or waiting for it."""
+    """How many samples found a thread of the process ``pid`` running on the CPU ``cpu``, or waiting to run
+    there."""
 
     pid: int
     cpu: int

@@ -1,4 +1,5 @@
-"""Runs calls that may hang (into a driver, to a file on a server that is down) on a thread of their own."""
+"""Runs calls that may hang on a thread of their own: for example a call of a driver, or a read of a file on a
+server that is down."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class _Job:
 
 
 class Aside:
-    """Runs one call at a time on its own thread; the caller waits at most as long as it asked for.
+    """Runs one call at a time on its own thread. The caller says how long it waits for the result at most.
 
     The thread is a daemon: a call that never returns does not keep the program from ending.
     """
@@ -39,14 +40,16 @@ class Aside:
 
     @property
     def busy(self) -> bool:
-        """Returns whether an earlier call has not returned yet; until it has, no new call is made."""
+        """Returns whether an earlier call is still running. Until that call has returned, no new call is
+        made."""
         return self._current is not None and not self._current.done.is_set()
 
     def call(self, work: Callable[[], T], patience_seconds: float) -> T | None:
-        """Returns what ``work`` returns, or None if it takes too long or an earlier call is still running.
+        """Returns what ``work`` returns. Returns None if ``work`` takes too long, or if an earlier call is
+        still running.
 
         Raises what ``work`` raises. A result that comes too late is dropped, so ``work`` itself must store
-        whatever has to be kept.
+        what the caller needs later.
         """
         if self.busy:
             return None

@@ -1,8 +1,8 @@
 """Formats the arguments of a captured call as one short text for a person.
 
 Only informative arguments are shown, and only those passed in registers. The signatures are those of CUDA's
-``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x); all variants of a function have
-these arguments in common.
+``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x). All variants of a function have the
+arguments that are shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NCCL_TYPES: Final = (
 _NCCL_OPS: Final = ("sum", "prod", "max", "min", "avg")
 """``ncclRedOp_t`` 0 to 4; higher values are operations that the program defined."""
 _RANK_AT: Final = 2 if platform.machine() == "x86_64" else 3
-"""Index of the rank argument that follows an ncclUniqueId passed by value."""
+"""Index of the argument ``rank``, which follows an ncclUniqueId that is passed by value."""
 
 
 def _handle(name: str, at: int) -> _Formatter:
@@ -70,7 +70,8 @@ def _dim3(name: str, at: int) -> _Formatter:
 
 
 def _three(name: str, at: int) -> _Formatter:
-    """Formats three ``unsigned int``; those that are not in captured registers are shown as ``?``."""
+    """Formats three ``unsigned int`` arguments. An argument that is not in a captured register is shown as
+    ``?``."""
 
     def told(arguments: _Arguments) -> str:
         known = [str(value & 0xFFFFFFFF) for value in arguments[at : at + 3]]

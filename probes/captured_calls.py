@@ -1,4 +1,4 @@
-"""Turns captured calls into the calls of a window: with names instead of numbers, and in Unix time."""
+"""Turns captured calls into the calls of a window: replaces numbers by names, and times by Unix times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stalltop.probes.operations import FUNCTIONS
 _KERNEL_AT: Final = {
     function.id: function.object_at for function in FUNCTIONS if function.object == Object.LAUNCHES
 }
-"""Index of the argument that is the launched CUDA kernel, by ``Function.id``."""
+"""By ``Function.id``: index of the argument that is the launched CUDA kernel."""
 
 
 def captured_calls(
@@ -29,9 +29,9 @@ def captured_calls(
 ) -> CapturedCalls:
     """Returns the captured calls of a window.
 
-    ``row_of`` gives the row in which a call is counted; ``kernel_of`` the name of a CUDA kernel by process,
-    program (``RawCapturedCall.born_ns``) and function; ``unix_ns`` is the difference from CLOCK_MONOTONIC to
-    Unix time.
+    ``row_of`` returns the row in which a call is counted. ``kernel_of`` returns the name of a CUDA kernel;
+    its arguments are the process, the program (``RawCapturedCall.born_ns``) and the function. ``unix_ns`` is
+    Unix time minus CLOCK_MONOTONIC, in ns.
     """
     kept = []
     for call in raw:

@@ -1,4 +1,5 @@
-"""Reads what is measured besides calls, and gives it as model types: raw figures with names and owners."""
+"""Reads what is measured besides calls, and returns it as model types: raw figures, to which it adds names
+and owners."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from stalltop.model.devices.activity import MOST_TENANTS, ReportedActivity, repo
 from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
 from stalltop.model.tenant import Tenant
+from stalltop.model.text.words import numbered
 from stalltop.model.thread_evidence import Placed
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
@@ -46,14 +48,14 @@ MOST_SLEEPERS: Final = 16
 """Maximum number of processes that sleep between their calls and whose children are therefore sampled: those
 that sleep longest."""
 LEAST_SLEPT_NS: Final = 20_000_000
-"""Shortest time that a process sleeps between its calls in a window, in ns, for its children to be
-sampled."""
+"""The children of a process are sampled only if it sleeps at least this long between its calls in a window,
+ns."""
 KERNEL: Final = "kernel"
 """Name under which time that the Linux kernel itself took (such as an interrupt) is charged."""
 SEVERAL: Final = "others"
-"""Name of the sum of culprits that each took too little to be listed one by one."""
+"""Name under which culprits are summed up if each of them took too little time to be listed."""
 NOT_FOLLOWED: Final = -1
-"""``ProcessUse.link`` of a process that makes no calls and wakes no process that does."""
+"""``ProcessUse.link`` of a process that neither makes calls nor wakes a process that makes calls."""
 
 
 PRESSED: Final = tuple(
@@ -85,7 +87,7 @@ class KernelSource(Protocol):
         """Returns what each followed thread did."""
 
     def placed(self) -> list[RawPlaced]:
-        """Returns the CPUs on which threads were."""
+        """Returns on which CPUs threads were."""
 
     def links(self) -> dict[int, int]:
         """Returns the link of each process: 0 for processes that make calls, 1 and more for followed
@@ -104,7 +106,7 @@ class KernelSource(Protocol):
         """Returns the processes with communicators that are older than the probes."""
 
     def tgids(self) -> set[int]:
-        """Returns the processes that own any counts."""
+        """Returns the processes for which the kernel side has counts."""
 
 
 class EvidenceReader:
@@ -125,7 +127,7 @@ class EvidenceReader:
         self._pressures = Pressures()
         self._uses = ProcessUses()
         self.without_overlaps = 0
-        """In the last read: number of tenants, over all devices, whose overlaps with others are left out."""
+        """Number of tenants whose overlaps with others the last read left out, summed over all devices."""
         self._swap = SwapReader()
         self._interrupts = InterruptReader()
         self._sockets = SocketOwners()
@@ -134,7 +136,7 @@ class EvidenceReader:
         self._links: dict[int, int] = {}
         """Link of every process at the last read, as in ``ProcessUse.link``."""
         self._culprits: dict[int, int] = {}
-        """Number of samples for which each culprit is still followed."""
+        """By culprit: the number of further samples for which it is followed."""
         self._unowned: list[RawRetransmits] = []
         """Retransmits on sockets whose processes have not been found yet."""
 
@@ -151,8 +153,8 @@ class EvidenceReader:
     def read(
         self, kernel: KernelSource, callers: Iterable[tuple[int, int]], *, wall: float, clock: float
     ) -> Evidence:
-        """Returns what happened from the previous read until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix),
-        s.
+        """Returns what happened from the previous read until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix
+        time), both in seconds.
 
         ``callers`` are the (process, v2 cgroup) pairs of the window's rows.
         """
@@ -164,7 +166,8 @@ class EvidenceReader:
         raw, unknown = self._read_host()
         if older := kernel.unknown_communicators():
             unknown += (
-                f"collectives of {len(older)} processes: their communicators are older than the probes",
+                f"collectives of {numbered(len(older), 'process', 'processes')}: their "
+                "communicators are older than the probes",
             )
         activities = kernel.activities()
         told = self._activity(activities)
@@ -227,7 +230,8 @@ class EvidenceReader:
         return raw, unknown
 
     def _every_link(self, kernel: KernelSource) -> dict[int, int]:
-        """Returns the link of each process, also of ended ones for which counts may be left."""
+        """Returns the link of each process, including ended processes for which counts may still be
+        unread."""
         links, ended = kernel.links(), kernel.tgids()
         return {tgid: self._links.get(tgid, 0) for tgid in ended} | links
 
@@ -400,7 +404,8 @@ def _process_uses(
 
 
 def _held_by_process(held: Iterable[RawHeld]) -> defaultdict[int, Counter[str]]:
-    """Returns fields of ProcessUse by process; a process that changed its cgroup has several records."""
+    """Returns, for each process, the sums of fields of ProcessUse. A process that changed its cgroup has
+    several records in ``held``."""
     found: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for raw in held:
         figures = raw._asdict()

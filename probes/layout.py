@@ -13,12 +13,12 @@ import numpy as np
 KERNELS: Final = 16384
 """Maximum number of records that count launches by CUDA kernel."""
 BUCKETS: Final = 128
-"""Buckets of a CUDA kernel's histogram, one for 32 counters of a slot; a power of two."""
+"""Buckets of a CUDA kernel's histogram, of 32 counters each; a power of two."""
 NAME_BYTES: Final = 256
 """Bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
-"""Counters of one histogram: see hdr.h."""
+"""Number of counters of one histogram; hdr.h maps durations to them."""
 SPLITS: Final = 10
 """Number of parts that the time of a call is split into."""
 DEPTH: Final = 16
@@ -26,11 +26,11 @@ DEPTH: Final = 16
 TOLD: Final = 6
 """Number of argument registers kept until the call returns."""
 FUNCTIONS: Final = 2048
-"""Attach cookies of counted functions are below this number."""
+"""The attach cookie of each counted function is below this number."""
 KINDS: Final = 5
-"""Number of values of cudaMemcpyKind, 0 to 4."""
+"""Number of values of cudaMemcpyKind, which are 0 to 4."""
 CHARGES: Final = 16384
-"""Maximum number of records of charged off-CPU time: one for each victim and culprit."""
+"""Maximum number of records of charged off-CPU time, by victim and culprit."""
 HEAPS: Final = 1024
 """Maximum number of processes whose device memory is followed."""
 ALLOCATIONS: Final = 65536
@@ -44,28 +44,28 @@ TICK_SHIFT: Final = 20
 TICKS: Final = 4096
 """Ticks kept for each pair of a process and a device: the last 4.3 s; a power of two."""
 SPAN: Final = 64
-"""Ticks that a long call marks together; a power of two."""
+"""Ticks that one element of `spans` marks, for long calls; a power of two."""
 LAP: Final = 32768
-"""Set in each element of laps and spans that was written: 0 means that it never was."""
+"""Set in each element of laps and spans that has been written; else it is 0."""
 ENTRIES: Final = 256
-"""Number of last entries into collectives that are kept for a rank; a power of two."""
+"""Newest entries into collectives that are kept for each rank; a power of two."""
 NESTED: Final = 32768
 """Set in the operation of a call made inside another traced call."""
 HOST_GAP: Final = 510
 """Operation: a thread's time between two outermost calls."""
 HOST_WORK: Final = 511
-"""Operation: a followed thread's time between two wake-ups that it gives."""
+"""Operation: a followed thread's time from waking a thread to waking the next."""
 DEVICE_SHIFT: Final = 16
-"""A word holds an operation in this many low bits, above them a device: see struct thread."""
+"""Low bits that hold the operation in a word of an operation and a device."""
 UNKNOWN_DEVICE: Final = 255
-"""The thread has chosen a device, but it is not known which."""
+"""The thread has chosen a device, but the monitor does not know which."""
 PROGRAM_DEVICES: Final = 16
-"""Maximum number of devices of a program whose UUIDs are kept; a power of two."""
+"""Maximum number of a program's devices whose UUIDs are kept; a power of two."""
 FILLED_AT_ONCE: Final = 256
-"""Free elements that one run of filling.h queues: few, as the verifier follows each."""
+"""Elements that one run of filling.h queues; few, as the verifier checks each."""
 CHOOSING_MASK: Final = 15
 HOW_SHIFT: Final = 8
-"""Low bits of charge_key.part that hold its enum part; above them is its enum how."""
+"""Low bits of charge_key.part for the enum part; enum how is above them."""
 
 LAUNCHED: Final = np.dtype(
     [
@@ -75,7 +75,7 @@ LAUNCHED: Final = np.dtype(
         ("generation", "u4"),
     ]
 )
-"""``struct launched``: Which launches a record counts. No padding: it is a key."""
+"""``struct launched``: Identifies the launches that one record counts. No padding: it is a key."""
 
 KERNEL: Final = np.dtype(
     [
@@ -98,7 +98,7 @@ TOLD_PROGRAM: Final = np.dtype(
         ("unloads", "u8"),
     ]
 )
-"""``struct told_program``: A program that a process runs."""
+"""``struct told_program``: The program that a process runs."""
 
 FUNCTION_KEY: Final = np.dtype(
     [
@@ -137,7 +137,8 @@ SLOT: Final = np.dtype(
         ("counters", "u4", (3968,)),
     ]
 )
-"""``struct slot``: The counts of one operation of one process in one cgroup. 16,384 bytes."""
+"""``struct slot``: The counts of one operation of one process in one cgroup. A slot has 16,384
+bytes."""
 
 OWNER: Final = np.dtype(
     [
@@ -160,7 +161,7 @@ FRAME: Final = np.dtype(
         ("arguments", "u8", (6,)),
     ]
 )
-"""``struct frame``: One call that a thread is inside."""
+"""``struct frame``: A call of a thread that has begun and not returned."""
 
 CACHED_SLOT: Final = np.dtype(
     [
@@ -168,8 +169,8 @@ CACHED_SLOT: Final = np.dtype(
         ("slot", "u4"),
     ]
 )
-"""``struct cached_slot``: A slot that a thread remembers: the one that counts its calls of an
-operation."""
+"""``struct cached_slot``: A slot that a thread remembers, so that it finds the slot of its next
+call without a hash look-up."""
 
 THREAD: Final = np.dtype(
     [
@@ -210,8 +211,8 @@ THREAD: Final = np.dtype(
         ("frames", FRAME, (16,)),
     ]
 )
-"""``struct thread``: A thread that has made a traced call, or is followed. Written by itself, and
-by threads that wake or move it."""
+"""``struct thread``: A thread that has made a traced call, or that is followed. The thread itself
+writes its record, and so do threads that wake it or move it to another CPU."""
 
 CUDA_PROGRAM: Final = np.dtype(
     [
@@ -222,7 +223,7 @@ CUDA_PROGRAM: Final = np.dtype(
         ("uuids", "u1", (16, 16)),
     ]
 )
-"""``struct cuda_program``: What is known of a program's devices."""
+"""``struct cuda_program``: What is known of the devices of one program."""
 
 OFF_CPU: Final = np.dtype(
     [
@@ -233,9 +234,10 @@ OFF_CPU: Final = np.dtype(
         ("inside", "u8", (16, 10)),
     ]
 )
-"""``struct off_cpu``: Off-CPU time of a thread, by enum part. Level 0 is time since its last call,
-level n time inside its nth frame. `all` sums all off-CPU time since since_ns and is never reset
-while the thread has the record: the monitor reads it."""
+"""``struct off_cpu``: Off-CPU time of a thread, by enum part. Level 0 (`outside`) holds the time
+since the thread's last outermost call; level n (`inside[n - 1]`) the time inside its nth open call,
+counted from the outermost. `all` is the sum of all off-CPU time since since_ns, which the monitor
+reads. It is never reset while this struct belongs to the thread."""
 
 CHARGE_KEY: Final = np.dtype(
     [
@@ -249,8 +251,8 @@ CHARGE_KEY: Final = np.dtype(
         ("culprit_tid", "u4"),
     ]
 )
-"""``struct charge_key``: Who lost off-CPU time, and which process caused it. No padding: it is a
-key. Waits for a CPU are charged by process: both thread ids are 0 there."""
+"""``struct charge_key``: Identifies who lost off-CPU time, and which process caused it. No padding:
+it is a key. Waits for a CPU are charged by process: then tid and culprit_tid are 0."""
 
 CHARGE: Final = np.dtype(
     [
@@ -259,7 +261,7 @@ CHARGE: Final = np.dtype(
         ("times", "u8"),
     ]
 )
-"""``struct charge``: The off-CPU time of one charge_key, summed."""
+"""``struct charge``: The off-CPU time of one charge_key, summed up."""
 
 FUNCTION: Final = np.dtype(
     [
@@ -278,7 +280,7 @@ FUNCTION: Final = np.dtype(
         ("reserved", "u1", (6,)),
     ]
 )
-"""``struct function``: How to read a call of one function."""
+"""``struct function``: How to read a call of one traced function."""
 
 HEAP: Final = np.dtype(
     [
@@ -293,7 +295,8 @@ HEAP: Final = np.dtype(
         ("held_bytes", "u8"),
     ]
 )
-"""``struct heap``: The device memory of one process, since it began its present program."""
+"""``struct heap``: The device memory of one process, since the process began its present
+program."""
 
 PIECE: Final = np.dtype(
     [
@@ -312,10 +315,11 @@ ACTIVITY: Final = np.dtype(
         ("spans", "u2", (64,)),
     ]
 )
-"""``struct activity``: The ticks in which a process was active on a device. If it was active in
-tick n, element n % TICKS of `laps` is LAP | n / TICKS, where n / TICKS is the lap. An element of
-`spans` says this of SPAN ticks at once. A later lap overwrites an earlier one, so no program has to
-clear elements; threads that write one write the same value."""
+"""``struct activity``: The ticks in which a process was active on a device. If the process was
+active in tick n, element n % TICKS of `laps` is LAP | n / TICKS. The lap of tick n is n / TICKS. An
+element of `spans` marks SPAN ticks at once in the same way. A later lap overwrites an earlier one,
+so no program has to clear elements. Several threads may write one element: they write the same
+value."""
 
 PROCESS_DEVICE: Final = np.dtype(
     [
@@ -352,8 +356,8 @@ MEMBER: Final = np.dtype(
         ("entries_ns", "u8", (256,)),
     ]
 )
-"""``struct member``: One rank of a communicator. Only threads of its process write it, one at a
-time as NCCL requires."""
+"""``struct member``: One rank of a communicator. Only threads of the rank's process write the
+record. NCCL requires that they do so one at a time."""
 
 LOSSES: Final = np.dtype(
     [
@@ -374,7 +378,7 @@ LOSSES: Final = np.dtype(
         ("no_activity", "u8"),
     ]
 )
-"""``struct losses``: What is not counted, or is counted wrongly: the names are those of
+"""``struct losses``: Counts of what was not counted, or was counted wrongly. The names are those of
 model.window.LOSSES."""
 
 KEPT_CALL: Final = np.dtype(
@@ -406,12 +410,13 @@ KEEPING: Final = np.dtype(
         ("most_of_slot", "u8"),
     ]
 )
-"""``struct keeping``: Numbers of captured calls, and their limits, which the monitor writes."""
+"""``struct keeping``: Numbers of captured calls of all slots, and their limits. The monitor writes
+the limits."""
 
 
 class Naming(IntEnum):
-    """``enum naming``: How a traced function names CUDA kernels: the lower bits of its attach cookie.
-    In parentheses: its arguments."""
+    """``enum naming``: How a traced function names CUDA kernels. This value is the lower bits of its
+    attach cookie. The traced function's arguments are in parentheses."""
 
     REGISTERS = 1
     """Registers a function with its name: (handle, function, ..., name)."""
@@ -420,23 +425,23 @@ class Naming(IntEnum):
     LOOKS_UP = 3
     """Looks up a function by its name: (result, module, name)."""
     CONVERTS = 4
-    """Returns another handle or function of a CUDA kernel: (result, other function)."""
+    """Converts a function or handle of a CUDA kernel: (result, other function)."""
 
 
 class Watched(IntEnum):
     """``enum watched``: Whether the monitor saw how a program initialized CUDA."""
 
     UNKNOWN = 0
-    """Not decided yet: see begin_cuda() and decide_device()."""
+    """Not decided yet: decided by begin_cuda() or decide_device()."""
     BEGIN = 1
-    """The monitor saw the program initialize CUDA."""
+    """The monitor saw how the program initialized CUDA."""
     LATE = 2
     """The program had initialized CUDA before the monitor watched it."""
 
 
 class Choosing(IntEnum):
-    """``enum choosing``: How a function chooses a device: the lower bits of its attach cookie. In
-    parentheses: its arguments."""
+    """``enum choosing``: How a traced function chooses a device. This value is the lower bits of its
+    attach cookie. The traced function's arguments are in parentheses."""
 
     BEGINS = 1
     """Initializes CUDA."""
@@ -463,14 +468,14 @@ class Choosing(IntEnum):
     TELLS_UUID = 12
     """Returns the UUID of a device: (UUID, ordinal)."""
     TELLS_GPU = 13
-    """Returns a UUID; for a part of a GPU, that of the GPU: (UUID, ordinal)."""
+    """Returns the UUID of the whole GPU of a device: (UUID, ordinal)."""
 
 
 class How(IntEnum):
-    """``enum how``: Details of a wait that its enum part does not tell."""
+    """``enum how``: Details of a wait, in addition to its enum part."""
 
     PLAIN = 0
-    """No detail. A wait of part LOCK is then a hand-over: see held.h."""
+    """No detail. In part LOCK: the thread waited for a hand-over (held.h)."""
     HELD = 1
     """Part LOCK: for a lock that another thread held, not for a hand-over."""
     STOPPED = 2
@@ -486,64 +491,64 @@ class How(IntEnum):
 
 
 class Size(IntEnum):
-    """``enum size``: How the bytes of a call are found. Elements have 2^c bytes where a value is
-    shifted by c."""
+    """``enum size``: How to find the number of bytes that a call moves. Where a value is shifted by c,
+    it counts elements of 2^c bytes."""
 
     NONE = 0
     """The call moves no bytes, or no argument says how many."""
     ARGUMENT = 1
     """Argument a, shifted left by c."""
     PRODUCT = 2
-    """Argument a x argument b, shifted left by c: width and height."""
+    """Argument a x argument b (width and height), shifted left by c."""
     NCCL = 3
-    """Argument a, a count, x the size of the ncclDataType_t in argument b."""
+    """Argument a (a count) x the size of the ncclDataType_t in argument b."""
     STRUCT = 4
-    """The product of c (2 or 3) u64 in a row, at byte b of what argument a points to."""
+    """Product of c (2 or 3) u64, from byte b of the struct at argument a."""
     ARGUMENT32 = 5
     """The low 32 bits of argument a, an unsigned int, shifted left by c."""
     PRODUCT32 = 6
     """The product of the low 32 bits of arguments a and b, shifted left by c."""
     PRODUCT3 = 7
-    """Arguments a x b x c: a cudaExtent on the stack of x86-64."""
+    """Arguments a x b x c, which are a cudaExtent on the stack of x86-64."""
 
 
 class Direction(IntEnum):
-    """``enum direction``: Where the arguments hold the direction of a copy. If the direction can be
-    read and is one of the KINDS, the call is counted as operation + 1 + the value of cudaMemcpyKind;
-    else as the operation itself."""
+    """``enum direction``: Where the arguments of a call hold the direction of a copy. If the direction
+    can be read and is one of the KINDS, the call is counted as operation + 1 + the value of its
+    cudaMemcpyKind; otherwise as the operation itself."""
 
     NONE = 0
     KIND = 1
     """The cudaMemcpyKind (u32) is argument d."""
     STRUCT_KIND = 2
-    """The cudaMemcpyKind (u32) lies at byte 8 x d of what argument a points to."""
+    """The cudaMemcpyKind (u32): at byte 8 x d of the struct at argument a."""
 
 
 class Object(IntEnum):
-    """``enum object``: What a call does to an object that outlives the call. After the colon: what
-    argument object_at is."""
+    """``enum object``: What a call does to an object that outlives the call. The text of each value
+    says what argument number object_at of the call is."""
 
     NONE = 0
     ALLOCATES = 1
-    """Device memory: points to where its address is written."""
+    """Address at which it writes the address of the allocated memory."""
     FREES = 2
-    """Device memory: its address."""
+    """Address of the device memory that it frees."""
     JOINS = 3
-    """A communicator, by unique id: points to where its handle is written."""
+    """Joins by a unique id; address at which it writes the handle."""
     JOINS_BY_MANY = 4
-    """A communicator, by several unique ids: points to where its handle is written."""
+    """Joins by several ids; address at which it writes the handle."""
     JOINS_ALL = 5
-    """All ranks of a communicator: points to where the handles are written."""
+    """Joins as all ranks; address at which it writes the handles."""
     SPLITS = 6
-    """A communicator: points to where the handle of the part is written."""
+    """Splits; address at which it writes the handle of the part."""
     LEAVES = 7
-    """A communicator: its handle."""
+    """Handle of the communicator that it leaves."""
     ENTERS = 8
-    """A collective: the communicator's handle."""
+    """Handle of the communicator whose collective it enters."""
     LAUNCHES = 9
-    """A CUDA kernel: its function or handle."""
+    """Function or handle of the CUDA kernel that it launches."""
     USES = 10
-    """A communicator: its handle."""
+    """Handle of the communicator that it uses."""
 
 
 class MemberState(IntEnum):
@@ -558,7 +563,7 @@ class MemberState(IntEnum):
 
 
 class Why(IntEnum):
-    """``enum why``: Why a call is captured."""
+    """``enum why``: Why a call was captured."""
 
     SLOW = 0
     SAMPLE = 1

@@ -1,5 +1,5 @@
-"""Gives this host's windows: joins the Linux kernel side's counts with their owners, the GPUs and the
-host."""
+"""Makes the windows of this host: joins the counts of the Linux kernel side with their owners, the GPUs and
+the host."""
 
 from __future__ import annotations
 
@@ -54,18 +54,20 @@ from stalltop.probes.tenants.tenants import Tenants, process_name
 from stalltop.probes.tracer.kernel_side import Counts, KernelSide, SlotKey
 
 NAMES_AFTER_LOOKS = 3
-"""Number of searches for new libraries after which the process that demangles names is started: its start
-must not delay the first data."""
+"""The process that demangles names is started after this many searches for new libraries, so that its start
+does not delay the first data."""
 LOOK_SECONDS = 0.2
-"""Seconds between two searches for new libraries: a process is traced well within a second of its start."""
+"""Seconds between two searches for new libraries. It is short enough that a process is traced well within a
+second of its start."""
 
 ENDED_CALL_NS = 1_000_000_000
-"""How long a call must have lasted to be listed if its thread ended inside it, ns. A shorter call only shows
-that the program was stopped while it worked."""
+"""Shortest duration of a call that is listed because its thread ended inside it, ns. A shorter call only
+shows that the program was stopped while it was working."""
 
 
 class Monitor:
-    """Traces this host. If it cannot, its windows still hold the GPUs and the host, and the reason.
+    """Traces this host. If it cannot trace, its windows still hold the GPUs, the host, and the reason why it
+    cannot.
 
     ``cannot_trace`` holds that reason, or None.
     """
@@ -82,10 +84,12 @@ class Monitor:
         self._places = ProcessDevices(self._program_of, self._uninitialized)
         self._evidence = EvidenceReader(self._tenants, self._names, label=self._places.label)
         self._keys: dict[int, dict[SlotKey, RowKey]] = {}
-        """Keys made for earlier windows, by process: windows share them, and most never change."""
+        """By process: the keys that were made for earlier windows. Windows share these keys, most of which
+        never change."""
         self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader(options.nvml_environment)
-        # A driver library that the options name is a stand-in, which lists processes by this host's PIDs.
+        # If the options name a driver library, it is a stand-in that lists processes by the PIDs that they
+        # have on this host.
         self._other_numbers = not options.nvml_environment and numbered_otherwise()
         self._hosts = HostReader()
         self._network = NetworkReader(options.host_root)
@@ -101,14 +105,14 @@ class Monitor:
                 options.progress.begin("looking for CUDA processes")
             self._kernel_names = KernelNames(self._kernel.cuda.inherited_name, self._kernel.cuda.runs_program)
             self._libraries = Libraries(self._kernel.attach)
-            # The first window begins with the first probe, so that it covers all counted calls.
+            # The first window begins when the first probe is attached, so that it covers all counted calls.
             self._clock = time.monotonic()
             self._libraries.start()
         except TracingError as reason:
             self.cannot_trace = reason
             self._close_tracing()
             self._clock = time.monotonic()
-        # Mostly for Ctrl-C: what the Linux kernel still holds would delay the program's end.
+        # This is mostly Ctrl-C. Objects that the Linux kernel still holds would delay the end of the program.
         except BaseException:
             self.close()
             raise
@@ -117,14 +121,14 @@ class Monitor:
             self._looker.start()
 
     def read(self) -> Window:
-        """Returns what happened since the previous read. Raises the error that ended the search for new
-        libraries."""
+        """Returns what happened since the previous read. If the search for new libraries has
+        failed, raises its error."""
         if self._failure is not None:
             raise self._failure
         self._tenants.refresh()
         self._names.begin()
         ended: set[int] = set()
-        # Devices are read first: they tell what the ordinals of processes stand for.
+        # Devices are read first, because they tell which devices the ordinals of processes stand for.
         devices = with_owners(self._devices.read(), self._holder, process_name)
         self._places.begin(devices, same_numbers=not self._other_numbers)
         wall, clock = time.time(), time.monotonic()
@@ -134,7 +138,7 @@ class Monitor:
         kernels: tuple[KernelCount, ...] = ()
         calls = CapturedCalls()
         if self._kernel is not None:
-            # A process that has ended by now makes no calls after this read, so it can be forgotten after the
+            # A process that has ended by now makes no calls after this read. So it can be forgotten after the
             # read.
             self._watch.watch(self._kernel.evidence.tgids())
             ended = self._watch.ended()
@@ -145,11 +149,12 @@ class Monitor:
                 call for call in self._kernel.ended_calls() if call.ended_ns - call.start_ns >= ENDED_CALL_NS
             ]
             still_open = self._kernel.open_calls()
-            # A process that ends in its first call never owns a histogram; it must be forgotten all the same.
+            # If a process ends inside its first call, it never owns a histogram; it must be forgotten
+            # nevertheless.
             self._watch.watch(call.tgid for call in (*left, *still_open) if call.tgid not in ended)
             loss = self._kernel.losses()
-            # Ended calls are named first, by the names known so far: a process that lives on may run another
-            # program now.
+            # Ended calls are named first, with the names that are known so far: a process that lives on may
+            # run another program by now.
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
             self._kernel_names.begin()
@@ -173,7 +178,7 @@ class Monitor:
             if key.layer != HOST_LAYER
         )
         if self._kernel is not None:
-            probed += self._kernel.cuda.choices()  # These calls have no rows.
+            probed += self._kernel.cuda.choices()  # These calls have probes, but no rows.
         coverage = self._coverage(probed, seconds)
         told = self._kubelet.read(self._tenants_of(devices, coverage))
         given = with_uuids(told.allocations, devices)
@@ -222,7 +227,8 @@ class Monitor:
         libraries, self._libraries = self._libraries, None
         kernel, self._kernel = self._kernel, None
         if kernel is not None:
-            kernel.close()  # First, because it removes the probes of all files together.
+            # The kernel side is closed first, because it removes the probes of all files together.
+            kernel.close()
         if libraries is not None:
             libraries.close()
 
@@ -298,12 +304,13 @@ class Monitor:
         return {**self._evidence.tenants, **{tenant.id: tenant for tenant in found}}
 
     def _holder(self, pid: int) -> str:
-        """Returns the tenant (id) of a process that the driver lists, or '' if it cannot be known."""
+        """Returns the tenant id of process ``pid``, which the driver lists; '' if the tenant cannot be
+        known."""
         return "" if self._other_numbers else self._tenants.holder(pid)
 
     def _not_told(self, devices: Devices) -> tuple[Missing, ...]:
-        """Returns what is missing besides traces: names of tenants and CUDA kernels, processes on GPUs, and
-        the cache of compiled programs."""
+        """Returns what is missing in addition to traces: names of tenants and CUDA kernels, processes on
+        GPUs, and the cache of compiled programs."""
         wrong = self._other_numbers and any(listed(devices))
         not_kept = self._kernel.not_kept if self._kernel is not None else ""
         return (
@@ -336,8 +343,8 @@ class Monitor:
         for tgid in ended:
             self._tenants.forget(tgid)
             self._kernel_names.forget(tgid)
-            # If a new process has reused the PID already, that process keeps the slots, and is watched in its
-            # turn.
+            # If a new process has already reused the PID, that process keeps the slots, and its end is then
+            # waited for.
             if not is_alive(tgid):
                 gone.add(tgid)
                 self._kernel.release(tgid)
@@ -375,15 +382,15 @@ class Monitor:
 
 
 def _not_split(kernel: KernelSide) -> tuple[Missing, ...]:
-    """Returns the note that calls are not split, or nothing if they are."""
+    """Returns a note that calls are not split; nothing if they are split."""
     if kernel.no_splits is None:
         return ()
     return (Missing("where the time of calls goes", kernel.no_splits.reason, kernel.no_splits.remedy),)
 
 
 def added_up(keys: list[RowKey], counts: Counts) -> Rows:
-    """Returns counts as rows. Counts with the same key are added up: they belong to a process that changed
-    its cgroup within a tenant."""
+    """Returns ``counts`` as rows. Counts with the same key are added up: they belong to a process that moved
+    to another cgroup of the same tenant."""
     place: dict[RowKey, int] = {}
     group = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
     if len(place) == len(keys):
@@ -418,8 +425,8 @@ def added_up(keys: list[RowKey], counts: Counts) -> Rows:
 
 
 def raise_descriptor_limit() -> None:
-    """Raises the limit of open files as far as this user may: each probed file and each traced process needs
-    a descriptor."""
+    """Raises the limit of open files as far as this user is allowed to, because each probed file and each
+    traced process needs a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with contextlib.suppress(OSError, ValueError):

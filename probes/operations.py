@@ -1,12 +1,14 @@
-"""Lists every traced function: its name, its operation, and how the bytes of a call are found.
+"""Lists every traced function: its name, its operation, and how to find the number of bytes of a call.
 
 The signatures are those of CUDA's ``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x).
 Argument numbers count the call's integer arguments from 0. How a ``cudaExtent`` is passed by value depends on
-the machine. On x86-64 it lies on the stack and takes one number per 8 bytes, after the six numbers of the
-registers (System V ABI, 3.2.3); on aarch64 it is one argument, a pointer to a copy (AAPCS64, 6.8.2).
+the machine. On x86-64 it lies on the stack; each 8 bytes of it have one argument number, after the six
+numbers of the registers (System V ABI, 3.2.3). On aarch64 it is one argument, a pointer to a copy (AAPCS64,
+6.8.2).
 
 One function may exist under many symbols: ``cuMemcpyHtoD``, ``cuMemcpyHtoD_v2``, ``cuMemcpyHtoD_v2_ptds``.
-Programs get them through ``cuGetProcAddress`` and compile flags, so all of them are traced, as one operation.
+Which of them a program calls depends on ``cuGetProcAddress`` and compile flags. So all of them are traced, as
+one operation.
 """
 
 from __future__ import annotations
@@ -23,19 +25,20 @@ from stalltop.probes import layout
 from stalltop.probes.layout import Direction, Object, Size
 
 NAMINGS: Final = layout.NAMING_MASK + 1
-"""Number of attach cookies of each function that names CUDA kernels: one for each ``layout.Naming``, and
-unused ones."""
+"""Number of attach cookies that are reserved for each function that names CUDA kernels: one for each
+``layout.Naming``, and some that are not used."""
 CHOOSINGS: Final = layout.CHOOSING_MASK + 1
-"""Number of attach cookies of each function that chooses a device: one for each ``layout.Choosing``, and
-unused ones."""
+"""Number of attach cookies that are reserved for each function that chooses a device: one for each
+``layout.Choosing``, and some that are not used."""
 FIRST_CHOOSING: Final = 2 * layout.FUNCTIONS
 """The lowest attach cookie of functions that choose a device."""
 
 KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
-"""Names of ``cudaMemcpyKind`` 0 to 4; ``default`` lets the addresses decide."""
+"""Names of ``cudaMemcpyKind`` 0 to 4. With ``default``, CUDA finds the direction from the addresses."""
 
 NCCL_IN_PROGRESS: Final = 7
-"""``ncclInProgress``: a call on a non-blocking communicator returns it while its work goes on; no error."""
+"""``ncclInProgress``: a call on a non-blocking communicator returns this while its work continues. It is not
+an error."""
 
 DRIVER: Final = "driver"
 RUNTIME: Final = "runtime"
@@ -44,7 +47,7 @@ NCCL: Final = "nccl"
 
 @dataclass(frozen=True, slots=True)
 class OperationInfo:
-    """The name of a row's operation, with its layer."""
+    """The name and the layer of an operation, as rows show them."""
 
     id: int
     """1 to 511."""
@@ -58,10 +61,10 @@ class Function:
     """One traced function. Its variants, such as ``_v2``, are counted as the same function."""
 
     id: int
-    """Attach cookie: 1 to 1,023; from ``layout.FUNCTIONS`` on for functions that reveal names of CUDA
-    kernels, and from ``FIRST_CHOOSING`` on for functions that choose a device."""
+    """Attach cookie. 1 to 1,023 for counted functions; from ``layout.FUNCTIONS`` on for functions that reveal
+    names of CUDA kernels; from ``FIRST_CHOOSING`` on for functions that choose a device."""
     symbol: str
-    """Name without its variant."""
+    """Name of the function without its variant."""
     operation: int
     """Operation id; 0 if the function's calls are not counted."""
     layer: str
@@ -72,16 +75,16 @@ class Function:
     direction: Direction = Direction.NONE
     d: int = 0
     pending: int = 0
-    """A return value other than 0 that is not an error; 0 if there is none."""
+    """A return value that is not 0 and not an error; 0 if there is none."""
     object: Object = Object.NONE
     object_at: int = 0
     uses_device: bool = False
-    """Whether a call gives the device work or waits for it: see ``probes.maps.activity``."""
+    """Whether a call gives the device work or waits for it (used by ``probes.maps.activity``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Size and direction of a function, before ids are assigned."""
+    """Where a function has its size and direction; used before ids are assigned."""
 
     size: Size = Size.NONE
     a: int = 0
@@ -105,16 +108,17 @@ def _kind(d: int, rule: _Rule) -> _Rule:
 
 _NOTHING = _Rule()
 
-# Byte offsets of the first factor, and of the kind, in the documented structs (64-bit). If an array takes
-# part, the extent counts its elements; their size is not in the call, so these bytes are a lower bound.
-_MEMCPY2D = _Rule(Size.STRUCT, 0, 112, 2)  # CUDA_MEMCPY2D.WidthInBytes
-_MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # CUDA_MEMCPY3D.WidthInBytes, and that of CUDA_MEMCPY3D_PEER
-_PARMS3D = _Rule(Size.STRUCT, 0, 128, 3, Direction.STRUCT_KIND, 152 // 8)  # cudaMemcpy3DParms.extent, .kind
-_PEER3D = _Rule(Size.STRUCT, 0, 144, 3)  # cudaMemcpy3DPeerParms.extent
+# Byte offsets of the first factor of the size, and of the kind, in the documented structs (64-bit). If an
+# array takes part in the copy, the extent counts elements of the array. The call does not tell their size, so
+# the bytes that are counted are a lower bound.
+_MEMCPY2D = _Rule(Size.STRUCT, 0, 112, 2)  # From CUDA_MEMCPY2D.WidthInBytes on.
+_MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # From WidthInBytes of CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER on.
+_PARMS3D = _Rule(Size.STRUCT, 0, 128, 3, Direction.STRUCT_KIND, 152 // 8)  # cudaMemcpy3DParms: extent, kind.
+_PEER3D = _Rule(Size.STRUCT, 0, 144, 3)  # cudaMemcpy3DPeerParms: extent.
 _EXTENTS = {
     # For cudaMalloc3D(cudaPitchedPtr *, cudaExtent), then for cudaMemset3D(cudaPitchedPtr, int, cudaExtent).
     "x86_64": (
-        _Rule(Size.PRODUCT3, 6, 7, 8),  # The extent alone is on the stack.
+        _Rule(Size.PRODUCT3, 6, 7, 8),  # Only the extent is on the stack.
         _Rule(Size.PRODUCT3, 10, 11, 12),  # The pitched pointer lies before the extent: 6 to 9.
     ),
     "aarch64": (_Rule(Size.STRUCT, 1, 0, 3), _Rule(Size.STRUCT, 2, 0, 3)),
@@ -160,7 +164,8 @@ _TABLE: Final[tuple[tuple[str, _Rule, str], ...]] = (
     (DRIVER, _NOTHING, "cuStreamWaitEvent"),
     (DRIVER, _NOTHING, "cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary"),
     (DRIVER, _NOTHING, "cuLibraryLoadData cuLibraryLoadFromFile"),
-    # __cudaLaunchKernel ends in a jump to cudaLaunchKernel: probing it too would count each launch twice.
+    # __cudaLaunchKernel is not probed: it ends in a jump to cudaLaunchKernel, so each launch would be counted
+    # twice.
     (RUNTIME, _NOTHING, "cudaLaunchKernel cudaLaunchKernelExC"),
     (RUNTIME, _NOTHING, "cudaLaunchCooperativeKernel cudaLaunchCooperativeKernelMultiDevice"),
     (RUNTIME, _NOTHING, "cudaGraphLaunch cudaGraphInstantiate"),
@@ -242,9 +247,9 @@ _OBJECTS: Final[Mapping[str, tuple[Object, int]]] = {
     )
     for symbol in symbols.split()
 }
-"""Functions that create, free or use an object that outlives the call. Memory created by ``cuMemCreate``
-counts as freed by ``cuMemRelease``, though the driver keeps it for as long as it is mapped. Pitches and the
-granularity of allocations are known only to the driver and are not in the bytes."""
+"""Functions that create, free or use an object that outlives the call. Memory of ``cuMemCreate`` counts as
+freed once ``cuMemRelease`` is called, although the driver keeps it as long as it is mapped. Bytes do not
+include pitches or the granularity of allocations, because only the driver knows these."""
 
 _DEVICE_FAMILIES: Final = frozenset(
     (
@@ -255,9 +260,9 @@ _DEVICE_FAMILIES: Final = frozenset(
 _DEVICE_SYMBOLS: Final = frozenset(
     ("cuGraphLaunch", "cudaGraphLaunch", "cuGraphUpload", "cudaGraphUpload", "ncclGroupEnd")
 )
-"""Functions that give a device work or wait for it, besides all functions of ``_DEVICE_FAMILIES``.
-Functions that capture, instantiate, update or order work do not count, nor do those that allocate or load
-modules."""
+"""Functions that give a device work or wait for it, in addition to all functions of ``_DEVICE_FAMILIES``.
+Functions that capture, instantiate, update or order work are not included. Functions that allocate memory or
+load modules are not included either."""
 
 _OLD: Final = frozenset(
     symbol
@@ -271,8 +276,8 @@ _OLD: Final = frozenset(
     )
     for symbol in symbols.split()
 )
-"""Functions whose symbol without ``_v2`` is the version from before CUDA 3.2, with sizes of 32 bits. The
-extent in the structs of that version is not read, because programs that call it are no longer built."""
+"""Functions of which the symbol without ``_v2`` is the version from before CUDA 3.2, with sizes of 32 bits.
+The extent in the structs of that version is not read, because programs that call it are no longer built."""
 
 _OLD_SIZES: Final = {Size.ARGUMENT: Size.ARGUMENT32, Size.PRODUCT: Size.PRODUCT32}
 
@@ -302,8 +307,8 @@ _CHOOSING: Final[tuple[tuple[str, layout.Choosing, str], ...]] = (
     (DRIVER, layout.Choosing.TELLS_UUID, "cuDeviceGetUuid_v2"),
 )
 """Functions that choose the device of a thread's calls, or reveal that device. Their calls are not counted.
-Unlike in the other tables, each version of a function is listed, because later versions take other
-arguments."""
+The other tables list a function once for all its versions. This table lists each version, because later
+versions have other arguments."""
 
 _SYMBOL: Final = re.compile(r"((?:cu|cuda|nccl|__cuda)[A-Z]\w*?)(_v\d+)?(?:_pt[sd][sz])?")
 
@@ -326,7 +331,7 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
             rule.direction,
             rule.d,
             NCCL_IN_PROGRESS if layer == NCCL else 0,
-            # Addresses of CUDA before 3.2 have 32 bits: such memory is not followed.
+            # Addresses of CUDA before 3.2 have 32 bits, so memory of these functions is not followed.
             *(_OBJECTS.get(symbol, (Object.NONE, 0)) if not old else (Object.NONE, 0)),
             uses_device=kind_of(layer, symbol).family in _DEVICE_FAMILIES or symbol in _DEVICE_SYMBOLS,
         )
@@ -368,7 +373,7 @@ BETWEEN_CALLS: Final = (
     OperationInfo(layout.HOST_GAP, HOST_GAP, HOST_LAYER),
     OperationInfo(layout.HOST_WORK, HOST_WORK, HOST_LAYER),
 )
-"""Operations that count a thread's time outside calls."""
+"""Operations that count the time of a thread outside of calls."""
 
 _BY_ID: Final = {info.id: info for info in (*OPERATIONS, *BETWEEN_CALLS)}
 
@@ -383,9 +388,7 @@ def operation(number: int) -> OperationInfo:
 
 def match(symbol: str, layer: str) -> Function | None:
     """Returns the function of ``symbol`` in ``layer`` (runtime, driver or nccl), whatever its variant.
-
-    Returns None if the symbol is not traced.
-    """
+    Returns None if ``symbol`` is not traced."""
     found = _SYMBOL.fullmatch(symbol)
     if found is None:
         return None

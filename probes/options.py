@@ -17,21 +17,22 @@ class MonitorOptions:
     """Options of a `Monitor`."""
 
     attach: Literal["auto", "multi", "perf"] = "auto"
-    """``multi``: uprobe_multi links; ``perf``: one perf event per probe (before Linux 6.6); ``auto``:
-    whichever works."""
+    """``multi``: by uprobe_multi links; ``perf``: by one perf event for each probe (before Linux 6.6);
+    ``auto``: by whichever of the two works."""
     slots: int = 4096
-    """Histograms in the Linux kernel, 16 KiB each: one for each operation of a process on each of its
-    devices."""
+    """Number of histograms in the Linux kernel, 16 KiB each. There is one for each operation of a process on
+    each of its devices."""
     threads: int = 8192
     """Maximum number of threads that are traced at once."""
     host_root: Path = field(default_factory=host_files)
-    """Folder with the host's sockets and state files, from which containers, pods and users get their
-    names."""
+    """Folder with the host's sockets and state files, in which the names of containers, pods and users are
+    found."""
     nvml_environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of the process that reads the driver's library, such as one that names another
-    library."""
+    """Environment variables of the process that reads the driver's library; for example one that names
+    another library."""
     kernel: Callable[[], KernelSide] | None = None
-    """Returns a kernel side that was started earlier; called once. If None, `begin` starts one."""
+    """Returns a kernel side that was started earlier. It is called once. If it is None, `begin` starts a
+    kernel side."""
     progress: Progress | None = None
     """Receives the progress of slow steps at the start."""
 

@@ -26,12 +26,13 @@ from stalltop.probes.programs.task_offsets import BTF, TaskOffsets
 OF_TASKS: Final = tuple(TaskOffsets(*[0] * len(TaskOffsets.__slots__)).values())
 OF_NAMESPACE: Final = ("PID_NAMESPACE", "PID_NAMESPACE_DEVICE")
 RELEASES: Final = ("5.15", "7.0")
-"""Linux releases before and after 5.18, the only difference that changes the programs: see
-``recipes.ordering``."""
+"""Two Linux releases, one before and one after 5.18. Only this difference between releases changes the
+programs (``recipes.ordering``)."""
 
 
 def recipes() -> Iterator[Recipe]:
-    """Yields every variant: with or without a PID namespace, for Linux kernels with or without BTF types."""
+    """Yields every variant of the programs: with and without a PID namespace, for Linux kernels with and
+    without BTF types."""
     for namespace in ((), OF_NAMESPACE):
         for release in RELEASES:
             yield tracing(OF_TASKS, namespace, release)
@@ -40,7 +41,7 @@ def recipes() -> Iterator[Recipe]:
 
 
 def is_kept() -> bool:
-    """Returns whether this host's next start needs no compiler."""
+    """Returns whether the next start on this host needs no compiler."""
     namespace = tuple(pid_namespace())
     task = OF_TASKS if BTF.exists() else ()
     with contextlib.suppress(program_cache.CacheFileError):

@@ -1,4 +1,5 @@
-"""Finds the files with possibly traced functions that a process has mapped executable: ``/proc/PID/maps``."""
+"""Finds, in ``/proc/PID/maps``, the files that a process has mapped as executable and that may hold traced
+functions."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from typing import Final
 
 from stalltop.probes.operations import DRIVER, NCCL, RUNTIME
 
-# Matches libcuda.so.1, libcudart.so.12.4.127, libcudart-d0da41ae.so.11.0 (as renamed in wheels) and
-# libtorch_cuda; does not match libcudadebugger.so, libnccl-net.so or libnccl-tuner.so.
+# Matches libcuda.so.1, libcudart.so.12.4.127, libcudart-d0da41ae.so.11.0 (renamed, as in wheels) and
+# libtorch_cuda. Does not match libcudadebugger.so, libnccl-net.so or libnccl-tuner.so.
 _LIBRARY: Final = rb"lib(cuda|cudart|nccl|torch_cuda\w*)(?:-[0-9a-f]{6,})?\.so(?:\.[0-9.]+)?"
 _NAME: Final = re.compile(_LIBRARY)
 _LINE: Final = re.compile(
-    # Range, permissions, offset, inode
+    # Address range, permissions, offset and inode of a mapping.
     rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) [0-9a-f:]+ \d+ +"
-    rb"(/(?:[^\n]*/)?([^/\n]+?))( \(deleted\))?$",  # path and its last component
+    rb"(/(?:[^\n]*/)?([^/\n]+?))( \(deleted\))?$",  # Its path and the last component of the path.
     re.MULTILINE,
 )
 
@@ -25,10 +26,10 @@ LAYERS_OF_LIBRARY: Final[dict[str, tuple[str, ...]]] = {
     "cuda": (DRIVER,),
     "cudart": (RUNTIME,),
     "nccl": (NCCL,),
-    "torch_cuda": (NCCL, RUNTIME),  # Some builds link NCCL, and the runtime, into it.
+    "torch_cuda": (NCCL, RUNTIME),  # In some builds, NCCL and the runtime are linked into this library.
 }
 LAYERS_OF_EXECUTABLE: Final = (RUNTIME, NCCL)
-"""Layers that a statically linked program may hold; the driver exists only as a library."""
+"""Layers that may be linked statically into a program. The driver exists only as a library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +41,29 @@ class Mapping:
     offset: int
     """Offset of its beginning in the file, bytes."""
     path: str
-    """Path in the process's own mount namespace; raw, so not safe to display."""
+    """Path in the process's own mount namespace. It may contain any bytes, so it is not safe to display."""
     deleted: bool
     layers: tuple[str, ...]
     """Layers that the file may hold."""
     thread: int
-    """Thread whose ``/proc`` folder shows the mapping: the process's first thread, or another if that one has
-    ended."""
+    """Thread under whose ``/proc`` folder the mapping is shown: the process's first thread or, if that has
+    ended, another one."""
 
     @property
     def library(self) -> bool:
-        """Returns whether the file is mapped as a library, not as the process's own program."""
+        """Returns whether the file is mapped as a library. If not, it is the process's own program."""
         return self.layers is not LAYERS_OF_EXECUTABLE
 
     def address(self, offset: int) -> int | None:
-        """Returns the address of byte ``offset`` of the file in the process, or None if another mapping holds
-        it."""
+        """Returns the address, in the process, of byte ``offset`` of the file; None if that byte is in
+        another mapping."""
         into = offset - self.offset
         return self.start + into if 0 <= into < self.end - self.start else None
 
 
 def library_layers(name: bytes) -> tuple[str, ...]:
-    """Returns the layers that a library of this base name may hold; empty if it is not one of CUDA's or
-    NCCL's."""
+    """Returns the layers that a library of this base name may hold; empty if it is not a library of CUDA or
+    NCCL."""
     found = _NAME.fullmatch(name)
     if found is None:
         return ()
@@ -88,7 +89,7 @@ def program_of(pid: int) -> list[Mapping]:
     """Returns the executable mappings of the process's own program. Raises OSError if the process is gone."""
     thread, maps = _maps(pid)
     program = os.fsencode(os.readlink(f"/proc/{thread}/exe")).removesuffix(b" (deleted)")
-    # The Linux kernel writes a newline in a name as \012 in maps, but literally in the link.
+    # If a name contains a newline, the Linux kernel writes \012 in maps, but a real newline in the link.
     program = program.replace(b"\n", b"\\012")
     return [
         _mapping(line, LAYERS_OF_EXECUTABLE, thread)
@@ -120,7 +121,7 @@ def _maps(pid: int) -> tuple[int, bytes]:
     text = _read(pid)
     if text:
         return pid, text
-    # If the first thread of a process has ended, the process lives on, but its maps are shown only under
+    # If the first thread of a process has ended, the process may still run, but its maps are shown only under
     # another thread. (Linux kernel threads and ended processes have a single thread, and no maps either.)
     for name in os.listdir(f"/proc/{pid}/task"):
         if int(name) != pid:

@@ -40,12 +40,13 @@ from stalltop.probes.maps.raw import RawWait, RawWork
 from stalltop.probes.tenants.owners import Owners
 
 KEPT_SAMPLES: Final = 10
-"""Number of samples after which a process is read again, because it may run another program by then."""
+"""A process is read again after this many samples, because it may run another program by then."""
 MOST_PAIRS: Final = 32
 """Maximum number of pairs of processes whose connections and commands are read for a window: those in which
 one process waited longest for the other."""
 LEAST_ASKED_NS: Final = 20_000_000
-"""Shortest wait in a window, in ns, for which the connections and commands of processes are read."""
+"""The connections and commands of processes are read only for a wait of at least this long in a window,
+ns."""
 _PYTHON: Final = re.compile(r"python[\d.]*[a-z]?$")
 _MOST_MAPS_BYTES: Final = 1 << 20
 _NUMBER: Final = re.compile(rb"\d+")
@@ -60,8 +61,8 @@ _WAITS: Final = {
 }
 _HELD: Final = {How.STOPPED: STOPPED, How.TRACED: TRACED, How.FROZEN: FROZEN}
 MOST_STOPPERS: Final = 1024
-"""Maximum number of processes and cgroups for which the last stopper is remembered, beyond a window because a
-stop may last for hours."""
+"""Maximum number of processes and cgroups for which it is remembered who stopped them last. This is
+remembered longer than one window, because a stop may last for hours."""
 _TRACER: Final = re.compile(rb"^TracerPid:\s*(\d+)", re.MULTILINE)
 
 
@@ -86,7 +87,8 @@ class ThreadReader:
         self._sample = 0
         self._processes: dict[int, _KnownProcess] = {}
         self._stoppers: dict[tuple[int, int], tuple[ThreadId, str]] = {}
-        """Who stopped a process (key: PID, 0) or a cgroup (key: 0, cgroup id) last, and by which signal."""
+        """By (PID, 0) for a process or (0, cgroup id) for a cgroup: who last stopped it, and by which
+        signal."""
 
     def read(
         self, waits: Iterable[RawWait], works: Iterable[RawWork], stops: Iterable[RawStop]
@@ -130,12 +132,12 @@ class ThreadReader:
     def _stops(
         self, waits: Iterable[tuple[RawWait, ThreadWait]], works: Iterable[RawWork]
     ) -> tuple[Stop, ...]:
-        """Returns which processes were stopped, and who did it as far as that is known."""
+        """Returns which processes were stopped and, as far as that is known, who stopped them."""
         found: dict[tuple[int, str], Stop] = {}
         for raw, wait in waits:
             if wait.kind in HELD_BACK and (raw.tgid, wait.kind) not in found:
                 stop = self._stop(raw.tgid, raw.tid, raw.cgroup_id, wait.kind)
-                # A debugger that is gone by now woke the thread when it left: it is the recorded waker.
+                # If the debugger is gone, it woke the thread when it left. So it is the recorded waker.
                 by = wait.waker if wait.kind == TRACED and not stop.by.pid else stop.by
                 found[raw.tgid, wait.kind] = replace(stop, by=by)
         for work in works:
@@ -153,7 +155,7 @@ class ThreadReader:
         return Stop(pid, kind, by, name)
 
     def _tracer(self, pid: int, tid: int) -> int:
-        """Returns the process that traces a thread; 0 if there is none any more."""
+        """Returns the process that traces a thread; 0 if no process traces it any more."""
         try:
             found = _TRACER.search((self._proc / str(pid) / "task" / str(tid) / "status").read_bytes())
         except OSError:
@@ -164,7 +166,8 @@ class ThreadReader:
         operation = operations.operation(raw.operation & (NESTED - 1))
         part = SPLITS[raw.part]
         kind = _WAITS.get((part, How(raw.how)), part)
-        # A thread that ends also releases its locks: a wait for one of them stays a wait for a lock.
+        # A thread that ends also releases its locks. If another thread waited for such a lock, the wait
+        # counts as a wait for a lock.
         if raw.how == How.ENDED and part != "lock":
             kind = ENDED
         if kind in ("lock", HAND_OVER) and not raw.waker_tgid:
@@ -209,7 +212,7 @@ class ThreadReader:
         return raw.decode(errors="replace").rstrip("\n")
 
     def _command(self, pid: int) -> bytes:
-        """Returns the command line of a process without its numbers; b'' if it is gone."""
+        """Returns the command line of a process without the numbers in it; b'' if the process is gone."""
         process = self._process(pid)
         if process.command is None:
             try:
@@ -243,7 +246,7 @@ class ThreadReader:
 
 
 def _waited_long(waits: Iterable[ThreadWait]) -> list[tuple[int, int]]:
-    """Returns pairs of processes: the first waited long for data from the second."""
+    """Returns pairs of processes. The first process of a pair waited long for data from the second."""
     waited = Counter[tuple[int, int]]()
     for wait in waits:
         if wait.kind in ("network", "process") and wait.waker.pid not in (0, wait.thread.pid):
@@ -252,7 +255,7 @@ def _waited_long(waits: Iterable[ThreadWait]) -> list[tuple[int, int]]:
 
 
 def _waited_unsent(waits: Iterable[ThreadWait]) -> list[int]:
-    """Returns processes that waited long for data that no process of this host sent."""
+    """Returns processes that waited long for data which no process of this host sent."""
     waited = Counter[int]()
     for wait in waits:
         if wait.kind == "network" and not wait.waker.pid:

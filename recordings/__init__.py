@@ -1,2 +1,5 @@
-"""Writes, reads and queries saved windows and recordings: SQLite files with one window or many.
-docs/file-format.md describes the tables."""
+"""Writes, reads and queries SQLite files with windows. A saved window is a file with one window; a recording
+has many.
+
+docs/file-format.md describes the tables.
+"""

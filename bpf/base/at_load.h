@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Numbers that become known only when the programs are loaded, such as the offset of a member in this Linux
- * kernel's struct. The compiler leaves a load of a marked constant in their place, which the loader finds and
- * fills in. So programs are compiled once and can be loaded by any Linux kernel.
+ * kernel's struct. In place of such a number, the compiler emits an instruction that loads a marked constant.
+ * The loader finds this instruction and replaces the constant by the number. So programs are compiled once
+ * and can be loaded by any Linux kernel.
  */
 #ifndef STALLTOP_AT_LOAD_H
 #define STALLTOP_AT_LOAD_H
 
 #include <linux/types.h>
 
-#define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL" and the number's index: see probes/programs/ */
+#define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL" in ASCII; the low bytes hold the number's index */
 
 /*
- * Number `n` of those that the loader fills in. Volatile, so that the program loads the number where it uses it
- * and does not spill it to the stack.
+ * Is number `n` of those that the loader fills in. Volatile, so that the program loads the number where it
+ * uses it and does not spill it to the stack.
  */
 #define AT_LOAD(n)                                                                     \
 	({                                                                             \

@@ -4,9 +4,9 @@
  * code around.
  *
  * Once the compiler knows a bound from a comparison, it may drop the comparison, compare a copy of the
- * number, or count a loop down from a negated number instead. Each of these makes older verifiers lose the
- * bound. So these bounds are written in assembly, which the compiler does not analyse: the bound is applied
- * to the register that is used, right before its use.
+ * number, or count a loop down from a negated number instead. In each of these cases older verifiers no
+ * longer know the bound. So these bounds are written in assembly, which the compiler does not analyse. The
+ * bound is applied to the register that is used, right before its use.
  */
 #ifndef STALLTOP_BOUNDS_H
 #define STALLTOP_BOUNDS_H
@@ -27,9 +27,9 @@
 	for ((i) = (first); ({ __asm__ volatile("" : "+r"(i)); (i) < (end); }); (i)++)
 
 /*
- * The address of a map's key of 32 bits, which lies in a __u64 on the stack. The whole __u64 is written, so the
- * verifier takes it for a new number. If only the 32 bits of the key were written, the verifier would follow all
- * further code once for each value that it knows of the other half.
+ * The address of the 32-bit key of a map. The key lies in `number`, a __u64 on the stack. The program writes
+ * the whole __u64, so the verifier takes it for a new number. If the program wrote only the 32 bits of the
+ * key, the verifier would check all further code once for each value that it knows of the other half.
  */
 #define KEY(number) ((__u32 *)&(number))
 

@@ -6,21 +6,21 @@
 #include <linux/types.h>
 
 #define KERNELS 16384       /* maximum number of records that count launches by CUDA kernel */
-#define BUCKETS 128         /* buckets of a CUDA kernel's histogram, one for 32 counters of a slot; a power of two */
+#define BUCKETS 128         /* buckets of a CUDA kernel's histogram, of 32 counters each; a power of two */
 #define BUCKET_SHIFT 5      /* log2 of the number of counters in a bucket */
 #define NAME_BYTES 256      /* bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8 */
-#define LIKELY_KERNELS 4096 /* elements of likely_kernel, which mostly saves a look-up in a hash; a power of two */
-#define REGISTERED_FUNCTIONS 131072 /* maximum number of registered functions, of all programs; the oldest are evicted */
-#define LOOKED_UP_FUNCTIONS 16384 /* maximum number of functions that programs looked up; the oldest are evicted */
-#define REUSED 4096         /* maximum number of functions known to have belonged to another CUDA kernel before */
-#define LOOKUPS 4096        /* maximum number of calls under way that look up functions */
-#define READ_NAMES 1024     /* maximum number of names that are read at the same time when look-ups return */
+#define LIKELY_KERNELS 4096 /* elements of likely_kernel, which mostly saves a hash look-up; a power of two */
+#define REGISTERED_FUNCTIONS 131072 /* maximum number of registered functions; the oldest are evicted */
+#define LOOKED_UP_FUNCTIONS 16384 /* maximum number of looked-up functions; the oldest are evicted */
+#define REUSED 4096         /* maximum number of functions that belonged to another CUDA kernel before */
+#define LOOKUPS 4096        /* maximum number of calls that are looking up functions at the same time */
+#define READ_NAMES 1024     /* maximum number of names that look-ups read at the same time */
 #define TOLD_PROGRAMS 8192  /* maximum number of programs that registered, looked up or launched CUDA kernels */
 
-/* Which launches a record counts. No padding: it is a key. */
+/* Identifies the launches that one record counts. No padding: it is a key. */
 struct launched {
-	__u64 function;         /* as the launching call gets it: a function of the program, or a handle */
-	__u64 born_ns;          /* born_ns of the program: a slot belongs to a PID, which may run several in turn */
+	__u64 function;         /* which function or handle the call launches, as it is passed to the call */
+	__u64 born_ns;          /* born_ns of the program: a PID may run several programs in turn */
 	__u32 slot;             /* the operation's slot + 1; 0 means that the record is free; written last */
 	__u32 generation;       /* how many other CUDA kernels had this function before */
 };
@@ -38,10 +38,10 @@ struct kernel {
 	char name[NAME_BYTES];
 };
 
-/* A program that a process runs. */
+/* The program that a process runs. */
 struct told_program {
-	__u64 born_ns;          /* when the program first named or launched a CUDA kernel: identifies the program */
-	__u64 unloads;          /* number of libraries and modules that the program has unloaded since */
+	__u64 born_ns;          /* when the program first named or launched a CUDA kernel: identifies it */
+	__u64 unloads;          /* number of libraries and modules that the program has unloaded since then */
 };
 
 /* A function of a program. No padding: it is a key. */
@@ -70,18 +70,21 @@ struct lookup_key {
 	__u64 cookie;
 };
 
-/* Arguments of a call that looks up a function. */
+/* What the return of a call that looks up a function needs: its arguments. */
 struct lookup {
-	__u64 result_at;        /* address where the function will be written */
-	__u64 given;            /* address of the name; for NAMING_CONVERTS the function or handle that is converted */
+	__u64 result_at;        /* address at which the call will write the function */
+	__u64 given;            /* address of the name; for NAMING_CONVERTS, what is converted */
 };
 
-/* How a traced function names CUDA kernels: the lower bits of its attach cookie. In parentheses: its arguments. */
+/*
+ * How a traced function names CUDA kernels. This value is the lower bits of its attach cookie. The traced
+ * function's arguments are in parentheses.
+ */
 enum naming {
 	NAMING_REGISTERS = 1,   /* registers a function with its name: (handle, function, ..., name) */
 	NAMING_UNLOADS = 2,     /* unloads registered functions: (handle) */
 	NAMING_LOOKS_UP = 3,    /* looks up a function by its name: (result, module, name) */
-	NAMING_CONVERTS = 4,    /* returns another handle or function of a CUDA kernel: (result, other function) */
+	NAMING_CONVERTS = 4,    /* converts a function or handle of a CUDA kernel: (result, other function) */
 };
 #define NAMING_MASK 7
 

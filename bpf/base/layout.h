@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What the programs and the monitor share through mapped memory. scripts/write_layout.py writes probes/layout.py
- * from this header: structs have no padding, and what a comment says is said there too.
+ * Defines what the BPF programs and the monitor share through mapped memory. scripts/write_layout.py
+ * generates probes/layout.py from this header, and its docstrings from the comments here. Structs have no
+ * padding.
  */
 #ifndef STALLTOP_LAYOUT_H
 #define STALLTOP_LAYOUT_H
@@ -9,17 +10,17 @@
 #include <linux/types.h>
 #include "base/launches.h"
 
-#define COUNTERS 3968       /* counters of one histogram: see hdr.h */
+#define COUNTERS 3968       /* number of counters of one histogram; hdr.h maps durations to them */
 #define SPLITS 10           /* number of parts that the time of a call is split into */
 #define DEPTH 16            /* maximum number of nested traced calls of a thread; a power of two */
 #define CACHED 16           /* number of slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* maximum number of argument registers kept at a call's entry; a power of two */
 #define TOLD 6              /* number of argument registers kept until the call returns */
-#define FUTEXES 4           /* number of futexes remembered for a thread, at which it waited last; a power of two */
-#define LIKELY_THREADS 4096 /* elements of likely_thread_of, which mostly saves a look-up in a hash; a power of two */
-#define FUNCTIONS 2048      /* attach cookies of counted functions are below this number */
-#define KINDS 5             /* number of values of cudaMemcpyKind, 0 to 4 */
-#define CHARGES 16384       /* maximum number of records of charged off-CPU time: one for each victim and culprit */
+#define FUTEXES 4           /* futexes remembered for a thread: where it waited last; a power of two */
+#define LIKELY_THREADS 4096 /* elements of likely_thread_of, which saves most hash look-ups; a power of two */
+#define FUNCTIONS 2048      /* the attach cookie of each counted function is below this number */
+#define KINDS 5             /* number of values of cudaMemcpyKind, which are 0 to 4 */
+#define CHARGES 16384       /* maximum number of records of charged off-CPU time, by victim and culprit */
 #define SLICES 64           /* slices of time that are remembered for each CPU; a power of two */
 #define HEAPS 1024          /* maximum number of processes whose device memory is followed */
 #define ALLOCATIONS 65536   /* maximum number of allocations of device memory known at once */
@@ -27,36 +28,36 @@
 #define ACTIVITIES 1024     /* maximum number of pairs of a process and a device whose activity is known */
 #define TICK_SHIFT 20       /* a tick of activity lasts 2 to this power, in ns: 1.05 ms */
 #define TICKS 4096          /* ticks kept for each pair of a process and a device: the last 4.3 s; a power of two */
-#define SPAN 64             /* ticks that a long call marks together; a power of two */
-#define LAP 0x8000          /* set in each element of laps and spans that was written: 0 means that it never was */
-#define ENTRIES 256         /* number of last entries into collectives that are kept for a rank; a power of two */
+#define SPAN 64             /* ticks that one element of `spans` marks, for long calls; a power of two */
+#define LAP 0x8000          /* set in each element of laps and spans that has been written; else it is 0 */
+#define ENTRIES 256         /* newest entries into collectives that are kept for each rank; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
-#define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
-#define DEVICE_SHIFT 16     /* a word holds an operation in this many low bits, above them a device: see struct thread */
-#define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but it is not known which */
-#define PROGRAM_DEVICES 16  /* maximum number of devices of a program whose UUIDs are kept; a power of two */
+#define HOST_WORK 511       /* operation: a followed thread's time from waking a thread to waking the next */
+#define DEVICE_SHIFT 16     /* low bits that hold the operation in a word of an operation and a device */
+#define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but the monitor does not know which */
+#define PROGRAM_DEVICES 16  /* maximum number of a program's devices whose UUIDs are kept; a power of two */
 #define UUID_BYTES 16
-#define CONTEXTS 16         /* number of contexts below a thread's current one whose devices are kept; a power of two */
-#define FILLED_AT_ONCE 256  /* free elements that one run of filling.h queues: few, as the verifier follows each */
-#define LONGEST_GAP_NS 60000000000ULL /* a longer gap is not counted: the program is taken for idle */
+#define CONTEXTS 16         /* contexts below a thread's current one whose devices are kept; a power of two */
+#define FILLED_AT_ONCE 256  /* elements that one run of filling.h queues; few, as the verifier checks each */
+#define LONGEST_GAP_NS 60000000000ULL /* a longer gap is not counted: the program is assumed to be idle */
 
-/* The counts of one operation of one process in one cgroup. 16,384 bytes. */
+/* The counts of one operation of one process in one cgroup. A slot has 16,384 bytes. */
 struct slot {
-	__u64 calls;            /* incremented last: if it has risen, the slot has new counts */
+	__u64 calls;            /* incremented after the other counts: if it has risen, these are new */
 	__u64 total_ns;
 	__u64 errors;           /* calls that returned an error */
-	__u64 bytes;            /* of the calls that succeeded */
-	__u64 max_ns;           /* reset to 0 by the monitor's reads */
-	__u64 slow_ns;          /* calls of this length or more are slow; set by the monitor, 0 until then */
-	__u64 sample_at;        /* when `calls` reaches this, the next call is captured at random */
+	__u64 bytes;            /* of the calls that succeeded: bytes copied, set or allocated */
+	__u64 max_ns;           /* longest call; reset to 0 when the monitor reads it */
+	__u64 slow_ns;          /* a call of this time or more is slow; set by the monitor, 0 until then */
+	__u64 sample_at;        /* once `calls` has reached this, the next call is captured at random */
 	__u64 passed_over;      /* slow calls that were not captured */
-	__u64 last_error;       /* return value of the last failed call */
-	__u64 clamped;          /* calls longer than the histogram's range */
-	__u64 split_ns[SPLITS]; /* by enum part; the monitor computes running: total_ns less the other parts */
-	__u64 kept_since_ns;    /* CLOCK_MONOTONIC: when the second began in which `kept` counts */
-	__u64 kept;             /* slow calls captured since kept_since_ns */
-	__u64 sample_every;     /* one of so many calls is captured at random; set by the monitor, 0 until then */
+	__u64 last_error;       /* return value of the last call that failed */
+	__u64 clamped;          /* number of calls that took longer than the histogram's range */
+	__u64 split_ns[SPLITS]; /* by enum part; not set for running: it is total_ns less the other parts */
+	__u64 kept_since_ns;    /* CLOCK_MONOTONIC; when the second in which `kept` counts began */
+	__u64 kept;             /* number of slow calls captured since kept_since_ns */
+	__u64 sample_every;     /* one of this many calls is captured at random; set by the monitor, or 0 */
 	__u64 reserved[41];
 	__u32 counters[COUNTERS];
 };
@@ -68,42 +69,42 @@ struct owner {
 	__u32 operation;        /* with NESTED; 0 means that the slot is free; written last */
 };
 
-/* The key by which a slot is found: the operation, process and cgroup whose counts it holds. */
+/* The key by which a slot is found: the operation, process and cgroup whose calls it counts. */
 struct slot_key {
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 operation;
 };
 
-/* One call that a thread is inside. */
+/* A call of a thread that has begun and not returned. */
 struct frame {
 	__u64 sp;               /* the stack pointer at the function's first instruction */
 	__u64 start_ns;         /* CLOCK_MONOTONIC */
 	__u64 bytes;
 	__u32 function;         /* attach cookie */
 	__u32 operation;        /* with NESTED */
-	__u64 object;           /* object that the call makes or frees, by enum object; 0 if none */
-	__u64 kept;             /* bytes that the call frees, or the function or handle that it launches; else 0 */
+	__u64 object;           /* what the call makes or frees, by enum object; 0 if nothing */
+	__u64 kept;             /* bytes that the call frees, or the function that it launches; else 0 */
 	__u64 arguments[TOLD];
 };
 
-/* A slot that a thread remembers: the one that counts its calls of an operation. */
+/* A slot that a thread remembers, so that it finds the slot of its next call without a hash look-up. */
 struct cached_slot {
 	__u32 operation;        /* with NESTED; 0 if the element is empty */
 	__u32 slot;
 };
 
 /*
- * A thread that has made a traced call, or is followed. Written by itself, and by threads that wake or move
- * it.
+ * A thread that has made a traced call, or that is followed. The thread itself writes its record, and so do
+ * threads that wake it or move it to another CPU.
  */
 struct thread {
 	__u32 tid;              /* in the initial PID namespace; 0 means that the record is free */
-	__u32 tgid;             /* in the monitor's PID namespace, as everywhere else here */
-	__u64 cgroup_id;        /* at its last outermost call */
-	__u32 depth;            /* frames in use; a frame is complete before depth counts it */
+	__u32 tgid;             /* in the monitor's PID namespace, like every tgid in this header */
+	__u64 cgroup_id;        /* the cgroup of the thread at its last outermost call */
+	__u32 depth;            /* number of frames in use; a frame is complete before depth is raised */
 	__u32 shown_tid;        /* in the monitor's PID namespace */
-	__u64 ended_ns;         /* if tid is 0 and depth is not: when the thread ended inside the calls of its frames */
+	__u64 ended_ns;         /* when it ended inside calls; valid if tid is 0 and depth is not 0 */
 	__u32 ended_tgid;       /* process of the thread that ended at ended_ns */
 	__u32 index;            /* of this record, in all arrays that have an element for each thread */
 	__u64 off_since_ns;     /* when it left the CPU; 0 while it is on one */
@@ -111,25 +112,25 @@ struct thread {
 	__u32 off_for;          /* why it left the CPU: enum part */
 	__u32 off_levels;       /* bit n: level n of its struct off_cpu is in use */
 	__u64 gap_ns;           /* when its host gap or host work began; 0 if that is not known */
-	__u64 waiting_ns;       /* since when it waits for `cpu`; 0 while it does not */
-	__u32 gap_slot;         /* where its gaps are counted; NO_SLOT if that is not known */
-	__u32 cpu;              /* on which it ran last, or for which it waits */
-	__u32 link;             /* 0: makes calls; 1: wakes a thread that does; n: wakes a thread of link n - 1 */
-	__u32 follows;          /* tid of the thread for which it is followed, if link is above 0 */
-	__u32 scratch;          /* used by forgotten() */
-	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: it may never have chosen one */
-	__u8 device_decided;    /* 1: `device` is final: chosen by the thread, or its program's default; 0: not yet */
-	__u16 contexts_below;   /* contexts below the current one on the thread's stack in the driver */
+	__u64 waiting_ns;       /* when it began to wait for the CPU `cpu`; 0 if it does not wait for one */
+	__u32 gap_slot;         /* slot that counts its gaps or host work; NO_SLOT if that is not known */
+	__u32 cpu;              /* the CPU on which it ran last, or for which it waits */
+	__u32 link;             /* 0: makes calls; 1: wakes such a thread; n: wakes a thread of link n - 1 */
+	__u32 follows;          /* if link > 0: tid of the thread because of which it is followed */
+	__u32 scratch;          /* only for forgotten(), which passes values through memory */
+	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: perhaps none chosen */
+	__u8 device_decided;    /* 1: `device` is final: chosen, or the program's default; 0: not yet */
+	__u16 contexts_below;   /* number of contexts below the current one, on the thread's stack */
 	__u64 born_ns;          /* born_ns of its program's struct told_program; 0: not looked up yet */
 	__u64 context;          /* handle of the current context, if the thread chose it through the driver; else 0 */
-	__u8 devices_below[CONTEXTS]; /* of the contexts below the current one, encoded as `device` */
-	__u32 activity;         /* index of the struct activity found last */
-	__u32 choices;          /* calls that choose a device, by all threads that ever had this record */
+	__u8 devices_below[CONTEXTS]; /* devices of the contexts below the current one, encoded as `device` */
+	__u32 activity;         /* index of the struct activity that was found last */
+	__u32 choices;          /* calls that chose a device, by all threads that ever had this record */
 	__u8 runtime_device;    /* device chosen through the runtime, encoded as `device`; 0: none */
-	__u8 how;               /* enum how: more about its last wait */
+	__u8 how;               /* enum how: details of its last wait */
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
 	__u8 reserved[5];
-	__u64 futexes[FUTEXES]; /* where it last waited by a futex; 0: nowhere */
+	__u64 futexes[FUTEXES]; /* addresses of the futexes at which it waited last; 0: none */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
@@ -137,24 +138,24 @@ struct thread {
 
 /* Whether the monitor saw how a program initialized CUDA. */
 enum watched {
-	WATCHED_UNKNOWN = 0,    /* not decided yet: see begin_cuda() and decide_device() */
-	WATCHED_BEGIN = 1,      /* the monitor saw the program initialize CUDA */
+	WATCHED_UNKNOWN = 0,    /* not decided yet: decided by begin_cuda() or decide_device() */
+	WATCHED_BEGIN = 1,      /* the monitor saw how the program initialized CUDA */
 	WATCHED_LATE = 2,       /* the program had initialized CUDA before the monitor watched it */
 };
 
 /* Whether a program has ended. */
 enum over {
 	OVER_NOT = 0,
-	OVER_FIRST_THREAD = 1,  /* the program's first thread has ended; other threads may continue */
+	OVER_FIRST_THREAD = 1,  /* the first thread of the program has ended; other threads may continue */
 	OVER_ALL = 2,           /* the program's process has begun to execute another program */
 };
 
-/* What is known of a program's devices. */
+/* What is known of the devices of one program. */
 struct cuda_program {
-	__u64 born_ns;          /* when it was first seen: identifies it among the programs of its PID */
+	__u64 born_ns;          /* when the program was first seen; tells it from others of its PID */
 	__u32 watched;          /* enum watched */
 	__u32 over;             /* enum over */
-	__u8 uuid_known[PROGRAM_DEVICES]; /* by ordinal; written last */
+	__u8 uuid_known[PROGRAM_DEVICES]; /* by ordinal: 1 if its UUID is in `uuids`; written last */
 	__u8 uuids[PROGRAM_DEVICES][UUID_BYTES];
 };
 
@@ -170,13 +171,16 @@ struct choice_key {
 	__u64 cookie;
 };
 
-/* Arguments of a call that chooses a device. */
+/* What the return of a call that chooses a device needs: its arguments. */
 struct choice {
-	__u64 first;            /* the first argument: a context, the address where one will be written, or an ordinal */
+	__u64 first;            /* argument 0: a context, the address where one is written, or an ordinal */
 	__u64 device;           /* the ordinal, if the call makes a context or returns a UUID */
 };
 
-/* How a function chooses a device: the lower bits of its attach cookie. In parentheses: its arguments. */
+/*
+ * How a traced function chooses a device. This value is the lower bits of its attach cookie. The traced
+ * function's arguments are in parentheses.
+ */
 enum choosing {
 	CHOOSING_BEGINS = 1,        /* initializes CUDA */
 	CHOOSING_SETS_DEVICE = 2,   /* chooses a device by the runtime: (ordinal) */
@@ -190,13 +194,15 @@ enum choosing {
 	CHOOSING_SETS_CONTEXT = 10, /* replaces the current context: (context) */
 	CHOOSING_TELLS = 11,        /* returns the device of the current context: (ordinal) */
 	CHOOSING_TELLS_UUID = 12,   /* returns the UUID of a device: (UUID, ordinal) */
-	CHOOSING_TELLS_GPU = 13,    /* returns a UUID; for a part of a GPU, that of the GPU: (UUID, ordinal) */
+	CHOOSING_TELLS_GPU = 13,    /* returns the UUID of the whole GPU of a device: (UUID, ordinal) */
 };
 #define CHOOSING_MASK 15
 
 /*
- * Off-CPU time of a thread, by enum part. Level 0 is time since its last call, level n time inside its nth frame.
- * `all` sums all off-CPU time since since_ns and is never reset while the thread has the record: the monitor reads it.
+ * Off-CPU time of a thread, by enum part. Level 0 (`outside`) holds the time since the thread's last outermost
+ * call; level n (`inside[n - 1]`) the time inside its nth open call, counted from the outermost. `all` is the
+ * sum of all off-CPU time since since_ns, which the monitor reads. It is never reset while this struct belongs
+ * to the thread.
  */
 struct off_cpu {
 	__u64 all[SPLITS];
@@ -206,9 +212,9 @@ struct off_cpu {
 	__u64 inside[DEPTH][SPLITS];
 };
 
-/* Details of a wait that its enum part does not tell. */
+/* Details of a wait, in addition to its enum part. */
 enum how {
-	HOW_PLAIN = 0,          /* no detail. A wait of part LOCK is then a hand-over: see held.h */
+	HOW_PLAIN = 0,          /* no detail. In part LOCK: the thread waited for a hand-over (held.h) */
 	HOW_HELD = 1,           /* part LOCK: for a lock that another thread held, not for a hand-over */
 	HOW_STOPPED = 2,        /* part OTHER: a signal had stopped the thread */
 	HOW_ENDED = 3,          /* the thread waited until the other thread had ended */
@@ -216,31 +222,31 @@ enum how {
 	HOW_TRACED = 5,         /* part OTHER: a debugger had stopped the thread */
 	HOW_FROZEN = 6,         /* part OTHER: the thread's cgroup was frozen */
 };
-#define HOW_SHIFT 8             /* low bits of charge_key.part that hold its enum part; above them is its enum how */
+#define HOW_SHIFT 8             /* low bits of charge_key.part for the enum part; enum how is above them */
 
 /*
- * Who lost off-CPU time, and which process caused it. No padding: it is a key. Waits for a CPU are charged by
- * process: both thread ids are 0 there.
+ * Identifies who lost off-CPU time, and which process caused it. No padding: it is a key. Waits for a CPU are
+ * charged by process: then tid and culprit_tid are 0.
  */
 struct charge_key {
 	__u64 cgroup_id;
 	__u64 culprit_cgroup_id;
 	__u32 tgid;
 	__u32 culprit_tgid;     /* 0: the Linux kernel, or a process that the monitor cannot know */
-	__u32 operation;        /* of the outermost call, HOST_GAP or HOST_WORK */
-	__u32 part;             /* enum part, and above HOW_SHIFT enum how */
+	__u32 operation;        /* operation of the outermost call, HOST_GAP or HOST_WORK */
+	__u32 part;             /* enum part; the bits above HOW_SHIFT hold the enum how */
 	__u32 tid;              /* 0: all threads of the process */
 	__u32 culprit_tid;      /* 0: no thread, or all threads of the culprit */
 };
 
-/* The off-CPU time of one charge_key, summed. */
+/* The off-CPU time of one charge_key, summed up. */
 struct charge {
 	struct charge_key key;
 	__u64 ns;
-	__u64 times;            /* number of charges; incremented last */
+	__u64 times;            /* number of waits that were charged; incremented last */
 };
 
-/* Time for which one task had a CPU without a break. */
+/* A period of time in which one task had a CPU without a break. */
 struct slice {
 	__u64 start_ns;
 	__u64 end_ns;
@@ -249,101 +255,112 @@ struct slice {
 	__u32 reserved;
 };
 
-/* The tasks that had one CPU while threads with a record waited for it: the newest slice is before `next`. */
+/*
+ * The tasks that had one CPU while threads that have a record waited for it. The newest slice is the one
+ * before `next`.
+ */
 struct cpu {
-	__u64 waiting;          /* threads with a record that wait for it */
-	__u64 since_ns;         /* when its present task got it; 0: before any thread waited */
-	__u64 task;             /* address of that task's struct */
+	__u64 waiting;          /* number of threads with a record that wait for this CPU */
+	__u64 since_ns;         /* when its present task got it; 0 if no thread was waiting at that time */
+	__u64 task;             /* address of the struct task_struct of the present task */
 	__u64 next;
 	struct slice slices[SLICES];
 };
 
-/* Which record a thread has, by the lowest bits of its TID. */
+/* A guess of the record of a thread, found by the lowest bits of its TID without a hash look-up. */
 struct likely {
-	__u32 thread;           /* index of the record found last */
-	__u32 records;          /* number of threads with a record whose TID has these bits: mostly 0, which ends a search */
+	__u32 thread;           /* index of the record that was found last for these bits */
+	__u32 records;          /* number of threads with these bits that have a record; mostly 0 */
 };
 
-/* How to read a call of one function. */
+/* How to read a call of one traced function. */
 struct function {
 	__u32 operation;        /* 0 means that the cookie is not in use */
-	__u32 pending;          /* a return value other than 0 that is not an error; 0 if there is none */
+	__u32 pending;          /* a return value that is not 0 and not an error; 0 if there is none */
 	__u8 size;              /* enum size */
 	__u8 a;
 	__u8 b;
 	__u8 c;
 	__u8 direction;         /* enum direction */
 	__u8 d;
-	__u8 waits_for_gpu;     /* a thread that polls inside it waits for the device */
+	__u8 waits_for_gpu;     /* a thread that polls inside this function waits for the device */
 	__u8 object;            /* enum object */
-	__u8 object_at;         /* the argument that identifies the object */
+	__u8 object_at;         /* number of the argument that identifies the object */
 	__u8 uses_device;       /* the call gives the device work, or waits for it */
 	__u8 reserved[6];
 };
 
-/* How the bytes of a call are found. Elements have 2^c bytes where a value is shifted by c. */
+/*
+ * How to find the number of bytes that a call moves. Where a value is shifted by c, it counts elements of 2^c
+ * bytes.
+ */
 enum size {
 	SIZE_NONE = 0,              /* the call moves no bytes, or no argument says how many */
 	SIZE_ARGUMENT = 1,          /* argument a, shifted left by c */
-	SIZE_PRODUCT = 2,           /* argument a x argument b, shifted left by c: width and height */
-	SIZE_NCCL = 3,              /* argument a, a count, x the size of the ncclDataType_t in argument b */
-	SIZE_STRUCT = 4,            /* the product of c (2 or 3) u64 in a row, at byte b of what argument a points to */
+	SIZE_PRODUCT = 2,           /* argument a x argument b (width and height), shifted left by c */
+	SIZE_NCCL = 3,              /* argument a (a count) x the size of the ncclDataType_t in argument b */
+	SIZE_STRUCT = 4,            /* product of c (2 or 3) u64, from byte b of the struct at argument a */
 	SIZE_ARGUMENT32 = 5,        /* the low 32 bits of argument a, an unsigned int, shifted left by c */
 	SIZE_PRODUCT32 = 6,         /* the product of the low 32 bits of arguments a and b, shifted left by c */
-	SIZE_PRODUCT3 = 7,          /* arguments a x b x c: a cudaExtent on the stack of x86-64 */
+	SIZE_PRODUCT3 = 7,          /* arguments a x b x c, which are a cudaExtent on the stack of x86-64 */
 };
 
 /*
- * Where the arguments hold the direction of a copy. If the direction can be read and is one of the KINDS, the call is
- * counted as operation + 1 + the value of cudaMemcpyKind; else as the operation itself.
+ * Where the arguments of a call hold the direction of a copy. If the direction can be read and is one of the
+ * KINDS, the call is counted as operation + 1 + the value of its cudaMemcpyKind; otherwise as the operation
+ * itself.
  */
 enum direction {
 	DIRECTION_NONE = 0,
 	DIRECTION_KIND = 1,         /* the cudaMemcpyKind (u32) is argument d */
-	DIRECTION_STRUCT_KIND = 2,  /* the cudaMemcpyKind (u32) lies at byte 8 x d of what argument a points to */
+	DIRECTION_STRUCT_KIND = 2,  /* the cudaMemcpyKind (u32): at byte 8 x d of the struct at argument a */
 };
 
-/* What a call does to an object that outlives the call. After the colon: what argument object_at is. */
+/*
+ * What a call does to an object that outlives the call. The text of each value says what argument number
+ * object_at of the call is.
+ */
 enum object {
 	OBJECT_NONE = 0,
-	OBJECT_ALLOCATES = 1,       /* device memory: points to where its address is written */
-	OBJECT_FREES = 2,           /* device memory: its address */
-	OBJECT_JOINS = 3,           /* a communicator, by unique id: points to where its handle is written */
-	OBJECT_JOINS_BY_MANY = 4,   /* a communicator, by several unique ids: points to where its handle is written */
-	OBJECT_JOINS_ALL = 5,       /* all ranks of a communicator: points to where the handles are written */
-	OBJECT_SPLITS = 6,          /* a communicator: points to where the handle of the part is written */
-	OBJECT_LEAVES = 7,          /* a communicator: its handle */
-	OBJECT_ENTERS = 8,          /* a collective: the communicator's handle */
-	OBJECT_LAUNCHES = 9,        /* a CUDA kernel: its function or handle */
-	OBJECT_USES = 10,           /* a communicator: its handle */
+	OBJECT_ALLOCATES = 1,       /* address at which it writes the address of the allocated memory */
+	OBJECT_FREES = 2,           /* address of the device memory that it frees */
+	OBJECT_JOINS = 3,           /* joins by a unique id; address at which it writes the handle */
+	OBJECT_JOINS_BY_MANY = 4,   /* joins by several ids; address at which it writes the handle */
+	OBJECT_JOINS_ALL = 5,       /* joins as all ranks; address at which it writes the handles */
+	OBJECT_SPLITS = 6,          /* splits; address at which it writes the handle of the part */
+	OBJECT_LEAVES = 7,          /* handle of the communicator that it leaves */
+	OBJECT_ENTERS = 8,          /* handle of the communicator whose collective it enters */
+	OBJECT_LAUNCHES = 9,        /* function or handle of the CUDA kernel that it launches */
+	OBJECT_USES = 10,           /* handle of the communicator that it uses */
 };
 
-/* The device memory of one process, since it began its present program. */
+/* The device memory of one process, since the process began its present program. */
 struct heap {
-	__u64 cgroup_id;            /* at its last allocation or free */
+	__u64 cgroup_id;            /* cgroup of the thread that last allocated or freed memory */
 	__u32 tgid;                 /* 0 means that the record is free; written last */
-	__u32 over;                 /* the process executes another program by now */
-	__u64 allocations;          /* outermost calls that allocated successfully */
-	__u64 frees;                /* outermost calls that freed successfully */
+	__u32 over;                 /* set when the process executes another program */
+	__u64 allocations;          /* number of outermost calls that allocated memory successfully */
+	__u64 frees;                /* number of outermost calls that freed memory successfully */
 	__u64 allocated_bytes;
-	__u64 freed_bytes;          /* of allocations that are known */
-	__u64 held;                 /* allocations that are known and not freed */
+	__u64 freed_bytes;          /* only of allocations that are known */
+	__u64 held;                 /* number of allocations that are known and not freed */
 	__u64 held_bytes;
 };
 
 /* One allocation of device memory. No padding: it is a key. */
 struct piece {
-	__u64 address;              /* or handle, of memory that the program maps itself */
-	__u64 heap;                 /* index of its process's heap */
+	__u64 address;              /* or, for memory that the program maps itself, the handle */
+	__u64 heap;                 /* index of the heap of the process that allocated it */
 };
 
 /*
- * The ticks in which a process was active on a device. If it was active in tick n, element n % TICKS of `laps` is
- * LAP | n / TICKS, where n / TICKS is the lap. An element of `spans` says this of SPAN ticks at once. A later lap
- * overwrites an earlier one, so no program has to clear elements; threads that write one write the same value.
+ * The ticks in which a process was active on a device. If the process was active in tick n, element n % TICKS
+ * of `laps` is LAP | n / TICKS. The lap of tick n is n / TICKS. An element of `spans` marks SPAN ticks at
+ * once in the same way. A later lap overwrites an earlier one, so no program has to clear elements. Several
+ * threads may write one element: they write the same value.
  */
 struct activity {
-	__u64 cgroup_id;            /* at the last call that made it active in a new tick */
+	__u64 cgroup_id;            /* cgroup of the last call that made the process active in a new tick */
 	__u32 tgid;                 /* 0 means that the record is free; written last */
 	__u32 device;               /* encoded as in struct thread */
 	__u16 laps[TICKS];
@@ -370,25 +387,28 @@ enum member_state {
 	MEMBER_OVER = 3,            /* the rank has left; the monitor frees the record */
 };
 
-/* One rank of a communicator. Only threads of its process write it, one at a time as NCCL requires. */
+/*
+ * One rank of a communicator. Only threads of the rank's process write the record. NCCL requires that they do
+ * so one at a time.
+ */
 struct member {
-	__u64 id;                   /* the same in all ranks; 0 if the communicator is older than the probes */
-	__u64 handle;               /* in state MEMBER_BEGINS: the address where the call will write the handle */
+	__u64 id;                   /* the communicator's id, same for all ranks; 0: older than the probes */
+	__u64 handle;               /* in state MEMBER_BEGINS, the address where the call writes the handle */
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 rank;
-	__u32 ranks;                /* of the communicator; 0 if that is not known */
+	__u32 ranks;                /* number of ranks of the communicator; 0 if that is not known */
 	__u32 state;                /* enum member_state; written last */
 	__u32 heap;                 /* index of its process's heap, which shows when the program ends */
-	__u32 splits;               /* calls by which this rank split the communicator */
-	__u32 device;               /* on which the rank works, encoded as in struct thread */
+	__u32 splits;               /* number of calls by which this rank split the communicator */
+	__u32 device;               /* device on which the rank works, encoded as in struct thread */
 	__u32 reserved;
-	__u64 made_ns;              /* CLOCK_MONOTONIC; entries_ns too */
+	__u64 made_ns;              /* CLOCK_MONOTONIC, like entries_ns */
 	__u64 entered;              /* collectives entered; incremented after the entry's time is written */
 	__u64 entries_ns[ENTRIES];
 };
 
-/* What is not counted, or is counted wrongly: the names are those of model.window.LOSSES. */
+/* Counts of what was not counted, or was counted wrongly. The names are those of model.window.LOSSES. */
 struct losses {
 	__u64 no_slot;
 	__u64 no_thread;
@@ -407,7 +427,7 @@ struct losses {
 	__u64 no_activity;
 };
 
-/* Why a call is captured. */
+/* Why a call was captured. */
 enum why {
 	WHY_SLOW = 0,
 	WHY_SAMPLE = 1,
@@ -419,7 +439,7 @@ struct kept_call {
 	__u64 duration_ns;
 	__u64 bytes;
 	__u64 cgroup_id;
-	__u64 born_ns;              /* for an outermost launch: born_ns of the program's struct told_program */
+	__u64 born_ns;              /* of an outermost launch: born_ns of the program's struct told_program */
 	__u32 tgid;
 	__u32 tid;                  /* in the monitor's PID namespace */
 	__u32 operation;            /* with NESTED */
@@ -430,13 +450,13 @@ struct kept_call {
 	__u64 arguments[TOLD];
 };
 
-/* Numbers of captured calls, and their limits, which the monitor writes. */
+/* Numbers of captured calls of all slots, and their limits. The monitor writes the limits. */
 struct keeping {
 	__u64 since_ns;             /* CLOCK_MONOTONIC */
-	__u64 slow;                 /* slow calls captured since since_ns */
-	__u64 samples;              /* random calls captured since since_ns */
-	__u64 most_slow;            /* limit of `slow` per second */
-	__u64 most_samples;         /* limit of `samples` per second */
+	__u64 slow;                 /* number of slow calls captured since since_ns */
+	__u64 samples;              /* number of random calls captured since since_ns */
+	__u64 most_slow;            /* limit of `slow`, per second */
+	__u64 most_samples;         /* limit of `samples`, per second */
 	__u64 most_of_slot;         /* limit of slow calls of one slot, per second */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The maps. SLOTS, THREADS, CPUS and RING_PAGES stand for sizes that are given when the maps are created: see
- * probes/programs/recipes.py.
+ * The maps. The monitor replaces SLOTS, THREADS, CPUS and RING_PAGES by the sizes of the maps when it creates
+ * them (probes/programs/recipes.py).
  */
 #ifndef STALLTOP_MAPS_H
 #define STALLTOP_MAPS_H
@@ -16,13 +16,16 @@
 
 BPF_F_TABLE("array", u32, struct function, functions, FUNCTIONS, 0);
 
-/* Histograms, and their owners. The queue holds the free ones; the monitor fills it. */
+/*
+ * Slots with their histograms, and the owners of the slots. The queue holds the free slots; the monitor fills
+ * it.
+ */
 BPF_F_TABLE("array", u32, struct slot, slots, SLOTS, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct owner, owners, SLOTS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct slot_key, u32, slot_of, SLOTS, 0);
 BPF_QUEUE(free_slots, u32, SLOTS);
 
-/* Threads that have made a traced call. The queue holds the free records. */
+/* Threads that have made a traced call, and followed threads. The queue holds the free records. */
 BPF_F_TABLE("array", u32, struct thread, threads, THREADS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", u32, u32, thread_of, THREADS, 0);
 BPF_F_TABLE("array", u32, struct likely, likely_thread_of, LIKELY_THREADS, 0);
@@ -31,25 +34,25 @@ BPF_QUEUE(free_threads, u32, THREADS);
 BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, BPF_F_MMAPABLE);
 
 /*
- * Which tasks had each CPU last, and which are charged with what. The queue holds the free elements of
- * `charges`.
+ * `cpus` holds which tasks had each CPU last. `charges` holds the time for which each culprit is charged. The
+ * queue holds the free elements of `charges`.
  */
 BPF_F_TABLE("array", u32, struct cpu, cpus, CPUS, 0);
 BPF_F_TABLE("array", u32, struct charge, charges, CHARGES, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct charge_key, u32, charge_of, CHARGES, 0);
 BPF_QUEUE(free_charges, u32, CHARGES);
 
-/* Number of records of followed threads, which make no calls themselves. */
+/* The number of records of followed threads, which make no calls themselves. */
 BPF_F_TABLE("array", u32, u64, follower_count, 1, 0);
 #endif
 
-/* Device memory that processes hold. The queue holds the free records. */
+/* Device memory that processes hold. The queue holds the free records of processes. */
 BPF_F_TABLE("array", u32, struct heap, heaps, HEAPS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", u32, u32, heap_of, HEAPS, 0);
 BPF_F_TABLE("hash", struct piece, u64, pieces, ALLOCATIONS, 0);
 BPF_QUEUE(free_heaps, u32, HEAPS);
 
-/* When processes were active on devices. The queue holds the free records. */
+/* Times when processes were active on devices. The queue holds the free records. */
 BPF_F_TABLE("array", u32, struct activity, activities, ACTIVITIES, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct process_device, u32, activity_of, ACTIVITIES, 0);
 BPF_QUEUE(free_activities, u32, ACTIVITIES);
@@ -59,7 +62,7 @@ BPF_F_TABLE("array", u32, struct member, members, MEMBERS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct handle, u32, member_of, MEMBERS, 0);
 BPF_QUEUE(free_members, u32, MEMBERS);
 
-/* Captured calls, and how many may be captured. */
+/* The ring of captured calls, and the limits of how many calls are captured. */
 BPF_RINGBUF_OUTPUT(kept_calls, RING_PAGES);
 BPF_F_TABLE("array", u32, struct keeping, keeping_of, 1, BPF_F_MMAPABLE);
 
@@ -85,7 +88,10 @@ INLINE void on_its_own_stack(void *ctx)
 	no_programs.call(ctx, 0);
 }
 
-/* Adds `n` to one member of struct losses. Losses are rare, so all CPUs share one counter of each. */
+/*
+ * Adds `n` to one member of struct losses. All CPUs share one counter for each member, because losses are
+ * rare.
+ */
 #define LOSE(member, n)                                                                \
 	do {                                                                           \
 		struct losses *counters_ = loss_counters();                            \

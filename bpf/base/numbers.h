@@ -8,7 +8,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The TID and PID of a thread in a PID namespace (struct bpf_pidns_info). */
+/* The TID and PID of a thread in a PID namespace; has the layout of struct bpf_pidns_info. */
 struct numbers {
 	u32 tid;
 	u32 tgid;
@@ -20,9 +20,9 @@ static long (*numbers_in_namespace)(u64 device, u64 inode, struct numbers *numbe
 #endif
 
 /*
- * Finds the ids by which the monitor knows the current thread; returns 0 if it has found them. They are those of
- * the initial PID namespace unless the monitor runs in another one, whose inode is then PID_NAMESPACE. A thread of
- * a process outside that namespace has no ids there.
+ * Finds the ids by which the monitor knows the current thread; returns 0 if it has found them. They are the
+ * ids of the initial PID namespace, unless the monitor runs in another PID namespace; then PID_NAMESPACE is
+ * the inode of that namespace. A thread whose process is outside of that namespace has no ids there.
  */
 INLINE int numbers_of(u64 pid_tgid, struct numbers *numbers)
 {

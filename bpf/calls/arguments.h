@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Reads the argument registers of a call, and from its arguments the number of bytes and the direction. */
+/*
+ * Reads the argument registers of a call. Finds the number of bytes and the direction of the call in its
+ * arguments.
+ */
 #ifndef STALLTOP_ARGUMENTS_H
 #define STALLTOP_ARGUMENTS_H
 
@@ -12,10 +15,13 @@ static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie, 
 #if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
 
 #define REGISTER_ARGUMENTS 6
-/* The first argument on the stack lies above the return address. */
+/* The first stack argument lies 8 bytes above the stack pointer, because the return address lies below it. */
 #define STACK_ARGUMENTS_AT 8
 #define SP_AT_ENTRY(ctx) ((ctx)->sp)
-/* The return instruction has taken the return address from the stack. */
+/*
+ * The return instruction has removed the return address from the stack: the stack pointer is 8 higher than at
+ * entry.
+ */
 #define SP_AT_RETURN(ctx) ((ctx)->sp - 8)
 #define RETURNED(ctx) ((ctx)->ax)
 
@@ -29,15 +35,15 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[5] = ctx->r9;
 }
 
-/* Copies the first TOLD arguments: on x86-64, all that are in registers. */
+/* Copies the first TOLD arguments. On x86-64 these are all arguments that are in registers. */
 INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
 {
 	keep_arguments(ctx, into);
 }
 
 /*
- * An ncclUniqueId passed by value, the third argument: it lies on the stack, and `rank` follows in the next
- * register.
+ * The address of an ncclUniqueId that is passed by value as the third argument: it lies on the stack. The
+ * next argument, `rank`, is therefore in the third register.
  */
 #define ID_AT(thread, sp) ((sp) + STACK_ARGUMENTS_AT)
 #define RANK_AFTER_ID 2
@@ -77,7 +83,10 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[7] = ctx->regs[7];
 }
 
-/* An ncclUniqueId passed by value, the third argument: a register points to a copy. */
+/*
+ * The address of an ncclUniqueId that is passed by value as the third argument: a register points to a copy
+ * of it.
+ */
 #define ID_AT(thread, sp) ((thread)->arguments[2])
 #define RANK_AFTER_ID 3
 
@@ -88,10 +97,16 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 
 #endif
 
-/* For a return probe, the Linux kernel replaces the return address by that of a trampoline: the start of a page. */
+/*
+ * Whether an address is that of a trampoline: the start of a page. The Linux kernel replaces the return
+ * address of a function with a return probe by the address of a trampoline.
+ */
 #define IS_TRAMPOLINE(address) (((address) & 0xfff) == 0)
 
-/* Reads argument `n`, counted from 0, of the call whose registers `thread` keeps. */
+/*
+ * Reads argument `n`, counted from 0, of the call whose argument registers are in `thread`. `sp` is the stack
+ * pointer at the function's entry.
+ */
 INLINE int read_argument(const struct thread *thread, __u64 sp, __u32 n, __u64 *value)
 {
 	__u64 at;
@@ -104,7 +119,7 @@ INLINE int read_argument(const struct thread *thread, __u64 sp, __u32 n, __u64 *
 	return bpf_probe_read_user(value, sizeof(*value), (const void *)at);
 }
 
-/* log2 of the size of ncclDataType_t 0 to 11, two bits each: 1 1 4 4 8 8 2 4 8 2 1 1 bytes. */
+/* number of values of ncclDataType_t, 0 to 11. Their sizes are 1 1 4 4 8 8 2 4 8 2 1 1 bytes */
 #define NCCL_TYPES 12
 #define NCCL_SHIFTS 0x00079fa0ULL
 
@@ -144,7 +159,7 @@ INLINE int read_bytes(const struct function *function, const struct thread *thre
 			return -1;
 		*bytes = first << ((NCCL_SHIFTS >> (2 * second)) & 3);
 		return 0;
-	case SIZE_PRODUCT3: /* a struct by value, on the stack; aarch64 has a pointer to it: SIZE_STRUCT */
+	case SIZE_PRODUCT3: /* passed by value, on the stack; on aarch64 by pointer: SIZE_STRUCT */
 		if (read_argument(thread, sp, function->c, &third))
 			return -1;
 		*bytes = first * second * third;
@@ -153,7 +168,10 @@ INLINE int read_bytes(const struct function *function, const struct thread *thre
 	return -1;
 }
 
-/* Returns the operation by which the call is counted: that of its direction, if the direction can be read. */
+/*
+ * Returns the operation by which the call is counted. If the direction of the copy can be read, the operation
+ * includes it.
+ */
 INLINE __u32 read_operation(const struct function *function, const struct thread *thread, __u64 sp)
 {
 	__u64 value = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Finds the counter of a duration: HdrHistogram's geometry for two significant digits of 1 ns to 2^37 - 1 ns.
+ * Finds the counter of a duration in a histogram. The counters are those of an HdrHistogram with two
+ * significant digits, from 1 ns to 2^37 - 1 ns.
  */
 #ifndef STALLTOP_HDR_H
 #define STALLTOP_HDR_H
@@ -10,9 +11,9 @@
 #define HIGHEST_NS ((1ULL << 37) - 1)
 
 /*
- * Returns 2 to the power of `step` if `value`, below 2^63, is above `most`, else 0. Uses arithmetic instead
- * of a branch, and keeps the compiler from making one: six branches in a row would be up to 64 paths for the
- * verifier.
+ * Returns 2 to the power of `step` if `value`, below 2^63, is above `most`; otherwise 0. Calculates without a
+ * branch, and prevents the compiler from adding one: with six branches in a row, the verifier would have to
+ * check up to 64 paths.
  */
 static inline __attribute__((always_inline)) __u64 step_above(__u64 value, __u64 most, __u64 step)
 {
@@ -22,10 +23,10 @@ static inline __attribute__((always_inline)) __u64 step_above(__u64 value, __u64
 	return sign >> 63 << step;
 }
 
-/* Returns the index of the counter of `ns`, which is at most HIGHEST_NS. */
+/* Returns the index of the counter of duration `ns`, which is at most HIGHEST_NS. */
 static inline __attribute__((always_inline)) __u32 counter_of(__u64 ns)
 {
-	__u64 rest = ns >> 8;   /* at most 29 bits; its length is the number of the bucket */
+	__u64 rest = ns >> 8;   /* at most 29 bits; the position of its highest bit gives the bucket */
 	__u64 bucket, step;
 
 	bucket = step_above(rest, 0xffff, 4);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Finds the slot of an operation, takes a free one at its first call, and counts calls in it. */
+/* Finds the slot of an operation, takes a free slot at the operation's first call, and counts calls in it. */
 #ifndef STALLTOP_SLOTS_H
 #define STALLTOP_SLOTS_H
 
@@ -24,7 +24,10 @@ INLINE u32 new_slot(struct slot_key *key)
 	owner->operation = key->operation;
 	if (!slot_of.insert(key, KEY(slot)))
 		return slot;
-	/* Another thread of the process was first: its slot is used. */
+	/*
+	 * Another thread of the process has inserted its slot first: that slot is used, and this one is
+	 * freed.
+	 */
 	owner->operation = 0;
 	owner->tgid = 0;
 	free_slots.push(KEY(slot), 0);
@@ -36,8 +39,8 @@ INLINE u32 new_slot(struct slot_key *key)
 INLINE u32 cache_place(u32 operation)
 {
 	/*
-	 * The nested bit and the device are included, so that a call, its alias inside and the same call on
-	 * another device have different places.
+	 * The nested bit and the device take part in the index. So a call, an alias that it calls inside, and
+	 * the same call on another device have different indices.
 	 */
 	return (operation ^ (operation >> 12) ^ (operation >> DEVICE_SHIFT)) & (CACHED - 1);
 }
@@ -79,14 +82,14 @@ INLINE struct slot *find_slot(struct thread *thread, u32 operation)
 	return slots.lookup(KEY(slot));
 }
 
-/* Counts the time of one call, whose other figures have to be in the slot already. */
+/* Adds the time of one call to `slot`. The call's other counts have to be in the slot already. */
 INLINE void count_ns(struct slot *slot, u64 ns)
 {
 	u64 counter;
 
 	ADD_AND_PUBLISH(slot->total_ns, ns);
 	if (ns > slot->max_ns)
-		slot->max_ns = ns; /* another CPU may overwrite it: the monitor then corrects it by the histogram */
+		slot->max_ns = ns; /* another CPU may overwrite it: the monitor then uses the histogram */
 	if (ns > HIGHEST_NS) {
 		ns = HIGHEST_NS;
 		__sync_fetch_and_add(&slot->clamped, 1);

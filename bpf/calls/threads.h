@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Finds the record of a thread, takes a free one at its first traced call, and frees it when the thread ends. */
+/*
+ * Finds the record of a thread, takes a free record at the thread's first traced call, and frees it when the
+ * thread ends.
+ */
 #ifndef STALLTOP_THREADS_H
 #define STALLTOP_THREADS_H
 
@@ -14,8 +17,8 @@ INLINE struct frame *frame_at(struct thread *thread, u64 index)
 }
 
 /*
- * Returns `value`, of which the verifier then no longer knows anything. So the verifier checks the following code
- * once, not once for each path to this point.
+ * Returns `value`, but so that the verifier no longer knows anything about it. The verifier then checks the
+ * following code once, not once for each path to this point.
  */
 INLINE u32 forgotten(struct thread *thread, u32 value)
 {
@@ -32,8 +35,9 @@ INLINE struct likely *likely_thread(u32 tid)
 }
 
 /*
- * Returns the record of thread `tid`. The look-up by the lowest bits of the TID comes first: it saves a
- * twentieth of the cost of a call, and ends the search at once for nearly all threads without a record.
+ * Returns the record of thread `tid`, or NULL if it has none. The look-up by the lowest bits of the TID comes
+ * first: it saves a twentieth of the cost of a call. For nearly all threads that have no record, it ends the
+ * search at once.
  */
 INLINE struct thread *find_thread(u32 tid)
 {
@@ -55,9 +59,9 @@ INLINE struct thread *find_thread(u32 tid)
 }
 
 #define NO_SLOT (~0U)
-#define NO_CGROUP (~0ULL) /* no cgroup has this id, so the first call forgets the slots of the record's last thread */
+#define NO_CGROUP (~0ULL) /* no cgroup's id: the first call clears the slots of the record's last thread */
 
-/* The record `thread` is given to another thread: clears the waits of the thread that had it before. */
+/* Clears the waits in the record `thread`, because the record is given to another thread. */
 INLINE void forget_waits(struct thread *thread)
 {
 #ifdef WITH_SPLITS
@@ -118,7 +122,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	return thread;
 }
 
-/* `thread` is not followed any more: it has ended, has been idle for long or makes calls itself. */
+/* Stops following `thread`, because it has ended, has been idle for long or makes calls itself. */
 INLINE void end_following(struct thread *thread)
 {
 #ifdef WITH_SPLITS
@@ -147,8 +151,8 @@ INLINE struct cpu *end_waiting(struct thread *thread)
 #endif
 
 /*
- * Forgets thread `tid`, which has ended; the calls that it was inside never return. They stay in the free
- * record, for the monitor to report, until another thread takes it.
+ * Forgets thread `tid`, which has ended. The calls that it was inside never return: their frames stay in the
+ * freed record, so that the monitor can report them, until another thread takes the record.
  */
 INLINE void drop_thread(u32 tid)
 {
@@ -177,7 +181,7 @@ INLINE void drop_thread(u32 tid)
 	thread->tgid = 0;
 	end_following(thread);
 #ifdef WITH_SPLITS
-	if (thread->waiting_ns) { /* the switch by which it got its last CPU was not seen */
+	if (thread->waiting_ns) { /* the switch by which the thread got its last CPU was not seen */
 		thread->waiting_ns = 0;
 		end_waiting(thread);
 	}
@@ -188,7 +192,8 @@ INLINE void drop_thread(u32 tid)
 }
 
 /*
- * Updates the cgroup of the current thread, once per outermost call: remembered slots belong to one cgroup.
+ * Updates the cgroup of the current thread, once per outermost call. If it has changed, clears the slots that
+ * the thread remembers, because a slot belongs to one cgroup.
  */
 INLINE void follow_cgroup(struct thread *thread)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Records when processes were active on devices: the ticks in which one of their threads was in a call that
- * gives the device work or waits for it. The ticks of a call are written when it returns; the monitor itself
- * adds those of calls that are still open.
+ * Records when processes were active on devices. A process is active in a tick if one of its threads is then
+ * in a call that gives the device work or waits for it. The ticks of a call are marked when the call returns.
+ * For calls that are still open, the monitor itself adds the ticks.
  *
  * Nothing here needs an atomic operation: threads that write the same element write the same value.
  */
@@ -28,7 +28,10 @@ INLINE struct activity *new_activity(struct thread *thread, struct process_devic
 	activity->tgid = key->tgid;
 	if (!activity_of.insert(key, (u32 *)index))
 		return activity;
-	/* Another thread of the process was first: its record is used. */
+	/*
+	 * Another thread of the process has inserted its record first: that record is used, and this one is
+	 * freed.
+	 */
 	activity->tgid = 0;
 	free_activities.push((u32 *)index, 0);
 	winner = activity_of.lookup(key);
@@ -64,8 +67,8 @@ INLINE struct activity *find_activity(struct thread *thread, u32 device)
 }
 
 /*
- * Ticks are counted modulo 2^32, and laps modulo 2^15: the number of a lap returns after 39 hours. The monitor
- * removes older laps before that.
+ * Returns the element of `tick`. Ticks are counted modulo 2^32 and laps modulo 2^15, so the number of a lap
+ * comes again after 39 hours. The monitor removes older laps before that.
  */
 INLINE u16 *lap_at(struct activity *activity, u64 tick)
 {
@@ -84,7 +87,7 @@ INLINE u16 *span_at(struct activity *activity, u64 tick)
 #define LAP_OF(tick) ((u16)(LAP | (tick) / TICKS))
 #define MOST_STEPS (2 * SPAN + TICKS / SPAN)
 
-/* Marks the ticks of the call in `frame`, which ends `now`, as active for the thread's process. */
+/* Marks the ticks of the call in `frame`, which ends at `now`: the thread's process was active in them. */
 INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now)
 {
 	struct activity *activity = find_activity(thread, frame->operation >> DEVICE_SHIFT);
@@ -99,12 +102,12 @@ INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now
 		return;
 	activity->cgroup_id = thread->cgroup_id;
 	if ((s32)(last - tick) < 0)
-		tick = last; /* the clock of another CPU may be a few ns behind */
+		tick = last; /* the call began on another CPU, whose clock may be a few ns ahead */
 	else if (last - tick >= TICKS)
-		tick = last - (TICKS - 1); /* earlier ticks were read while the call was open */
+		tick = last - (TICKS - 1); /* the monitor read the earlier ticks while the call was open */
 	EACH(i, 0, MOST_STEPS) {
 		tick = forgotten(thread, tick);
-		if (last - tick >= TICKS) /* a difference below 0: `tick` is after `last`, so all are marked */
+		if (last - tick >= TICKS) /* unsigned: also if `tick` is after `last`, so all are marked */
 			break;
 		if (tick % SPAN || last - tick < SPAN - 1) {
 			*lap_at(activity, tick) = LAP_OF(tick);

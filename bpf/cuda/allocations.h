@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Device memory that a process has allocated and not freed. An allocation is identified by its address, so
- * that any thread may free it.
+ * any thread of the process may free it.
  *
  * An allocation is removed when the call that frees it begins, and put back if that call fails. Removing it
- * at the return would be too late: the driver may give its address to another thread long before.
+ * when the call returns would be too late: long before, the driver may give the same address to another
+ * thread.
  */
 #ifndef STALLTOP_ALLOCATIONS_H
 #define STALLTOP_ALLOCATIONS_H
@@ -35,14 +36,20 @@ INLINE u32 find_heap(struct thread *thread)
 	heap->tgid = tgid;
 	if (!heap_of.insert(KEY(tgid), KEY(index)))
 		return index;
-	/* Another thread of the process was first: its heap is used. */
+	/*
+	 * Another thread of the process has inserted its heap first: that heap is used, and this one is
+	 * freed.
+	 */
 	heap->tgid = 0;
 	free_heaps.push(KEY(index), 0);
 	found = heap_of.lookup(KEY(tgid));
 	return found ? *found : NO_HEAP;
 }
 
-/* The current process executes another program: the memory of the previous program was freed at its end. */
+/*
+ * Marks the heap of the current process as over. The process executes another program: the driver has freed
+ * the memory of the previous program when that program ended.
+ */
 INLINE void drop_heap(void)
 {
 	struct numbers numbers = {};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Ranks of NCCL communicators and when they enter collectives. All ranks of a communicator make its
- * collectives in the same order, so the nth entry of one rank belongs to the nth of every other, and the
- * monitor can compare them.
+ * Follows ranks of NCCL communicators, and when they enter collectives. All ranks of a communicator make its
+ * collectives in the same order. So the nth entry of one rank and the nth entry of every other rank are for
+ * the same collective, and the monitor can compare their times.
  */
 #ifndef STALLTOP_COMMUNICATORS_H
 #define STALLTOP_COMMUNICATORS_H
@@ -13,9 +13,9 @@
 #include "cuda/allocations.h"
 #include "cuda/selection.h"
 
-#define ID_WORDS 16         /* words of an ncclUniqueId: 128 bytes */
+#define ID_WORDS 16         /* size of an ncclUniqueId in words of 8 bytes: 128 bytes */
 #define WORDS_AT_ONCE 4
-#define OWN_DEVICES 16      /* maximum number of ranks of one ncclCommInitAll that are followed */
+#define OWN_DEVICES 16      /* maximum number of ranks that are followed of one call of ncclCommInitAll */
 #define NO_MEMBER (~0U)
 
 INLINE u64 hashed(u64 hash, u64 word)
@@ -24,7 +24,7 @@ INLINE u64 hashed(u64 hash, u64 word)
 	return hash ^ hash >> 32;
 }
 
-/* Returns the hash of the unique id at an address, 0 if it cannot be read. */
+/* Returns the hash of the unique id at `address`; 0 if the id cannot be read. */
 INLINE u64 id_at(u64 address)
 {
 	u64 words[WORDS_AT_ONCE], hash = ID_WORDS;
@@ -41,7 +41,10 @@ INLINE u64 id_at(u64 address)
 	return hash | 1;
 }
 
-/* Returns the index of a new record for the thread's process, in the given state, or NO_MEMBER. */
+/*
+ * Returns the index of a new record of a rank, which belongs to the thread's process and has the given state;
+ * NO_MEMBER if no record is free.
+ */
 INLINE u32 new_member(struct thread *thread, u64 id, u64 handle, u32 rank, u32 ranks, u32 state)
 {
 	struct member *member;
@@ -80,13 +83,14 @@ INLINE struct member *find_member(struct thread *thread, u64 handle)
 	return members.lookup(KEY(index));
 }
 
-/* From now on `member`, the record at `index`, is that of the communicator with this handle. */
+/* `member`, the record at `index`, becomes the record of the communicator with this handle. */
 INLINE void live(struct thread *thread, struct member *member, u64 index, u64 handle)
 {
 	struct handle key = {.handle = handle, .tgid = thread->tgid};
 	struct member *before = find_member(thread, handle);
 
-	if (before && before != member) /* ended by a function without a probe: its handle is in use again */
+	/* destroyed by a function without a probe: its handle is used again */
+	if (before && before != member)
 		before->state = MEMBER_OVER;
 	member->handle = handle;
 	member->made_ns = bpf_ktime_get_ns();
@@ -95,8 +99,8 @@ INLINE void live(struct thread *thread, struct member *member, u64 index, u64 ha
 }
 
 /*
- * A call that makes a communicator begins: stores what its arguments say in a record, and the record's index
- * in the frame.
+ * Called when a call that makes a communicator begins. Stores what its arguments say in a record, and the
+ * index of the record in the frame.
  */
 INLINE void member_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)
 {
@@ -117,11 +121,11 @@ INLINE void member_begins(const struct function *function, struct thread *thread
 		ranks = thread->arguments[1];
 		rank = thread->arguments[2];
 		break;
-	case OBJECT_JOINS_ALL: /* (handles, ranks, devices): the id exists only in this process */
+	case OBJECT_JOINS_ALL: /* (handles, ranks, devices): no unique id, so one is made up */
 		id = hashed(hashed(0, thread->tgid), bpf_ktime_get_ns()) | 1;
 		ranks = thread->arguments[1];
 		break;
-	case OBJECT_SPLITS: /* (handle of the whole, colour, key, handle of the part): all ranks split in one order */
+	case OBJECT_SPLITS: /* (whole, colour, key, part): all ranks make their splits in the same order */
 		parent = find_member(thread, thread->arguments[0]);
 		if (!parent || !parent->id)
 			return;
@@ -140,7 +144,10 @@ INLINE void member_begins(const struct function *function, struct thread *thread
 		frame->object = index + 1;
 }
 
-/* The communicator was not created: marks the record so that the monitor frees it without a report. */
+/*
+ * Marks the record of a communicator that was not created, so that the monitor frees the record without a
+ * report.
+ */
 INLINE void undo(struct member *member)
 {
 	member->id = 0;
@@ -149,9 +156,10 @@ INLINE void undo(struct member *member)
 }
 
 /*
- * Finds the devices of the ranks that the call of a frame made. ncclCommInitAll(handles, ranks, devices)
- * gives each rank a device of the list, or devices 0, 1, 2 and so on if `devices` is NULL. All are read before the
- * loop that uses them, because the verifier follows each branch inside that loop once per rank.
+ * Finds the devices of the ranks that were made by the call of `frame`. ncclCommInitAll(handles, ranks,
+ * devices) gives each rank a device of the list; if `devices` is NULL, it gives them devices 0, 1, 2 and so
+ * on. All devices are read before the loop that uses them, because the verifier checks each branch inside
+ * that loop once per rank.
  */
 INLINE void devices_of_ranks(const struct function *function, const struct frame *frame, u32 ranks, u32 *devices)
 {
@@ -211,8 +219,8 @@ INLINE void member_ends(const struct function *function, struct thread *thread, 
 }
 
 /*
- * The current process destroys the communicator with this handle. Runs when the call begins, not when it returns:
- * by then the handle may be another communicator's.
+ * Called when the current process begins to destroy the communicator with this handle. When that call returns
+ * it would be too late: by then, another communicator may have the handle.
  */
 INLINE void member_leaves(struct thread *thread, u64 handle)
 {
@@ -240,8 +248,8 @@ INLINE void member_enters(struct thread *thread, struct frame *frame, u64 handle
 
 	if (!member) {
 		/*
-		 * The communicator is older than the probes: it is noted, so that the monitor can report
-		 * that.
+		 * The communicator was made before the probes were attached. Stores a record, so that the
+		 * monitor can report that.
 		 */
 		u64 index = new_member(thread, 0, handle, 0, 0, MEMBER_BEGINS);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Counts launches by CUDA kernel, in addition to the slot of their operation. The record of a CUDA kernel is
- * made at its first launch, with its name if the program has registered it or looked it up; it lives as long
- * as the slot.
+ * Counts the launches of each CUDA kernel, in addition to the slot of the launching operation. The record of
+ * a CUDA kernel is made at its first launch. It gets the name if the program has registered or looked up the
+ * CUDA kernel. The record lives as long as the slot.
  */
 #ifndef STALLTOP_KERNELS_H
 #define STALLTOP_KERNELS_H
@@ -15,18 +15,24 @@
 
 #define NO_KERNEL (~0U)
 
-/* Counts by CUDA kernel, and their owners. The queue holds the free records; the monitor fills it. */
+/*
+ * The counts of each CUDA kernel, and what each record counts. The queue holds the free records; the monitor
+ * fills it.
+ */
 BPF_F_TABLE("array", u32, struct kernel, kernels, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct launched, launched, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct launched, u32, kernel_of, KERNELS, 0);
 BPF_QUEUE(free_kernels, u32, KERNELS);
 /*
- * The record found last for a launch, by a hash of the launch; the upper half holds the count of reuses at
- * that time.
+ * For a launch, by its hash: in the lower half the index of its record, as found last; in the upper half the
+ * count of reuses at that time.
  */
 BPF_F_TABLE("array", u32, u64, likely_kernel, LIKELY_KERNELS, 0);
 
-/* Stores the name of a function, if its program has registered it or looked it up. */
+/*
+ * Stores the name of a launched function in `kernel`, if its program has registered the function or looked it
+ * up.
+ */
 INLINE void name_kernel(struct kernel *kernel, const struct launched *whose)
 {
 	struct function_key key = {.function = whose->function, .born_ns = whose->born_ns};
@@ -48,7 +54,10 @@ INLINE void name_kernel(struct kernel *kernel, const struct launched *whose)
 		return;
 	kernel->name_at = registration->name_at;
 	length = bpf_probe_read_user_str(kernel->name, NAME_BYTES, (void *)kernel->name_at);
-	/* The name cannot be read if its page is not in memory: then the monitor reads it. */
+	/*
+	 * If the page of the name is not in memory, this program cannot read the name. Then the monitor reads
+	 * it.
+	 */
 	kernel->name_bytes = length > 0 ? length : 0;
 }
 
@@ -81,7 +90,10 @@ INLINE u32 new_kernel(struct launched *key)
 	owner->slot = key->slot;
 	if (!kernel_of.insert(key, KEY(index)))
 		return index;
-	/* Another thread of the process was first: its record is used. */
+	/*
+	 * Another thread of the process has inserted its record first: that record is used, and this one is
+	 * freed.
+	 */
 	owner->slot = 0;
 	free_kernels.push(KEY(index), 0);
 	winner = kernel_of.lookup(key);
@@ -89,8 +101,9 @@ INLINE u32 new_kernel(struct launched *key)
 }
 
 /*
- * Returns which program the current thread runs, as its born_ns; 0 if that cannot be stored. Looked up once per
- * record of a thread: when a thread executes another program, its record is dropped.
+ * Returns the born_ns of the program that the current thread runs; 0 if that cannot be stored. It is looked
+ * up once per record of a thread. This suffices, because a thread loses its record when it executes another
+ * program.
  */
 INLINE u64 program_of(struct thread *thread)
 {
@@ -105,8 +118,8 @@ INLINE u64 program_of(struct thread *thread)
 }
 
 /*
- * Returns the record of a function that is launched by an operation whose slot the thread has just found, or
- * NULL.
+ * Returns the record of a function that `operation` launches; NULL if none is free. The thread has just found
+ * the slot of `operation`.
  */
 INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 operation)
 {
@@ -122,7 +135,7 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 
 	if (!reused || !likely)
 		return NULL;
-	/* Both halves are read at once, so that they belong to the same launch. */
+	/* Both halves are read at once, so that both belong to the same launch. */
 	known = *(volatile u64 *)likely;
 	index = (u32)known;
 	owner = launched.lookup(KEY(index));
@@ -140,14 +153,19 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 	return kernels.lookup(KEY(index));
 }
 
-/* A call that launches a CUDA kernel begins, with its first arguments in its frame: stores which CUDA kernel it is. */
+/*
+ * Called when a call that launches a CUDA kernel begins. Its first arguments are in its frame. Stores in the
+ * frame which CUDA kernel it launches.
+ */
 INLINE void launch_begins(const struct function *function, struct frame *frame, u32 depth)
 {
 	if (!depth)
 		frame->kept = function->object_at ? frame->arguments[1] : frame->arguments[0];
 }
 
-/* Counts the launch of a frame by its CUDA kernel, before it is counted in its slot. */
+/*
+ * Counts the launch of a frame in the record of its CUDA kernel. Its slot counts the launch only afterwards.
+ */
 INLINE void count_kernel(struct thread *thread, const struct frame *frame, u64 ns, u32 failed)
 {
 	struct kernel *kernel = find_kernel(thread, frame->kept, frame->operation);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Names of CUDA kernels. A program gives them when it loads a library with CUDA kernels, and when it looks
- * one up; later it launches them by address or handle. If space runs out, the oldest names are evicted first:
- * by then the CUDA kernel was either launched, so that its record has the name, or will hardly ever be.
+ * Names of CUDA kernels. A program gives the names of its CUDA kernels when it loads a library that contains
+ * them, and when it looks one up. Later it launches a CUDA kernel by address or handle, without its name. If
+ * space runs out, the oldest names are evicted. A CUDA kernel with such a name either has been launched
+ * before, so that its record has the name, or will hardly ever be launched.
  */
 #ifndef STALLTOP_NAMES_H
 #define STALLTOP_NAMES_H
@@ -16,20 +17,20 @@ BPF_F_TABLE("lru_hash", struct function_key, struct looked_up, looked_up, LOOKED
 BPF_F_TABLE("lru_hash", struct function_key, u32, generation_of, REUSED, 0);
 BPF_F_TABLE("lru_hash", struct lookup_key, struct lookup, lookups, LOOKUPS, 0);
 /*
- * Names that are being read, by the call that reads them: they are too large for the stack. The second map
- * holds an empty name, with which each of them begins.
+ * The names that calls are reading at this moment, by call: a name is too large for the stack. The second map
+ * holds an empty name, with which each element of the first begins.
  */
 BPF_F_TABLE("hash", struct lookup_key, struct looked_up, read_names, READ_NAMES, 0);
 BPF_F_TABLE("array", u32, struct looked_up, no_name, 1, 0);
 /*
- * How often, in all programs, a function came to belong to another CUDA kernel. An element of likely_kernel is valid
- * only as long as this count is what it was when the element was written.
+ * How often, in all programs, a function came to belong to another CUDA kernel. An element of likely_kernel
+ * stores this count and is valid only until the count changes.
  */
 BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 
 /*
- * Returns the program of the current process, or NULL if it has neither registered, looked up nor launched a CUDA
- * kernel. The key is the PID in the initial namespace.
+ * Returns the program of the current process; NULL if it has neither registered, looked up nor launched a
+ * CUDA kernel. The key is the PID in the initial PID namespace.
  */
 INLINE struct told_program *told_program(void)
 {
@@ -49,7 +50,7 @@ INLINE struct told_program *new_told_program(void)
 	return told_programs.lookup(KEY(tgid));
 }
 
-/* The current process ends, or begins another program. */
+/* Forgets the program of the current process, because the process ends or begins another program. */
 INLINE void forget_told_program(void)
 {
 	u64 tgid = bpf_get_current_pid_tgid() >> 32;
@@ -57,7 +58,7 @@ INLINE void forget_told_program(void)
 	told_programs.delete(KEY(tgid));
 }
 
-/* From now on the function belongs to another CUDA kernel. */
+/* Notes that, from now on, the function of `key` belongs to another CUDA kernel. */
 INLINE void function_is_reused(struct function_key *key)
 {
 	u64 only = 0, first = 1;
@@ -89,7 +90,10 @@ INLINE int same_name(const struct looked_up *one, const struct looked_up *other)
 #pragma unroll
 	for (i = 0; i < NAME_BYTES / 8; i++) {
 		difference |= words[i] ^ others[i];
-		/* Without this, clang 19 branches on each word: up to 2^32 paths for the verifier. */
+		/*
+		 * Without this line, clang 19 branches on each word: the verifier would have to check up to
+		 * 2^32 paths.
+		 */
 		__asm__ volatile("" : "+r"(difference));
 	}
 	return !difference;
@@ -106,7 +110,10 @@ INLINE void look_up_function(struct function_key *key, struct looked_up *fresh)
 	looked_up.update(key, fresh);
 }
 
-/* Stores the name at address `name_at` as that of function `key`; `reader` identifies the current call. */
+/*
+ * Reads the name at address `name_at` and stores it as the name of the function of `key`. `reader` identifies
+ * the current call.
+ */
 INLINE void read_name(struct lookup_key *reader, struct function_key *key, u64 name_at)
 {
 	struct looked_up *fresh;
@@ -128,7 +135,10 @@ INLINE void read_name(struct lookup_key *reader, struct function_key *key, u64 n
 	read_names.delete(reader);
 }
 
-/* Entry of all functions that name CUDA kernels; the attach cookie says how. */
+/*
+ * Runs at the entry of every function that names CUDA kernels. The attach cookie says how the function names
+ * them.
+ */
 int naming_begins(struct pt_regs *ctx)
 {
 	struct lookup_key key = {.pid_tgid = bpf_get_current_pid_tgid(), .cookie = attach_cookie(ctx)};

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What outermost calls do to objects that outlive them: device memory and NCCL communicators. */
+/* Handles what outermost calls do to objects that outlive the calls: device memory and NCCL communicators. */
 #ifndef STALLTOP_OBJECTS_H
 #define STALLTOP_OBJECTS_H
 
 #include "cuda/allocations.h"
 #include "cuda/communicators.h"
 
-/* A call begins; `thread` has its argument registers. Sets frame->object if object_ends() has to handle its return. */
+/*
+ * Called when a call begins; `thread` holds its argument registers. Sets frame->object if object_ends() has
+ * to handle the call's return.
+ */
 INLINE void object_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)
 {
 	u64 value = 0;
@@ -36,7 +39,7 @@ INLINE void object_begins(const struct function *function, struct thread *thread
 	}
 }
 
-/* The call of a frame with an object has returned. */
+/* Called when the call of `frame` has returned, if frame->object is set. */
 INLINE void object_ends(struct thread *thread, struct frame *frame, u32 returned)
 {
 	u64 cookie = frame->function;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Finds the device to which the calls of a thread go, among the devices of its program. A thread chooses a device by
- * cudaSetDevice (runtime API), or makes a context of a device current (driver API, such as cuCtxSetCurrent). The later
- * choice counts, as in CUDA, where cudaSetDevice makes the device's primary context current. A thread that never chose
- * has the program's first device.
+ * Finds the device to which the calls of a thread go, among the devices of its program. A thread chooses a
+ * device by cudaSetDevice (runtime API), or by making a context of a device current (driver API, such as
+ * cuCtxSetCurrent). The later choice counts, as in CUDA itself, where cudaSetDevice makes the primary context
+ * of the device current. The calls of a thread that never chose go to the program's first device.
  *
  * Devices are identified by their ordinals in the program. The monitor finds out which GPUs of the host these
  * are.
  *
- * Not followed: streams, which may belong to another context than the current one, and green contexts.
+ * Two ways of choosing a device are not followed: streams, which may belong to another context than the
+ * current one, and green contexts.
  */
 #ifndef STALLTOP_SELECTION_H
 #define STALLTOP_SELECTION_H
@@ -18,34 +19,36 @@
 #include "calls/threads.h"
 
 /*
- * The oldest elements are evicted, and earlier than the size suggests: each CPU reserves up to 128 free
- * elements of an LRU map. So the sizes leave room for some on every CPU of a large host.
+ * If a map is full, its oldest elements are evicted. This happens earlier than the size suggests, because
+ * each CPU reserves up to 128 free elements of an LRU map. So the sizes are large enough that every CPU of a
+ * large host can reserve elements.
  */
-#define CUDA_PROGRAMS 16384 /* programs that have chosen a device, or made a call */
-#define MADE_CONTEXTS 65536 /* contexts whose device is known */
-#define CHOICES 32768       /* calls under way that choose a device */
+#define CUDA_PROGRAMS 16384 /* maximum number of programs that have chosen a device, or made a call */
+#define MADE_CONTEXTS 65536 /* maximum number of contexts whose device is known */
+#define CHOICES 32768       /* maximum number of calls under way that choose a device */
 #define NO_CONTEXT 0
 
 BPF_F_TABLE("lru_hash", u32, struct cuda_program, cuda_programs, CUDA_PROGRAMS, 0);
 BPF_F_TABLE("lru_hash", struct context_key, u32, device_of_context, MADE_CONTEXTS, 0);
 BPF_F_TABLE("lru_hash", struct choice_key, struct choice, choices, CHOICES, 0);
 /*
- * Processes that had the driver before it had probes: they may have initialized CUDA, and chosen devices,
- * unseen. The monitor adds them.
+ * Processes that had loaded the driver before the probes were attached to it. They may have initialized CUDA,
+ * and chosen devices, before that. The monitor adds them.
  */
 BPF_F_TABLE("lru_hash", u32, u32, older_programs, CUDA_PROGRAMS, 0);
-/* An empty program, which is too large for the stack. */
+/* An empty struct cuda_program, from which new elements are copied: it is too large for the stack. */
 BPF_F_TABLE("array", u32, struct cuda_program, no_cuda_program, 1, 0);
 
-/* Returns the device that the calls of `thread` go to now, encoded as in struct thread. */
+/* Returns the device to which the calls of `thread` go now, encoded as in struct thread. */
 INLINE u32 device_of(const struct thread *thread)
 {
 	return thread->device;
 }
 
 /*
- * Returns whether `program`, whose first thread has ended, continues in the current thread. If the current
- * thread is the first one of its process, it belongs to another program: of a new process with the same PID.
+ * Returns whether `program`, whose first thread has ended, still runs in the current thread. If the current
+ * thread is the first thread of its process, it runs another program: that of a new process with the same
+ * PID.
  */
 INLINE int goes_on(const struct cuda_program *program)
 {
@@ -54,7 +57,10 @@ INLINE int goes_on(const struct cuda_program *program)
 	return program->over == OVER_FIRST_THREAD && (u32)pid_tgid != pid_tgid >> 32;
 }
 
-/* Returns the program that the current process runs; `tgid` is its PID in the monitor's namespace. */
+/*
+ * Returns the program that the current process runs. `tgid` is the PID of the process in the monitor's PID
+ * namespace.
+ */
 INLINE struct cuda_program *find_cuda_program(u32 tgid)
 {
 	u64 key = tgid, only = 0;
@@ -72,8 +78,8 @@ INLINE struct cuda_program *find_cuda_program(u32 tgid)
 }
 
 /*
- * The first thread of the current process ends, or the process begins another program. What is known of the
- * program stays.
+ * Marks the program of the current process as over, as far as `over` says: its first thread ends, or the
+ * process begins another program. What is known of the program stays.
  */
 INLINE void end_cuda_program(u32 over)
 {
@@ -89,7 +95,10 @@ INLINE void end_cuda_program(u32 over)
 		older_programs.delete(&numbers.tgid);
 }
 
-/* `program` initializes CUDA: if this is the first time, all choices of its threads will be seen. */
+/*
+ * Called when `program` initializes CUDA. If this is the first time, the monitor sees all later choices of
+ * its threads.
+ */
 INLINE void begin_cuda(struct cuda_program *program, u32 tgid)
 {
 	u64 key = tgid;
@@ -98,16 +107,16 @@ INLINE void begin_cuda(struct cuda_program *program, u32 tgid)
 		program->watched = older_programs.lookup(KEY(key)) ? WATCHED_LATE : WATCHED_BEGIN;
 }
 
-/* `program` makes a call, and was not seen to initialize CUDA before it. */
+/* Marks `program` as older than the probes: it makes a call, and was not seen to initialize CUDA before. */
 INLINE void is_older(struct cuda_program *program, u32 tgid)
 {
 	u64 key = tgid, known = 1;
 
 	program->watched = WATCHED_LATE;
-	older_programs.update(KEY(key), KEY(known)); /* kept here even if the program itself is evicted */
+	older_programs.update(KEY(key), KEY(known)); /* kept here even if `program` is evicted */
 }
 
-/* From now on the calls of `thread` go to `device`, and so does its time between them. */
+/* Notes that, from now on, the calls of `thread` and the time between them go to `device`. */
 INLINE void choose(struct thread *thread, u32 device)
 {
 	if (thread->device != device)
@@ -116,7 +125,7 @@ INLINE void choose(struct thread *thread, u32 device)
 	thread->device_decided = device != 0;
 }
 
-/* `context`, of `device`, becomes the current one of `thread`. */
+/* Notes that `context`, a context of `device`, becomes the current one of `thread`. */
 INLINE void choose_context(struct thread *thread, u64 context, u32 device)
 {
 	choose(thread, device);
@@ -124,9 +133,10 @@ INLINE void choose_context(struct thread *thread, u64 context, u32 device)
 }
 
 /*
- * Decides the device of a thread that was not seen to choose one: the first device, if the program was seen to
- * initialize CUDA; else 0, because the thread may have chosen a device before the probes were there. Done once per
- * thread, when its first call returns, because the runtime initializes CUDA in its first call.
+ * Decides the device of a thread that was not seen to choose one. If the program was seen to initialize CUDA,
+ * it is the first device. If not, it is 0 (none): the thread may have chosen a device before the probes were
+ * attached. This is done once per thread, when its first call returns, because the runtime initializes CUDA
+ * in its first call.
  */
 INLINE void decide_device(struct thread *thread, u64 cookie)
 {
@@ -144,14 +154,20 @@ INLINE void decide_device(struct thread *thread, u64 cookie)
 	thread->device_decided = 1;
 }
 
-/* The call of a frame goes to `device`, if that is known, wherever its thread's other calls go. */
+/*
+ * Notes that the call of `frame` goes to `device`, if that is known, even if other calls of its thread go
+ * elsewhere.
+ */
 INLINE void on_device(struct frame *frame, u32 device)
 {
 	if (device && device < UNKNOWN_DEVICE)
 		frame->operation = (frame->operation & ((1U << DEVICE_SHIFT) - 1)) | device << DEVICE_SHIFT;
 }
 
-/* The call of a frame returns: sets its device, unless the call's begin or a call inside it has set it. */
+/*
+ * Called when the call of `frame` returns. Sets the device of the call, unless it is already set: when the
+ * call began, or by a call inside it.
+ */
 INLINE void place_call(struct thread *thread, struct frame *frame)
 {
 	if (frame->operation >> DEVICE_SHIFT)
@@ -161,7 +177,7 @@ INLINE void place_call(struct thread *thread, struct frame *frame)
 	frame->operation |= device_of(thread) << DEVICE_SHIFT;
 }
 
-/* Returns the device of a context of the thread's program; UNKNOWN_DEVICE if it is not known. */
+/* Returns the device of `context`, a context of the thread's program; UNKNOWN_DEVICE if that is not known. */
 INLINE u32 context_device(struct thread *thread, u64 context)
 {
 	struct cuda_program *program = find_cuda_program(thread->tgid);
@@ -182,7 +198,7 @@ INLINE u32 device_of_ordinal(u64 ordinal)
 	return number < UNKNOWN_DEVICE - 1 ? number + 1 : UNKNOWN_DEVICE;
 }
 
-/* The context whose handle lies at `place` belongs to `device`. Returns the handle. */
+/* Stores that the context whose handle lies at `place` belongs to `device`. Returns the handle. */
 INLINE u64 made_context(struct thread *thread, u64 place, u32 device)
 {
 	struct cuda_program *program = find_cuda_program(thread->tgid);
@@ -195,7 +211,10 @@ INLINE u64 made_context(struct thread *thread, u64 place, u32 device)
 	return key.context;
 }
 
-/* Returns the element of devices_below for context number `n` of the thread's stack, counted from the bottom. */
+/*
+ * Returns the element of devices_below for the nth context of the thread's stack, counted from 0 at the
+ * bottom.
+ */
 INLINE u8 *device_below(struct thread *thread, u64 n)
 {
 	WITHIN(n, CONTEXTS);
@@ -213,8 +232,9 @@ INLINE void push_context(struct thread *thread, u64 context, u32 device)
 }
 
 /*
- * Removes the current context. Without a context left, the thread is like one that never chose a device. But if it
- * chose a device other than the first by the runtime, which may keep that choice, its device is unknown.
+ * Removes the current context. If no context is left, the thread counts as one that never chose a device.
+ * There is one exception: if the thread chose a device other than the first through the runtime, the runtime
+ * may keep that choice, so the device is unknown.
  */
 INLINE void pop_context(struct thread *thread)
 {
@@ -229,9 +249,9 @@ INLINE void pop_context(struct thread *thread)
 }
 
 /*
- * The runtime and NCCL make their own contexts current inside their calls, and may have got these from
- * functions without probes. So an unknown context that is set inside a call is ignored: what the thread chose before
- * is more reliable.
+ * Makes `context` the thread's current one. The runtime and NCCL make their own contexts current inside their
+ * calls, and may have got these contexts from functions without probes. So an unknown context that is set
+ * inside a call is ignored: what the thread chose before is more reliable.
  */
 INLINE void set_context(struct thread *thread, u64 context)
 {
@@ -247,8 +267,8 @@ INLINE void set_context(struct thread *thread, u64 context)
 }
 
 /*
- * The UUID of one of the program's devices lies at `place`; or that of the whole GPU (`whole`), which is less
- * precise if the device is a part of one.
+ * Stores the UUID that lies at `place` as the UUID of device `ordinal` of the thread's program. If `whole` is
+ * set, it is the UUID of the whole GPU, which is less precise if the device is a part of a GPU.
  */
 INLINE void told_uuid(struct thread *thread, u64 place, u64 ordinal, int whole)
 {
@@ -265,7 +285,10 @@ INLINE void told_uuid(struct thread *thread, u64 place, u64 ordinal, int whole)
 	program->uuid_known[ordinal] = 1;
 }
 
-/* Entry of all functions that choose devices; the attach cookie says how. */
+/*
+ * Runs at the entry of every function that chooses a device. The attach cookie says how the function chooses
+ * it.
+ */
 int choosing_begins(struct pt_regs *ctx)
 {
 	struct choice_key key = {.pid_tgid = bpf_get_current_pid_tgid(), .cookie = attach_cookie(ctx)};

@@ -3,8 +3,8 @@
  * Counts requests to block devices, by the process that submitted them.
  *
  * A bio is noted when it is submitted, and found again as the first bio of its request. Other bios may be
- * merged into that request: it counts once, for its first bio. The notes are an LRU hash, so that a bio that
- * is never completed is evicted.
+ * merged into the same request: the request is counted once, for its first bio. The notes lie in an LRU hash,
+ * so that the note of a bio that never completes is evicted.
  */
 #ifndef STALLTOP_BLOCK_H
 #define STALLTOP_BLOCK_H
@@ -12,8 +12,8 @@
 #ifdef WITH_BLOCK
 
 /*
- * Operations, in the lower bits of a request's flags (linux/blk_types.h): those with bit 0 set write to the
- * device.
+ * The lower bits of a request's flags hold its operation (linux/blk_types.h). An operation with bit 0 set
+ * writes to the device.
  */
 #define REQ_OP_MASK 0xff
 #define REQ_OP_READ 0
@@ -30,7 +30,7 @@ struct submitted {
 };
 
 BPF_F_TABLE("lru_hash", u64, struct submitted, bios, HOST_ENTRIES, 0);
-/* By cgroup: when the last of its requests from kernel threads was submitted or completed. */
+/* For each cgroup: when one of its requests from kernel threads was last submitted or completed. */
 BPF_F_TABLE("lru_hash", u64, u64, active, 1024, 0);
 BPF_F_TABLE("hash", struct io_key, struct io, io_of, HOST_ENTRIES, 0);
 
@@ -53,8 +53,8 @@ INLINE u64 block_cgroup(const void *bio)
 }
 
 /*
- * Returns for how long no request of the cgroup was submitted or completed, in ns. Called at each submission and
- * completion: remembers `now` as the last one.
+ * Returns for how many ns no request of the cgroup was submitted or completed. Called at each submission and
+ * each completion; stores `now` as the time of the last one.
  */
 INLINE u64 idle_since(u64 cgroup_id, u64 now)
 {
@@ -76,8 +76,8 @@ int bio_queued(struct bpf_raw_tracepoint_args *ctx)
 	READ(flags, bpf_get_current_task(), TASK_STRUCT_FLAGS);
 	if (flags & PF_KTHREAD) {
 		/*
-		 * Submitted on behalf of a process: pages written back, or requests that a limit has held
-		 * back.
+		 * A kernel thread submits on behalf of a process: pages that are written back, or requests
+		 * that a limit has held back.
 		 */
 		note.cgroup_id = block_cgroup((void *)bio);
 		note.idle_ns = note.cgroup_id ? idle_since(note.cgroup_id, note.submit_ns) : 0;
@@ -89,7 +89,7 @@ int bio_queued(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Raw tracepoint block_rq_issue(request): the device gets the request. */
+/* Raw tracepoint block_rq_issue(request): the request is given to the device. */
 int request_issued(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 request = ctx->args[0], key = 0, parent = 0, now = bpf_ktime_get_ns();
@@ -97,7 +97,7 @@ int request_issued(struct bpf_raw_tracepoint_args *ctx)
 
 	READ(key, request, REQUEST_BIO);
 	if (!key)
-		key = request; /* a flush of the device's cache, or a command to it */
+		key = request; /* a request without a bio, such as a flush of the device's cache */
 	note = bios.lookup(&key);
 	if (note) {
 		note->issue_ns = now;
@@ -105,7 +105,7 @@ int request_issued(struct bpf_raw_tracepoint_args *ctx)
 	}
 	if (key != request) {
 		/*
-		 * The first part of a bio that was split points to the rest, which is the bio that was noted.
+		 * If a bio was split, its first part points to the rest. The rest is the bio that was noted.
 		 */
 		READ(parent, key, BIO_BI_PRIVATE);
 		note = parent ? bios.lookup(&parent) : NULL;

@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What host.c and the monitor share. scripts/write_layout.py writes probes/host/layout.py from this header. */
+/*
+ * Defines what host.c and the monitor share. scripts/write_layout.py generates probes/host/layout.py from
+ * this header.
+ */
 #ifndef STALLTOP_HOST_LAYOUT_H
 #define STALLTOP_HOST_LAYOUT_H
 
 #include <linux/types.h>
 
-#define HOST_ENTRIES 8192   /* elements of each hash */
+#define HOST_ENTRIES 8192   /* number of elements of each hash */
 
-/* Who submitted requests, to which disk, and in which direction. */
+/* Identifies who submitted requests, to which disk, and in which direction. */
 struct io_key {
 	__u64 cgroup_id;
-	__u32 tgid;             /* 0: a kernel thread, with the cgroup_id to which the block controller charges it */
-	__u32 device;           /* of the whole disk: major << 20 | minor */
+	__u32 tgid;             /* 0: a kernel thread; cgroup_id is then what the block controller charges */
+	__u32 device;           /* the whole disk (not a partition): major << 20 | minor */
 	__u32 write;
 	__u32 reserved;
 };
 
-/* Completed requests of one struct io_key. */
+/* The completed requests of one struct io_key. */
 struct io {
 	__u64 requests;
 	__u64 bytes;
-	__u64 queued_ns;        /* from submission until the device got them */
-	__u64 service_ns;       /* from when the device got them until they were complete */
-	__u64 max_ns;           /* the longest time of one request from submission to completion */
-	__u64 idle_ns;          /* of kernel threads' requests: sum of what idle_since() returned */
+	__u64 queued_ns;        /* time from the submission until the device got the requests, summed */
+	__u64 service_ns;       /* time from when the device got the requests until they completed, summed */
+	__u64 max_ns;           /* the longest time of one request, from submission to completion */
+	__u64 idle_ns;          /* sum of what idle_since() returned, only for requests from kernel threads */
 };
 
 /* A process in a cgroup. */
@@ -37,14 +40,14 @@ struct user {
 struct use {
 	__u64 reclaims;
 	__u64 reclaim_ns;
-	__u64 forks;            /* processes that this process began */
-	__u64 execs;            /* of the cgroup (tgid 0) or, in the root cgroup, of children of the process */
+	__u64 forks;            /* number of processes that this process began */
+	__u64 execs;            /* of the cgroup if tgid is 0; else of children of the process */
 	__u64 exits;            /* counted for the same struct user as execs */
 };
 
 /* A socket. */
 struct socket_key {
-	__u64 inode;            /* 0: no process has it any more */
+	__u64 inode;            /* 0: no process has the socket any more */
 	__u32 family;           /* 4 or 6, by the IP version on the wire */
 	__u32 reserved;
 };
@@ -62,20 +65,20 @@ struct victim {
 	char name[16];
 };
 
-/* What is stopped: a process by a signal, or a cgroup of v2 by its freezer. */
+/* Identifies what was stopped: a process by a signal, or a cgroup (v2) by its freezer. */
 struct stop_key {
 	__u64 cgroup_id;        /* 0 if the key is a process */
 	__u32 tgid;             /* 0 if the key is a cgroup */
 	__u32 reserved;
 };
 
-/* Who stopped a process or cgroup last. */
+/* Who last stopped a process or a cgroup. */
 struct stop {
 	__u64 time_ns;          /* CLOCK_MONOTONIC */
-	__u64 cgroup_id;        /* of the process that sent the signal or froze the cgroup */
+	__u64 cgroup_id;        /* cgroup of the process that sent the signal or froze the cgroup */
 	__u32 tgid;             /* PID of that process; 0: the Linux kernel sent the signal, for a terminal */
 	__u32 signal;           /* number of the signal; 0: the cgroup was frozen */
-	char name[16];          /* of the thread that sent the signal or froze the cgroup */
+	char name[16];          /* name of the thread that sent the signal or froze the cgroup */
 };
 
 #endif

@@ -6,9 +6,9 @@
 #ifdef WITH_LIVES
 
 /*
- * Returns the counts to which an exec or exit of the current process is added: those of its cgroup, which
- * identifies its tenant. In the root cgroup (always, with cgroup v1) they are those of its parent, because a
- * short-lived process is gone before the monitor can identify it.
+ * Returns the counts to which an exec or exit of the current process is added. They are those of its cgroup,
+ * which identifies its tenant. In the root cgroup (with cgroup v1: always) they are those of its parent,
+ * because a short-lived process is gone before the monitor can identify it.
  */
 INLINE struct use *use_of_child(void)
 {
@@ -17,7 +17,7 @@ INLINE struct use *use_of_child(void)
 
 	if (cgroup_id <= 1) {
 #ifdef PID_NAMESPACE
-		tgid = own_tgid(); /* not the parent: its PID is only known as that of the initial namespace */
+		tgid = own_tgid(); /* not the parent: only its PID in the initial namespace is known */
 #else
 		void *parent = NULL;
 
@@ -55,7 +55,10 @@ int program_started(void *ctx)
 	return 0;
 }
 
-/* Raw tracepoint sched_process_exit, of every thread: a process counts when its first thread ends. */
+/*
+ * Raw tracepoint sched_process_exit, which every ending thread hits. A process is counted when its first
+ * thread ends.
+ */
 int process_ended(void *ctx)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();

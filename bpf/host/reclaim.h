@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Counts the time of threads that have to reclaim memory before they get some, and OOM kills. */
+/* Counts OOM kills, and the time for which threads reclaim memory before they get memory themselves. */
 #ifndef STALLTOP_RECLAIM_H
 #define STALLTOP_RECLAIM_H
 
 BPF_F_TABLE("hash", struct user, struct use, use_of, HOST_ENTRIES, 0);
 
-/* Returns the counts of one process. If there is no room, counts a dropped event and returns NULL. */
+/*
+ * Returns the counts of process `tgid` in a cgroup. If there is no room for them, counts a dropped event and
+ * returns NULL.
+ */
 INLINE struct use *use_of_user(u64 cgroup_id, u32 tgid)
 {
 	struct user key = {.cgroup_id = cgroup_id, .tgid = tgid};
@@ -21,8 +24,8 @@ INLINE struct use *use_of_user(u64 cgroup_id, u32 tgid)
 BPF_F_TABLE("lru_hash", u32, u64, reclaiming, 1024, 0);
 
 /*
- * Raw tracepoints mm_vmscan_direct_reclaim_begin and mm_vmscan_memcg_reclaim_begin: run in the thread that
- * waits.
+ * Raw tracepoints mm_vmscan_direct_reclaim_begin and mm_vmscan_memcg_reclaim_begin. They run in the thread
+ * that reclaims memory.
  */
 int reclaim_begins(void *ctx)
 {
@@ -66,7 +69,7 @@ int victim_marked(struct bpf_raw_tracepoint_args *ctx)
 	struct victim_key key = {.pid = first};
 	void *at = NULL;
 
-	if (first >> 32) { /* PIDs have at most 22 bits */
+	if (first >> 32) { /* a PID has at most 22 bits: this is the address of a task */
 		READ(key.pid, first, TASK_STRUCT_TGID);
 		READ(victim.name, first, TASK_STRUCT_COMM);
 		READ(at, first, TASK_STRUCT_CGROUPS);
@@ -75,7 +78,7 @@ int victim_marked(struct bpf_raw_tracepoint_args *ctx)
 		READ(victim.cgroup_id, at, KERNFS_NODE_ID);
 	}
 #ifdef PID_NAMESPACE
-	key.pid = 0; /* not known: the tracepoint gives the PID in the initial namespace */
+	key.pid = 0; /* unknown: the tracepoint gives the PID in the initial namespace */
 #endif
 	victims.update(&key, &victim);
 	return 0;

@@ -6,7 +6,7 @@
 #ifdef WITH_SOCKETS
 
 #define AF_INET6 10
-#define MAPPED_PREFIX 0xffff0000U /* the third word of ::ffff:a.b.c.d, which goes over IPv4; see below */
+#define MAPPED_PREFIX 0xffff0000U /* third word of ::ffff:a.b.c.d, an address whose packets go over IPv4 */
 
 BPF_F_TABLE("hash", struct socket_key, u64, retransmits_of, HOST_ENTRIES, 0);
 

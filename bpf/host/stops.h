@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Notes who stops a process by a signal, and who freezes a cgroup of v2. The freezer of v1 has no tracepoint.
- * A stop by a debugger needs no note: the debugger also wakes the threads again, and is known as their waker.
+ * A stop by a debugger needs no note: the debugger also wakes the threads again, so it is known as the thread
+ * that woke them.
  */
 #ifndef STALLTOP_STOPS_H
 #define STALLTOP_STOPS_H
 
 #ifdef WITH_STOPS
 
-/* The signals that stop a process have numbers in a row, on both machines (asm-generic/signal.h). */
+/* The signals that stop a process have consecutive numbers, on both machines (asm-generic/signal.h). */
 #define FIRST_STOP 19 /* SIGSTOP */
 #define LAST_STOP 22  /* SIGTTOU */
 
@@ -19,12 +20,13 @@ INLINE void note_stop(const struct stop_key *key, u32 signal)
 	struct stop stop = {.time_ns = bpf_ktime_get_ns(), .signal = signal};
 	u32 flags = 0;
 
-	/* A terminal sends its signals from a thread of the Linux kernel. */
+	/* A signal of a terminal is sent by a thread of the Linux kernel. */
 	READ(flags, bpf_get_current_task(), TASK_STRUCT_FLAGS);
 	if (!(flags & PF_KTHREAD)) {
 		stop.tgid = own_tgid();
 		stop.cgroup_id = bpf_get_current_cgroup_id();
-		bpf_get_current_comm(stop.name, sizeof(stop.name)); /* read now: the process may end at once, as runc does */
+		/* the process may end at once, as runc does */
+		bpf_get_current_comm(stop.name, sizeof(stop.name));
 	}
 	if (stops.update(key, &stop))
 		drop();
@@ -33,12 +35,12 @@ INLINE void note_stop(const struct stop_key *key, u32 signal)
 /* Raw tracepoint signal_generate(signal, info, task, group, result): runs in the thread that sends it. */
 int signal_sent(struct bpf_raw_tracepoint_args *ctx)
 {
-#ifndef PID_NAMESPACE /* only the PID in the initial namespace is known here, which means nothing in another one */
+#ifndef PID_NAMESPACE /* the tracepoint gives only the PID in the initial namespace */
 	struct stop_key key = {};
 	u32 signal = ctx->args[0];
 
 	if (signal < FIRST_STOP || signal > LAST_STOP || (u32)ctx->args[4])
-		return 0; /* another signal, or one that is ignored or sent already */
+		return 0; /* another signal, or one that is ignored or already pending */
 	READ(key.tgid, ctx->args[2], TASK_STRUCT_TGID);
 	if (key.tgid)
 		note_stop(&key, signal);
@@ -46,7 +48,10 @@ int signal_sent(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Raw tracepoint cgroup_freeze(cgroup, path), of each cgroup that is frozen: runs in the thread that does it. */
+/*
+ * Raw tracepoint cgroup_freeze(cgroup, path), hit once for each cgroup that is frozen. Runs in the thread
+ * that freezes it.
+ */
 int cgroup_frozen(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct stop_key key = {};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Charges off-CPU time of a thread to its culprits. The time that it waited for the CPU is charged to the
- * tasks that had the CPU, from what each CPU remembers of them; the time that it was blocked, to the task
- * that woke it. Included WITH_SPLITS only.
+ * Charges off-CPU time of a thread to its culprits. If the thread waited for a CPU, the time is charged to
+ * the tasks that had that CPU, as each CPU remembers them. If the thread was blocked, the time is charged to
+ * the task that woke it. Only used if WITH_SPLITS is defined.
  */
 #ifndef STALLTOP_CHARGES_H
 #define STALLTOP_CHARGES_H
@@ -11,16 +11,18 @@
 #include "base/numbers.h"
 #include "calls/threads.h"
 
-/* Number of slices that are read: the CPU that owns them may be overwriting the oldest ones. */
+/*
+ * Number of slices that are read. The oldest slices are left out, because their CPU may be overwriting them.
+ */
 #define SEEN_SLICES (SLICES - 8)
 
 struct culprit {
 	u64 cgroup_id;
-	u32 tgid;               /* 0: no process that the monitor knows */
-	u32 tid;                /* 0: any of its threads */
+	u32 tgid;               /* 0: a process that the monitor does not know */
+	u32 tid;                /* 0: any thread of the process */
 };
 
-/* Returns the current task as culprit. */
+/* Sets `culprit` to the current task. */
 INLINE void current_culprit(struct culprit *culprit)
 {
 	struct numbers numbers = {};
@@ -46,7 +48,7 @@ INLINE u32 new_charge(struct charge_key *key)
 	charge->key = *key;
 	if (!charge_of.insert(key, KEY(index)))
 		return index;
-	/* Another CPU has inserted the key before, or the Linux kernel refused the insertion. */
+	/* Another CPU has inserted the key before, or the Linux kernel has refused to insert it. */
 	free_charges.push(KEY(index), 0);
 	winner = charge_of.lookup(key);
 	return winner ? *winner : CHARGES;
@@ -64,7 +66,7 @@ INLINE u32 charged_operation(struct thread *thread, u64 now)
 
 INLINE void charge(struct thread *thread, u32 operation, u32 part, const struct culprit *culprit, u64 ns)
 {
-	/* Waits for the CPU are charged by process: there would be too many pairs of threads. */
+	/* Waits for a CPU are charged by process, not by thread: there would be too many pairs of threads. */
 	u32 by_thread = part != RUNQUEUE;
 	struct charge_key key = {
 		.cgroup_id = thread->cgroup_id,
@@ -98,12 +100,15 @@ INLINE struct slice *slice_at(struct cpu *cpu, u64 number)
 }
 
 /*
- * Remembers the slice of time for which `leaving`, which is still the current task, had this CPU until `now`.
- * Called only if a thread waits for the CPU.
+ * Remembers the slice of time that ends `now`, in which `leaving` had this CPU. `leaving` is still the
+ * current task. Called only if a thread waits for the CPU.
  */
 INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 {
-	/* If the last task seen to get the CPU is another, a switch was missed, and the slice's start is unknown. */
+	/*
+	 * If the task that was last seen to get the CPU is not `leaving`, a switch was missed: then the start
+	 * of the slice is unknown.
+	 */
 	if (cpu->task == (u64)leaving) {
 		struct slice *slice = slice_at(cpu, cpu->next);
 		struct culprit culprit = {};
@@ -119,8 +124,8 @@ INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 }
 
 /*
- * Charges the wait of `thread` from `from` to `until` to the tasks that had `cpu` meanwhile, except the one
- * that has it now.
+ * Charges the wait of `thread` from `from` to `until` to the tasks that had `cpu` in that time. The task that
+ * has `cpu` now is not charged here.
  */
 INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
@@ -146,8 +151,9 @@ INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation,
 }
 
 /*
- * Charges the wait of `thread` from `from` to `until` to the task that has `cpu`, which is not this CPU, as far as
- * the task had it then. The task's ids are those of the initial PID namespace: in another one, nothing is charged.
+ * Charges the wait of `thread` from `from` to `until` to the task that has `cpu` now, for the part of this
+ * time in which the task had the CPU. `cpu` is not this CPU. If the monitor runs in another PID namespace
+ * than the initial one, nothing is charged, because the task's ids are those of the initial one.
  */
 INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
@@ -169,7 +175,10 @@ INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation
 #endif
 }
 
-/* `thread` has got this CPU: charges its wait. If it is not known to have waited here, nothing is charged. */
+/*
+ * Called when `thread` has got this CPU. Charges the time for which it waited for the CPU; nothing if it is
+ * not known to have waited for this CPU.
+ */
 INLINE void charge_wait(struct thread *thread, u64 now)
 {
 	u64 from = thread->waiting_ns;
@@ -188,7 +197,8 @@ INLINE void charge_wait(struct thread *thread, u64 now)
 }
 
 /*
- * `thread` waits for a CPU and is moved to another one: charges its wait so far, which was for `cpu`, the old CPU.
+ * Called when `thread` waits for a CPU and is moved to another one. Charges its wait until now, which was for
+ * `cpu`, the old CPU.
  */
 INLINE void charge_moved(struct thread *thread, struct cpu *cpu, u64 now)
 {

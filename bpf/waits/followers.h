@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Finds the threads that wake traced threads, and follows them: they have a record, and so a split, like
- * threads that make calls. Their time is counted as host work: from one wake-up that they give to the next.
- * Included WITH_SPLITS only.
+ * Follows the threads that wake traced threads. A followed thread has a record and a split, like a thread
+ * that makes calls. Its time is counted as host work: from one thread that it wakes to the next one. Only
+ * used if WITH_SPLITS is defined.
  */
 #ifndef STALLTOP_FOLLOWERS_H
 #define STALLTOP_FOLLOWERS_H
@@ -11,17 +11,18 @@
 #include "waits/gaps.h"
 #include "waits/wakers.h"
 
-#define LONGEST_CHAIN 6             /* links: wakers of wakers of wakers and so on */
-#define FOLLOWED_WAIT_NS 100000     /* the waker that ends a shorter wait is not worth following */
-#define RESUMED_NS 20000000         /* longest time from the end of a stop until the thread gets a CPU, on a busy host */
+#define LONGEST_CHAIN 6             /* largest `link` of a followed thread */
+#define FOLLOWED_WAIT_NS 100000     /* a thread that ends a shorter wait is not followed */
+#define RESUMED_NS 20000000         /* longest time from a stop's end until the thread runs; for busy hosts */
 
 /* Flags of struct task_struct, stable (linux/sched.h). */
 #define PF_EXITING 0x4
 #define PF_KTHREAD 0x200000
 
 /*
- * Returns whether the current task itself ends a wait of `part`; 0 if an interrupt that merely runs on that task
- * does. Stores the task's flags and its system call, the latter only if the answer depends on it.
+ * Returns whether the current task itself ends a wait of `part`. Returns 0 if an interrupt ends it that
+ * merely runs while that task has the CPU. Stores the task's flags and system call; the system call only if
+ * the answer depends on it.
  */
 INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 {
@@ -36,8 +37,8 @@ INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 }
 
 /*
- * Returns whether the current task has just continued after a stop. Whatever system call it is in, it then sends
- * SIGCHLD to its parent, which ends the wait of a parent that handles this signal.
+ * Returns whether the current task has just continued after a stop. It then sends SIGCHLD to its parent,
+ * whatever system call it is in. The signal ends the wait of a parent that handles it.
  */
 INLINE int current_resumes(u64 now)
 {
@@ -47,7 +48,7 @@ INLINE int current_resumes(u64 now)
 	return thread && thread->how >= HOW_STOPPED && thread->woken_ns && now - thread->woken_ns < RESUMED_NS;
 }
 
-/* Notes when the process of the current thread, which has the record `thread`, started. */
+/* Stores when the process of the current thread started. `thread` is the record of the current thread. */
 INLINE void note_birth(struct thread *thread)
 {
 	u64 index = thread->index;
@@ -58,7 +59,7 @@ INLINE void note_birth(struct thread *thread)
 		READ(off->born_ns, leader, TASK_START);
 }
 
-/* Follows the current thread, which has no record, from now on, because it has woken `woken`. */
+/* Begins to follow the current thread, because it has woken `woken`. The current thread has no record. */
 INLINE void follow_current(struct thread *woken, u64 now)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
@@ -82,14 +83,14 @@ INLINE void follow_current(struct thread *woken, u64 now)
 }
 
 /*
- * The current thread, which has the record `thread`, has woken `woken`: counts its host work until now, if it is
- * followed for `woken`, or if `woken` is nearer to a thread that makes calls, or if the thread for which it was
- * followed has ended.
+ * Called when the current thread, whose record is `thread`, has woken `woken`. Counts its host work until now
+ * in one of three cases: it is followed because of `woken`; or `woken` is nearer to a thread that makes
+ * calls; or the thread because of which it was followed has ended.
  */
 INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 {
 	if (!thread->link)
-		return; /* it makes calls itself, which are counted */
+		return; /* the thread makes calls itself: its time is counted in its calls and gaps */
 	if (woken->link + 1 < thread->link)
 		thread->link = woken->link + 1;
 	else if (thread->follows != woken->tid && find_thread(thread->follows))
@@ -101,8 +102,9 @@ INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 }
 
 /*
- * The current task, or an interrupt that runs on it, wakes `thread`, which was blocked for `ns`: charges that
- * time. Of waits for a disk, only those in fsync are charged: to no process, so that their sum is known.
+ * Called when the current task, or an interrupt that runs on it, wakes `thread`, which was blocked for `ns`.
+ * Charges that time. Of waits for a disk, only those in fsync are charged: to no process, so that their sum
+ * is known.
  */
 INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 {
@@ -112,13 +114,19 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	u32 operation, flags = 0, how = thread->how;
 	int wakes;
 
-	/* Nobody ends a sleep. It is charged so that short ones can be told from long ones. */
+	/*
+	 * No thread ends a sleep. Sleeps are charged nevertheless, so that short sleeps can be told from long
+	 * ones.
+	 */
 	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER && part != SLEEP &&
 	    !(part == DISK && how == HOW_SYNC))
 		return;
 	wakes = current_wakes(part, &flags, &call) || current_resumes(now);
 	waker = wakes ? find_thread(bpf_get_current_pid_tgid()) : NULL;
-	/* Threads that wait at one futex and wake each other one at a time share a lock. A barrier wakes all at once. */
+	/*
+	 * If threads wait at the same futex in turn, and one wakes another one at a time, the futex is a
+	 * lock. A barrier wakes all its waiters at once.
+	 */
 	if (waker && part == LOCK && how == HOW_PLAIN && (u32)call.third == 1 && took_turns(thread, waker))
 		how = HOW_HELD;
 	if (wakes && flags & PF_EXITING && how <= HOW_HELD)

@@ -8,7 +8,10 @@
 #include "calls/threads.h"
 #include "waits/schedule.h"
 
-/* The gap of `thread` ends `now`: counts it as `operation`, if its beginning is known and not long ago. */
+/*
+ * Ends the gap of `thread` at `now`: counts it as `operation`, if its beginning is known and not too long
+ * ago.
+ */
 INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 {
 	u64 ns = now - thread->gap_ns;
@@ -19,16 +22,18 @@ INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 		number = thread->gap_slot;
 		if (number == NO_SLOT)
 			thread->gap_slot = number = slot_number(thread, operation);
-		slot = slots.lookup(KEY(number)); /* NULL for NO_SLOT */
+		slot = slots.lookup(KEY(number)); /* is NULL if number is NO_SLOT */
 	}
 	thread->gap_ns = 0;
-	/* Parts are added before the total, which the monitor reads in the other order, as for calls. */
+	/*
+	 * The parts are added before the total, as for calls. The monitor reads them in the opposite order.
+	 */
 	end_level(thread, 0, slot, ns);
 	if (slot)
 		count_ns(slot, ns);
 }
 
-/* The outermost call of `thread` has returned: a gap begins. */
+/* Called when the outermost call of `thread` has returned: a gap begins. */
 INLINE void begin_gap(struct thread *thread, u64 now)
 {
 	thread->off_levels &= ~1U;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Tells whether a thread waits for a lock that another thread holds, or for something that another thread has to do
- * first (a hand-over: a condition, a queue, the result of a pool). Either of two signs shows a lock: the value that the
- * waiter expects in the futex word; or that waiter and waker both waited at this futex lately, and the waker wakes only
- * one thread. A wait without either sign is HOW_PLAIN. Included WITH_SPLITS only.
+ * Tells for what a thread waits: for a lock that another thread holds, or for something that another thread
+ * has to do first (a hand-over: a condition, a queue, the result of a pool). There are two signs of a lock.
+ * One is the value that the waiter expects in the futex word. The other is that both the waiter and the
+ * thread that wakes it have waited at this futex lately, and that it wakes only one thread. A wait without
+ * either sign is HOW_PLAIN. Only used if WITH_SPLITS is defined.
  */
 #ifndef STALLTOP_HELD_H
 #define STALLTOP_HELD_H
@@ -25,7 +26,7 @@ static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs *
 #define CALL_FCNTL 25
 #endif
 
-/* Commands of futex(2) (linux/futex.h), and the flags above them. */
+/* Commands of futex(2) and the flags that are combined with them (linux/futex.h). */
 #define COMMAND_WAIT 0
 #define COMMAND_WAKE 1
 #define COMMAND_LOCK_PI 6
@@ -33,15 +34,15 @@ static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs *
 #define COMMANDS 0x7f
 
 /*
- * What a thread expects in the futex word when it waits for a mutex: 2 in glibc's ordinary mutexes
- * (sysdeps/nptl/lowlevellock.h), the holder's TID with the bit for waiters in robust ones.
+ * The value that a thread expects in the futex word when it waits for a mutex. For glibc's ordinary mutexes
+ * it is 2 (sysdeps/nptl/lowlevellock.h). For robust mutexes it is the holder's TID with the bit for waiters.
  */
 #define CONTENDED 2
 #define HAS_WAITERS 0x80000000U
 
 #define NO_SYSTEM_CALL (-1)
 
-/* A system call. The order is that of struct pt_regs on x86-64. */
+/* A system call. The members have the same order as in struct pt_regs on x86-64. */
 struct system_call {
 	u64 third;
 	u64 second;
@@ -49,7 +50,9 @@ struct system_call {
 	s64 number;
 };
 
-/* Reads the system call that the current thread is in: its number is NO_SYSTEM_CALL if it is in none. */
+/*
+ * Reads the system call that the current thread is in. The number is NO_SYSTEM_CALL if the thread is in none.
+ */
 INLINE void current_system_call(struct system_call *call)
 {
 	void *registers = task_registers(current_task());
@@ -58,7 +61,7 @@ INLINE void current_system_call(struct system_call *call)
 	if (bpf_probe_read_kernel(call, sizeof(*call), registers + __builtin_offsetof(struct pt_regs, dx)))
 		call->number = NO_SYSTEM_CALL;
 #else
-	s32 number = NO_SYSTEM_CALL; /* pt_regs.syscallno, not part of the struct that probes are given */
+	s32 number = NO_SYSTEM_CALL; /* pt_regs.syscallno, which is not part of the struct that probes get */
 	u64 arguments[3] = {};
 
 	bpf_probe_read_kernel(&number, sizeof(number), registers + 280);
@@ -72,8 +75,8 @@ INLINE void current_system_call(struct system_call *call)
 }
 
 /*
- * `call` is a system call whose wait counts as part LOCK. Returns whether its arguments show that the thread waits
- * for a lock that another thread holds.
+ * Returns whether the thread waits for a lock that another thread holds, by the arguments of `call`. A wait
+ * in this system call counts as part LOCK.
  */
 INLINE u32 is_for_held_lock(const struct system_call *call)
 {
@@ -92,7 +95,7 @@ INLINE u64 *futex_at(struct thread *thread, u64 index)
 	return &thread->futexes[index];
 }
 
-/* `thread` waits at `futex`: remembers this futex, unless it is the one remembered last. */
+/* Stores that `thread` waits at `futex`, unless this is the futex that was stored last. */
 INLINE void remember_futex(struct thread *thread, u64 futex)
 {
 	u64 next = thread->next_futex;

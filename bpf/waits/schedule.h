@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Measures where the time of calls goes while their threads are off the CPU. Only compiled WITH_SPLITS, which
- * requires offsets in the Linux kernel's struct task_struct, such as TASK_STATE.
+ * Measures where the time of calls goes while their threads are off the CPU. Compiled only if WITH_SPLITS is
+ * defined, which requires offsets in the Linux kernel's struct task_struct, such as TASK_STATE.
  *
- * A thread's off-CPU time is added up by level: level 0 is between its outermost calls, level n inside its
- * nth frame. Every nanosecond belongs to the innermost open call; a call that returns passes its time on to
- * the call around it. So a call has nothing to copy or clear when it begins, and one that never left the CPU
- * has nothing to add when it returns.
+ * The off-CPU time of a thread is added up by level. Level 0 is the time between its outermost calls, level n
+ * the time inside its nth frame. Every nanosecond belongs to the innermost open call. When a call returns, it
+ * adds its time to that of the call that contains it. So there is nothing to copy or clear when a call
+ * begins, and nothing to add when a call returns that never left the CPU.
  */
 #ifndef STALLTOP_SCHEDULE_H
 #define STALLTOP_SCHEDULE_H
@@ -23,8 +23,8 @@
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_STOPPED 0x4
 #define TASK_TRACED 0x8
-#define TASK_FROZEN 0x8000 /* by the freezer of cgroup v1, from Linux 6.1 on */
-#define TASK_ASLEEP 0x904f /* also stopped, traced, parked, waiting for a lock of an RT kernel, frozen */
+#define TASK_FROZEN 0x8000 /* set by the freezer of cgroup v1, from Linux 6.1 on */
+#define TASK_ASLEEP 0x904f /* also stopped, traced, parked, frozen, or waiting for a lock of an RT kernel */
 
 /* Bit of task_struct.jobctl: the freezer of cgroup v2 holds the thread in a sleep (linux/sched/jobctl.h). */
 #define JOBCTL_TRAP_FREEZE (1UL << 23)
@@ -41,7 +41,10 @@ INLINE int by_driver(struct thread *thread, u32 depth)
 	return function && function->waits_for_gpu;
 }
 
-/* Returns what the current thread, which is leaving the CPU, will wait for: an enum part. Sets thread->how. */
+/*
+ * Returns what the current thread, which is leaving the CPU, will wait for, as an enum part. Sets
+ * thread->how.
+ */
 INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *task)
 {
 	struct system_call call = {};
@@ -49,7 +52,7 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 	u64 job = 0;
 
 	thread->how = HOW_PLAIN;
-	/* If the state is 0 or has none of these bits, the thread was woken before it had left the CPU. */
+	/* If none of these bits is set in the state, the thread was woken before it left the CPU. */
 	READ(state, task, TASK_STATE);
 	if (preempted || !(state & TASK_ASLEEP))
 		return RUNQUEUE;
@@ -87,8 +90,8 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 INLINE void leaves_cpu(struct thread *thread, int preempted, const void *task, u64 now)
 {
 	/*
-	 * woken_ns is cleared before the thread's state is read: a later wake-up shows in woken_ns, an earlier
-	 * one in the state.
+	 * woken_ns is cleared before the thread's state is read. So no wake-up is missed: a later one sets
+	 * woken_ns, an earlier one has changed the state.
 	 */
 	thread->woken_ns = 0;
 	PUBLISH(thread->woken_ns);
@@ -107,13 +110,13 @@ INLINE u64 *parts_at(struct off_cpu *off, u64 level)
 	return off->inside[level];
 }
 
-/* Returns `level`, above 0, if it is in use, else 0. */
+/* Returns `level`, which is above 0, if that level is in use; otherwise 0. */
 INLINE u32 used_level(const struct thread *thread, u32 level)
 {
 	return thread->off_levels >> level & 1 ? level : 0;
 }
 
-/* Returns the parts of one level, cleared if it was not in use. */
+/* Returns the parts of one level, which it clears if the level was not in use. */
 INLINE u64 *used_parts_at(struct thread *thread, struct off_cpu *off, u32 level)
 {
 	u64 *parts = parts_at(off, level);
@@ -135,7 +138,7 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 	struct off_cpu *off;
 
 	if (!since)
-		return; /* its record was made while it was on the CPU */
+		return; /* the record was made while the thread was on the CPU */
 	thread->off_since_ns = 0;
 	off = off_cpu.lookup(KEY(index));
 	if (!off || now <= since)
@@ -155,7 +158,7 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 	off->all[RUNQUEUE] += now - since;
 }
 
-/* `thread` waits for CPU `number` from `now` on. */
+/* Notes that `thread` waits for CPU `number` from `now` on. */
 INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 {
 	u64 key = number;
@@ -168,10 +171,11 @@ INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 }
 
 /*
- * `thread` is on a CPU `now`. The Linux kernel does not report every switch. If the switch by which it got
- * there was not seen, it is assumed to have got the CPU when it was woken; or now, if that was not seen
- * either; or at once, if it was not blocked. If it was moved to another CPU while it waited, it is assumed to
- * have got the CPU at the move at the earliest: its wait until then has been charged.
+ * Notes that `thread` is on a CPU at `now`. The Linux kernel does not report every switch. If the switch by
+ * which the thread got the CPU was not seen, its time is assumed. If the thread was not blocked, it is the
+ * time at which it left the CPU. If it was blocked, it is the time at which it was woken; or now, if the
+ * wake-up was not seen either. If the thread was moved to another CPU while it waited, it is not earlier than
+ * the move, because the wait until the move has been charged.
  */
 INLINE void is_on_cpu(struct thread *thread, u64 now)
 {
@@ -193,8 +197,8 @@ INLINE void is_on_cpu(struct thread *thread, u64 now)
 }
 
 /*
- * Removes the innermost level, number `depth`, of a call that is not counted: its time passes to the call
- * around it.
+ * Removes the innermost level, number `depth`, whose call is not counted. Its time is added to that of the
+ * call that contains it.
  */
 INLINE void drop_level(struct thread *thread, u32 depth)
 {
@@ -216,10 +220,10 @@ INLINE void drop_level(struct thread *thread, u32 depth)
 }
 
 /*
- * Removes the innermost level, number `depth`. If `slot` is given, the level's time is counted there, at most
- * `ns` of it: a thread that loses the CPU between reading the clock and removing the call's frame was off the
- * CPU for longer than the call took. All of it belongs to the call around, too. Of an
- * outermost call, what exceeds `ns` belongs to the gap after the call.
+ * Removes the innermost level, number `depth`. If `slot` is given, counts the time of the level there, but at
+ * most `ns`. The level may have more time than that: a thread may lose the CPU after reading the clock and
+ * before removing the frame of its call. The call that contains it gets all of the time. If there is none (an
+ * outermost call), the time above `ns` belongs to the gap after the call.
  */
 INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
 {
@@ -251,8 +255,8 @@ INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 n
 }
 
 /*
- * Copies the parts of a level that end_level() has just removed: nothing writes there until the level is used
- * again. `level` is what used_level() returned before the removal; the parts are 0 if it is 0.
+ * Copies the parts of a level that end_level() has just removed: they stay unchanged until the level is used
+ * again. `level` is what used_level() returned before the removal. If `level` is 0, all parts are 0.
  */
 INLINE void copy_level(const struct thread *thread, u32 level, u64 *parts)
 {

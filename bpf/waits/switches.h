@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Programs at the scheduler's tracepoints. They run at every switch of threads on the host. For tasks that
- * are not traced they cost three look-ups in arrays and a read of the task that comes; and, if a traced one
- * waits for the CPU, a note of the task that had it.
+ * Programs at the tracepoints of the scheduler, which run at every switch of threads on the host. For each
+ * task that is not traced, they make three look-ups in arrays and one read of the task that gets the CPU. If
+ * a traced task waits for the CPU, they also note the task that had it.
  */
 #ifndef STALLTOP_SWITCHES_H
 #define STALLTOP_SWITCHES_H
@@ -13,11 +13,11 @@
 #include "waits/followers.h"
 #include "waits/schedule.h"
 
-#define UNFOLLOWED_NS LONGEST_GAP_NS /* threads that woke nobody for so long are not followed any more */
+#define UNFOLLOWED_NS LONGEST_GAP_NS /* a thread that wakes no thread for so long is not followed any more */
 
 /*
- * Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...): the task that leaves is still
- * current.
+ * Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...). The task that leaves is
+ * still the current one.
  */
 int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -37,7 +37,7 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 	}
 	cpu->since_ns = now;
 	cpu->task = (u64)coming;
-	if (tid) { /* 0 is the idle task, and would match a free record */
+	if (tid) { /* TID 0 is the idle task; free records have a TID of 0 too */
 		thread = find_thread(tid);
 		if (thread) {
 			if (!now)
@@ -66,7 +66,7 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Raw tracepoint sched_waking(task, ...): from now on the task waits for a CPU. */
+/* Raw tracepoint sched_waking(task, ...). From now on, the task waits for a CPU. */
 int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct thread *thread;
@@ -82,7 +82,7 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 	now = bpf_ktime_get_ns();
 	thread->woken_ns = now;
 	since = thread->off_since_ns;
-	/* The thread is still on a CPU, or already counted as waiting for one: it was not blocked. */
+	/* The thread is still on a CPU, or is already counted as waiting for one: it was not blocked. */
 	if (!since || since >= now || thread->off_for == RUNQUEUE)
 		return 0;
 	begin_waiting(thread, thread->cpu, now);
@@ -118,8 +118,8 @@ int thread_moves(struct bpf_raw_tracepoint_args *ctx)
 	now = bpf_ktime_get_ns();
 	cpu = end_waiting(thread);
 	/*
-	 * A task that is only about to be woken has not waited on the old CPU: its whole wait is for the new
-	 * one.
+	 * If the state is not 0, the task is only about to be woken. It has not waited for the old CPU: its
+	 * whole wait is for the new one.
 	 */
 	READ(state, task, TASK_STATE);
 	if (state)

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Tells what a thread that left the CPU inside a system call waits for, by the number of the system call. */
+/*
+ * Tells what a thread that left the CPU inside a system call waits for. The number of the system call
+ * decides.
+ */
 #ifndef STALLTOP_WAITS_H
 #define STALLTOP_WAITS_H
 
 #include <linux/types.h>
 
-/* Where the time of a call goes: columns of split_ns, as model.window.SPLITS names them. */
+/*
+ * The parts into which the time of a call is split. They are the columns of split_ns, with the names of
+ * model.window.SPLITS.
+ */
 enum part {
 	RUNNING = 0,
 	RUNQUEUE = 1,
@@ -17,13 +23,14 @@ enum part {
 	PROCESS = 7,
 	SLEEP = 8,
 	OTHER = 9,
-	POLLING = 10,   /* not a column: poll() and the like, GPU inside a call of the runtime or driver, else NETWORK */
+	POLLING = 10,   /* not a column: becomes GPU in a call of the runtime or driver, else NETWORK */
 };
 
 /*
- * CALL(name, number on x86-64, number on aarch64, part when asleep, part in uninterruptible sleep). A read or
- * write that can be interrupted waits for the other end of a pipe, socket or terminal; one that cannot, for a
- * block device. The numbers are of asm/unistd_64.h and asm-generic/unistd.h.
+ * CALL(name, number on x86-64, number on aarch64, part if asleep, part in uninterruptible sleep). A read or
+ * write whose sleep can be interrupted waits for the other end of a pipe, socket or terminal. In
+ * uninterruptible sleep, it waits for a block device. The numbers are those of asm/unistd_64.h and
+ * asm-generic/unistd.h.
  */
 #define COMMON_CALLS(CALL)                                     \
 	CALL(futex, 202, 98, LOCK, LOCK)                       \
@@ -117,7 +124,10 @@ enum part {
 	CALL(unlink, 87, -1, DISK, DISK)                       \
 	CALL(rename, 82, -1, DISK, DISK)
 
-/* Calls newer than some C libraries: their numbers are the same on both machines, except for the first two. */
+/*
+ * Calls that some C libraries do not know yet. Their numbers are the same on both machines, except for the
+ * first two.
+ */
 #define NEW_CALLS(CALL)                                        \
 	CALL(preadv2, 327, 286, DISK, DISK)                    \
 	CALL(pwritev2, 328, 287, DISK, DISK)                   \
@@ -127,7 +137,10 @@ enum part {
 	CALL(futex_waitv, 449, 449, LOCK, LOCK)                \
 	CALL(futex_wait, 455, 455, LOCK, LOCK)
 
-/* CALL(number on x86-64, number on aarch64): the calls above that return once data is on the device. */
+/*
+ * Those of the calls above that return only once the data is on the device, as CALL(number on x86-64, number
+ * on aarch64).
+ */
 #define SYNC_CALLS(CALL)        \
 	CALL(74, 82)   /* fsync */           \
 	CALL(75, 83)   /* fdatasync */       \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Lists the system calls that can wake another thread, and which kinds of wait each of them can end. When a thread is
- * woken, the current task may be unrelated to that, because an interrupt may have woken the thread. So the current task
- * counts as the waker only if its system call can end that kind of wait.
+ * Lists the system calls that can wake another thread, and which kinds of wait each of them can end. When a
+ * thread is woken, the current task may have nothing to do with it, because an interrupt may have woken the
+ * thread. So the current task counts as the waker only if its system call can end that kind of wait.
  */
 #ifndef STALLTOP_WAKERS_H
 #define STALLTOP_WAKERS_H
@@ -13,12 +13,15 @@
 #define BY_LOCKS (PART(LOCK) | PART(OTHER))
 #define BY_DATA (PART(PROCESS) | PART(NETWORK) | PART(OTHER))
 #define BY_SIGNAL (PART(PROCESS) | PART(OTHER))
-/* A task that ends releases locks, pipes, sockets and its waiting parent. Waits of other parts have no waker. */
+/*
+ * The parts whose waits a task that ends can end: it releases locks, pipes and sockets, and its parent may
+ * wait for its end. Waits of other parts are not ended by a task.
+ */
 #define BY_ANY (PART(LOCK) | PART(PROCESS) | PART(NETWORK) | PART(OTHER))
 
 /*
- * CALL(name, number on x86-64, number on aarch64, parts whose waits it can end). Reading frees the space that
- * a writer waits for, and closing ends waits for data and for file locks.
+ * CALL(name, number on x86-64, number on aarch64, parts whose waits the call can end). A read can end the
+ * wait of a writer, because it frees space. A close ends waits for data and for file locks.
  */
 #define COMMON_WAKING_CALLS(CALL)                 \
 	CALL(futex, 202, 98, BY_LOCKS)            \
@@ -65,7 +68,7 @@
 #define X86_WAKING_CALLS(CALL)                    \
 	CALL(dup2, 33, -1, BY_ANY)
 
-/* Calls newer than some C libraries; their numbers are the same for both machines. */
+/* Calls that some C libraries do not know yet. Their numbers are the same on both machines. */
 #define NEW_WAKING_CALLS(CALL)                    \
 	CALL(pidfd_send_signal, 424, 424, BY_SIGNAL) \
 	CALL(io_uring_enter, 426, 426, BY_DATA)   \
@@ -83,7 +86,7 @@
 		return parts;
 #endif
 
-/* Returns the parts, a bit each, whose waits system call `number` can end. */
+/* Returns the parts whose waits system call `number` can end, one bit for each part. */
 static inline __attribute__((always_inline)) __u32 can_wake(__s64 number)
 {
 	switch (number) {

@@ -1,1 +1,2 @@
-"""Generates windows of a host that does not exist, for hosts on which sample tenants cannot be traced."""
+"""Generates windows of a host that does not exist. They are shown on hosts on which sample tenants cannot be
+traced."""

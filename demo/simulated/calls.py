@@ -1,5 +1,5 @@
 """Generates the captured calls and the CUDA kernels of simulated windows. Both are derived from the calls
-that the windows' rows have counted."""
+that the rows of these windows count."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ KERNELS: Final = {
     **dict.fromkeys(("python3 serve.py", "serve.py", "embed.py"), _INFERENCE),
     "ipykernel": _NOTEBOOK,
 }
-"""By program: its CUDA kernels, each with the share of the program's launches that start it. The remaining
-launches are of unnamed CUDA kernels."""
+"""By program: its CUDA kernels. Each has a share of the program's launches. The remaining launches are of
+unnamed CUDA kernels."""
 
 
 def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> CapturedCalls:
-    """Returns captured calls of ``rows``, at most one slow call and one random call of each row.
+    """Returns captured calls of ``rows``: at most one slow call and one random call of each row.
 
-    Half of the slow calls are the longest calls of all; the other half are the longest calls of randomly
-    chosen other rows. ``start`` is the beginning of the window (Unix time, s), which lasted ``seconds``.
+    Half of the slow calls are the longest of all calls. The other half are the longest calls of other rows,
+    which are chosen at random. ``start`` is the beginning of the window (Unix time, s), and ``seconds`` its
+    length.
     """
     called = [
         row
@@ -84,8 +85,8 @@ def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Capt
 
 
 def _split(rows: Rows, row: int, duration_ns: int) -> tuple[int, ...]:
-    """Returns ``duration_ns`` of a call divided into parts, in the proportions of all calls of its row. The
-    rounding remainder counts as running."""
+    """Returns the parts of a call that took ``duration_ns``. They are in the same proportions as the parts of
+    all calls of its row. What is left by rounding counts as running."""
     assert rows.split_ns is not None
     _, *parts = rows.split_ns[row].tolist()
     divided = [duration_ns * part // int(rows.total_ns[row]) for part in parts]
@@ -105,7 +106,7 @@ def _arguments(operation: str, pid: int) -> str:
 
 
 def kernels_of(rows: Rows) -> tuple[KernelCount, ...]:
-    """Returns the launches that ``rows`` have counted, by CUDA kernel."""
+    """Returns the launches that ``rows`` count, by CUDA kernel."""
     found: list[KernelCount] = []
     for row, key in enumerate(rows.keys):
         known = KERNELS.get(key.process, _TRAINER)

@@ -50,7 +50,8 @@ _OTHERS: Final[dict[str, Any]] = {
 _THROTTLED_FROM: Final = 80.0
 """Temperature in degrees Celsius from which heat throttles the clocks."""
 _SERVER: Final = DeviceProcess(3_907, "C", 30 << 20, process="nvidia-cuda-mps")
-"""The MPS server. Its name (``nvidia-cuda-mps-server``) is cut to 15 characters, as the Linux kernel does."""
+"""The MPS server. Its name, ``nvidia-cuda-mps-server``, is cut to 15 characters, as the Linux kernel cuts
+names."""
 
 
 def simulated_devices(
@@ -61,8 +62,8 @@ def simulated_devices(
     *,
     hot: bool = False,
 ) -> Devices:
-    """Returns the devices ``age`` seconds after the start; ``holders`` are the processes (pid, tenant id,
-    label of the device) on them. ``hot`` tells whether heat throttles the first device."""
+    """Returns the devices as they are ``age`` seconds after the start. ``holders`` are the processes on them,
+    as (PID, tenant id, label of the device). ``hot`` says whether heat throttles the first device."""
     devices = []
     for index in range(plot.gpus):
         wave = 0.5 + 0.5 * math.sin(2 * math.pi * (age / 37 + index / 3))
@@ -146,8 +147,8 @@ def uuid(index: int) -> str:
 
 
 def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]:
-    """Returns the devices that pods were given: if they share devices through MPS, each pod has a replica of
-    the first device; otherwise nothing is returned."""
+    """Returns the devices that pods were given. If pods share devices through MPS, each pod has a replica of
+    the first device. Otherwise nothing is returned."""
     if not plot.mps:
         return ()
     return tuple(
@@ -166,9 +167,9 @@ def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]
 
 
 def activity(rows: Rows, seconds: float, random: np.random.Generator) -> ReportedActivity:
-    """Returns when tenants were active on devices. In each of its steps, a process is active for the share of
-    time that its calls took in ``rows``. Steps of different processes differ in length, so that their active
-    times overlap now and then."""
+    """Returns when tenants were active on devices. In each of its steps, a process is active for a share of
+    the time: the share that its calls took in ``rows``. Steps of different processes differ in length, so
+    that their active times overlap now and then."""
     ticks = max(int(seconds * 1e9) // _TICK_NS, 1)
     called_ns: Counter[tuple[str, str, int]] = Counter()
     for key, total_ns in zip(rows.keys, rows.total_ns.tolist(), strict=True):

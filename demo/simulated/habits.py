@@ -1,5 +1,5 @@
-"""Defines what simulated tenants do: operations, their rates and durations, in the order of magnitude of
-data-centre GPUs."""
+"""Defines what simulated tenants do: which operations, how often, and how long these take. The numbers have
+the order of magnitude of data-centre GPUs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from stalltop.model.tenant import Kind
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One operation of a tenant. ``nested`` names the driver call that runs inside it, if any."""
+    """One operation of a tenant. ``nested`` is the name of the driver call inside it, if there is one."""
 
     layer: str
     operation: str
     per_second: float
     median_ns: float
     sigma: float = 0.25
-    """Standard deviation of the logarithm of the duration: 0.25 puts p95 at 1.5 times the median."""
+    """Standard deviation of the natural logarithm of the duration. With 0.25, p95 is 1.5 times the median."""
     bytes: int = 0
     nested: str = ""
     errors: float = 0.0
@@ -44,8 +44,8 @@ class Person:
     name: str
     habit: str
     where: str
-    """A key of ``PLACES``. If a colon and a text follow, the cgroup path contains that text instead of a
-    container id."""
+    """A key of ``PLACES``. A colon and a text may follow: then the cgroup path contains this text instead of
+    a container id."""
     pod: str = ""
     namespace: str = ""
     container: str = ""
@@ -62,8 +62,8 @@ PLACES: dict[str, tuple[Kind, str]] = {
     "systemd": ("unit", "/system.slice/{}"),
     "user": ("session", "/user.slice/user-1003.slice/{}.scope"),
 }
-"""For each container runtime: the kind of the tenants that it makes, and the path of their cgroups. ``{}``
-stands for the container id or the text that `Person.where` gives instead."""
+"""By container runtime: the kind of the tenants that it makes, and the path of their cgroups. ``{}`` stands
+for the container id, or for the text in `Person.where`."""
 
 _TRAINER = (
     Act("runtime", "cudaLaunchKernel", 9000, 4_600, 0.3, nested="cuLaunchKernel"),
@@ -126,7 +126,7 @@ OTHERS = (
     Act("nccl", "ncclSend", 12, 29_000, 0.5, 3 << 20),
     Act("nccl", "ncclRecv", 12, 30_000, 0.5, 3 << 20),
 )
-"""Further operations, used if a simulated process is to have more operations than its habit lists."""
+"""Further operations. They are used if a simulated process must have more operations than its habit lists."""
 
 _JOB = tuple(act for act in _TRAINER if act.layer != "driver")
 _ALONE = tuple(act for act in _TRAINER if act.layer != "nccl")

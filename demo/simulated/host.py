@@ -1,5 +1,5 @@
-"""Simulates what slows the tenants of the simulated host: how the time of calls and of the gaps between them
-splits into causes, and which tenant is charged.
+"""Simulates what slows the tenants of the simulated host: into which causes the time of calls, and of the
+gaps between them, is split, and which tenant is charged.
 
 Most of the time nothing is wrong. The timetable of a `Plot` (`demo.faults`) says which fault occurs when: a
 tenant takes an inference server's CPUs; a trainer's data worker waits for a disk that another tenant loads; a
@@ -36,15 +36,15 @@ from stalltop.model.window import SPLITS, U64
 
 PERIOD_SECONDS: Final = 90.0
 CPU_TAKEN: Final = (20.0, 40.0)
-"""Beginning and end of the part of each period in which the inference server lacks CPU time, seconds from the
-start of the period."""
+"""Part of each period in which the inference server lacks CPU time: its beginning and end, in seconds from
+the start of the period."""
 DISK_LOADED: Final = (60.0, 80.0)
-"""Beginning and end of the part of each period in which the trainer lacks data, seconds from the start of the
-period."""
+"""Part of each period in which the trainer lacks data: its beginning and end, in seconds from the start of
+the period."""
 CPUS: Final = 32
 DISK: Final = "nvme0n1"
 _CHARGED: Final = 0.95
-"""Share of each wait that is charged to a culprit; the rest is unattributed."""
+"""Share of each wait that is charged to a culprit. The rest is unattributed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ EVERYTHING: Final = Plot(
     restless=True,
 )
 LATE_NS: Final = 18_000_000
-"""Time by which the late rank enters each collective after the first rank to enter it, ns."""
+"""How long after the first rank the late rank enters each collective, ns."""
 
 
 class Someone(NamedTuple):
@@ -143,8 +143,8 @@ class Cast:
 
 
 def _shares(**shares: float) -> NDArray[np.float64]:
-    """Returns a vector of the shares of a time's parts, in the order of ``SPLITS``. The parts that ``shares``
-    does not name are 0, except running, which is the remainder."""
+    """Returns a vector of the shares of the parts of a time, in the order of ``SPLITS``. Parts that
+    ``shares`` does not name are 0. The part ``running`` is the remainder."""
     vector = np.array([shares.get(part, 0.0) for part in SPLITS])
     vector[SPLITS.index("running")] = 1.0 - vector.sum()
     return vector
@@ -160,8 +160,8 @@ _CALLS: Final = (
     ("Load", _shares(disk=0.05, memory=0.02)),
     ("", _shares(runqueue=0.002)),
 )
-"""How the time of calls splits: a piece of an operation's name, and the shares. The first entry whose piece
-occurs in the name counts."""
+"""How the time of calls is split. Each entry has a piece of an operation's name, and the shares. The first
+entry whose piece is in the name counts."""
 _GAPS: Final = {
     "trainer": _shares(runqueue=0.004, process=0.01),
     "alone": _shares(runqueue=0.004, sleep=0.3),
@@ -169,13 +169,13 @@ _GAPS: Final = {
     "other": _shares(runqueue=0.005, network=0.9),
 }
 _CALL_WITHOUT_CPU: Final = 0.12
-"""Share of the server's calls spent in the run queue while the hog takes the CPUs."""
+"""Share of the time of the server's calls that is spent in the run queue while the hog takes the CPUs."""
 _GAP_WITHOUT_CPU: Final = _shares(runqueue=0.55, network=0.15)
 _GAP_WITHOUT_LOCK: Final = _shares(runqueue=0.005, network=0.15, lock=0.6)
 _GAP_WITHOUT_DATA: Final = _shares(runqueue=0.01, process=0.85)
 _WORK: Final = _shares(disk=0.06, process=0.5, runqueue=0.01)
-"""How the time of a data worker splits while it keeps up with the trainer: most of the time, it waits until
-the trainer takes a batch."""
+"""How the time of a data worker is split while the worker keeps up with the trainer. Most of the time, it
+waits until the trainer takes a batch."""
 _WORK_WITHOUT_DISK: Final = _shares(disk=0.9, process=0.01, runqueue=0.005)
 
 RATE_WITHOUT_CPU: Final = 0.6
@@ -185,7 +185,7 @@ RATE_WITH_LATE_RANK: Final = 0.6
 
 
 def shares(key: RowKey, cast: Cast) -> NDArray[np.float64]:
-    """Returns how the time of the row ``key`` splits: a vector of shares in the order of ``SPLITS``."""
+    """Returns how the time of row ``key`` is split: a vector of shares in the order of ``SPLITS``."""
     if key.operation == HOST_WORK:
         return _WORK_WITHOUT_DISK if cast.copier else _WORK
     if key.operation == HOST_GAP:
@@ -217,7 +217,7 @@ def rate(tenant: str, cast: Cast) -> float:
 
 def divided(total_ns: U64, shares: NDArray[np.float64]) -> U64:
     """Returns ``total_ns`` of each row, split into parts in proportion to ``shares``, shape (n, len(SPLITS)).
-    The part ``running`` takes the rounding errors, so that the parts of a row add up to its total."""
+    The part ``running`` takes the rounding errors. So the parts of a row add up to its total."""
     parts = np.floor(total_ns[:, None].astype(np.float64) * shares).astype(np.uint64)
     running = SPLITS.index("running")
     parts[:, running] = 0
@@ -226,19 +226,19 @@ def divided(total_ns: U64, shares: NDArray[np.float64]) -> U64:
 
 
 def gap_key(like: RowKey) -> RowKey:
-    """Returns the key of the row that holds the time between the calls of the process of ``like``."""
+    """Returns the key of the row that counts the time between calls, for the process of row ``like``."""
     return like._replace(layer=HOST_LAYER, operation=HOST_GAP, nested=False)
 
 
 def work_key(host: str, worker: Someone) -> RowKey:
-    """Returns the key of the row that holds the host work of ``worker``, the data worker that wakes the
+    """Returns the key of the row that counts the host work of ``worker``, the data worker that wakes the
     trainer."""
     return RowKey(host, worker.tenant, worker.pid, worker.process, HOST_LAYER, HOST_WORK)
 
 
 def evidence(keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, cast: Cast) -> Evidence:
-    """Returns what is measured besides the calls (charges, I/O, CPU use, ranks), derived from the rows
-    ``keys`` with their ``calls`` and ``split_ns``."""
+    """Returns what is measured in addition to calls (charges, I/O, CPU use, ranks). It is derived from the
+    rows ``keys``, their ``calls`` and their ``split_ns``."""
     processes = _processes(keys, split_ns, seconds, cast)
     cpu_ns: Counter[str] = Counter()
     for process in processes:
@@ -276,8 +276,8 @@ def _charges(keys: Sequence[RowKey], split_ns: U64, cast: Cast) -> Iterator[Char
 
 
 def _block_io(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast) -> Iterator[BlockIo]:
-    """Yields block I/O. The requests of the data worker take together as long as its row waits for the disk;
-    the requests of the copier, if it is active, keep the disk busy."""
+    """Yields block I/O. The requests of the data worker take as long, together, as its row waits for the
+    disk. The requests of the copier, while it is active, keep the disk busy."""
 
     def requests(who: Someone, per_s: float, size: int, each_ns: int, *, write: bool = False) -> BlockIo:
         count = max(int(per_s * seconds), 1)

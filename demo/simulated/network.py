@@ -8,15 +8,15 @@ from typing import Any, Final
 from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 
 _OF_ETHERNET: Final = ("rx_errors", "tx_errors", "rx_missed", "link_downs", "rx_dropped", "tx_dropped")
-"""Counters besides the bytes that the interface has."""
+"""Counters that the interface has in addition to the bytes."""
 _NOT_OF_INFINIBAND: Final = ("tx_errors", "rx_missed", "retransmits", "rx_icrc_encapsulated", "ecn_marked")
 """Counters that the InfiniBand port does not have."""
 _GIGA: Final = 1_000_000_000
 
 
 def network_ports(age: float, seconds: float) -> tuple[NetworkPort, ...]:
-    """Returns the network ports in a window of ``seconds``; ``age`` is the time since the simulation began,
-    s. Nothing goes wrong on them."""
+    """Returns the network ports in a window of ``seconds``. ``age`` is the time since the simulation began,
+    s. The ports have no errors."""
     wave = math.sin(2 * math.pi * age / 47)
     of_infiniband = [one.name for one in PORT_COUNTERS if one.name not in _NOT_OF_INFINIBAND]
 

@@ -1,9 +1,9 @@
 """Generates windows of a host that does not exist, for hosts on which nothing can be traced. The windows are
 marked as simulated.
 
-The same seed and the same clock give the same windows. Durations are lognormal with rare spikes, loads rise
-and fall, and now and then a collective hangs for some seconds, so that every part of the screen has something
-to show.
+The same seed and the same clock give the same windows. Durations are lognormal with rare spikes. Loads rise
+and fall. Now and then a collective hangs for some seconds, so that every part of the screen has something to
+show.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from stalltop.model.window import LOSSES, Coverage, Library, Missing, OpenCall, 
 
 HOST = "simulated-host"
 PROBE_NS = 700.0
-"""Assumed cost of tracing one call, ns: an entry probe and a return probe on a server CPU of today."""
+"""Assumed time that tracing adds to one call, ns: an entry probe and a return probe, on a present server
+CPU."""
 FFTBENCH_PID = 5_612
-"""Process id of a process that the windows report as only partly traced."""
+"""PID of a process that is only partly traced, according to the windows."""
 _POINTS = 96
-"""Number of different durations that the calls of a row have in one window."""
+"""Number of different durations that a row's calls have in one window."""
 _QUANTILES = np.array([NormalDist().inv_cdf((point + 0.5) / _POINTS) for point in range(_POINTS)])
-"""Standard normal values at evenly spaced probabilities."""
+"""Values of the standard normal distribution at evenly spaced probabilities."""
 _SPIKE_SHARE = 0.002
 _SPIKE_FACTOR = 9.0
 _STRESS_PERIOD = 45.0
@@ -61,18 +62,19 @@ class _Row:
     habit: Habit
     phase: float
     parent: int
-    """Index of the row whose calls contain the nested calls of this row. If this row's calls are not nested:
-    its own index."""
+    """Index of the row whose calls contain the nested calls of this row. If the calls of this row are not
+    nested, it is the index of this row."""
     share: float
-    """Duration of a nested call as a share of the call around it; 1 if the calls are not nested."""
+    """If the calls are nested: duration of such a call, as a share of the call that contains it. Otherwise
+    1."""
 
 
 class SimulatedSource:
     """A ``model.source.Source`` of simulated windows.
 
     ``tenants`` is the number of tenants, ``operations`` the number of operations of each of their processes
-    (defaults: those of ``plot``). ``plot`` says who they are and what slows them, ``reason`` why windows are
-    simulated; ``clock`` returns Unix seconds.
+    (defaults: those of ``plot``). ``plot`` says who they are and what slows them. ``reason`` says why windows
+    are simulated. ``clock`` returns Unix time in seconds.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class SimulatedSource:
         self._period, self._quiet, self._phase = np.array(
             [(row.habit.period_seconds, row.habit.quiet, row.phase) for row in rows]
         ).T
-        # Rows for the time between the calls of each process, and for the host work of the data worker.
+        # Rows for the time between calls, one for each process; and one for the host work of the data worker.
         gaps = list(dict.fromkeys(host.gap_key(key) for key in calls))
         self._gap_of = np.array([gaps.index(host.gap_key(key)) for key in calls])
         self._outermost = np.array([key.outermost for key in calls])
@@ -125,7 +127,7 @@ class SimulatedSource:
         self._keys = (*calls, *gaps, *(() if worker is None else (host.work_key(HOST, worker),)))
 
     def read(self) -> Window:
-        """Returns the window since the previous read, at least 1 ms long."""
+        """Returns the window since the previous read. It is at least 1 ms long."""
         now = self._clock()
         start, self._last = self._last, now
         seconds = max(now - start, 1e-3)
@@ -163,7 +165,7 @@ class SimulatedSource:
         """Does nothing: there is nothing to release."""
 
     def _add(self, number: int, operations: int, rows: list[_Row]) -> None:
-        """Adds tenant number ``number``, and appends the rows of its processes to ``rows``."""
+        """Adds a tenant, whose number is ``number``. Appends the rows of its processes to ``rows``."""
         person = self._plot.people[number % len(self._plot.people)]
         habit = HABITS[person.habit]
         tenant = self._tenant(number, person)
@@ -249,8 +251,8 @@ class SimulatedSource:
     def _called(
         self, age: float, seconds: float, cast: host.Cast
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns two arrays of shape (rows of calls, ``_POINTS``): for each row and duration, the number of
-        calls that took this long, and the duration in ns."""
+        """Returns two arrays of shape (rows of calls, ``_POINTS``). For each row and each of its durations,
+        the first has the number of calls that took this long, and the second has the duration in ns."""
         wave = 0.5 + 0.5 * np.cos(2 * np.pi * (age / self._period + self._phase))
         load = self._quiet + (1 - self._quiet) * wave
         load = load * [host.rate(tenant, cast) for tenant in self._of_tenant]
@@ -266,7 +268,8 @@ class SimulatedSource:
         duration = (self._median * slower)[:, None] * np.exp(self._sigma[:, None] * spread) * spikes
         share = np.full(_POINTS, (1 - _SPIKE_SHARE) / (_POINTS - 1))
         share[-1] = _SPIKE_SHARE
-        # A nested call happens as often as the call around it, and takes a share of that call's time.
+        # A nested call happens as often as the call that contains it, and takes a share of the time of that
+        # call.
         counts = self._random.multinomial(calls, share)[self._parent]
         duration = duration[self._parent] * self._share[:, None]
         return counts, np.clip(duration, 1, HIGHEST_NS).astype(np.int64)
@@ -274,15 +277,15 @@ class SimulatedSource:
     def _between(
         self, calls: NDArray[np.int64], total_ns: NDArray[np.int64], seconds: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns, like `_called`, counts and durations in ns: for the rows of the time between calls, and
-        for the row of the data worker's host work. ``calls`` and ``total_ns`` are those of the rows of
-        calls."""
+        """Returns counts and durations in ns, in arrays like those of `_called`: for the rows of the time
+        between calls, and for the row of the data worker's host work. ``calls`` and ``total_ns`` are those of
+        the rows of calls."""
         in_calls, count = (
             np.bincount(self._gap_of, np.where(self._outermost, figure, 0)) for figure in (total_ns, calls)
         )
         wall_ns = seconds * 1e9
-        # A thread is not always between two calls: some of the time lies before its first call and after its
-        # last.
+        # A thread is not always between two calls: some of the time is before its first call, and some after
+        # its last call.
         gap_ns = np.maximum(wall_ns - in_calls % wall_ns, 0.02 * wall_ns)
         times = np.maximum(count.astype(np.int64), 1)
         if self._cast.worker is not None:
@@ -295,8 +298,8 @@ class SimulatedSource:
         return counts, np.clip(nanoseconds, 1, HIGHEST_NS).astype(np.int64)
 
     def _open_calls(self, age: float) -> tuple[OpenCall, ...]:
-        """Returns the open calls at ``age`` seconds after the start: a synchronize of the trainer, which is
-        nearly always open, and sometimes a collective that hangs."""
+        """Returns the calls that are open ``age`` seconds after the start: a synchronize of the trainer,
+        which is nearly always open, and sometimes a collective that hangs."""
         key = self._keys[0]
         since = age % _HANG_PERIOD - _HANG_AFTER
         if self._plot.restless and self._cast.ranks and 0 < since < _HANG_SECONDS:
@@ -359,9 +362,9 @@ class SimulatedSource:
 
 
 def _chosen(habit: Habit, operations: int) -> list[tuple[Act, str]]:
-    """Returns the first ``operations`` acts of a process, each with the name of the operation that encloses
-    it ('' if none): the acts of ``habit``, each followed by the driver call inside it, then those of
-    ``OTHERS``. A nested call never comes without its enclosing call."""
+    """Returns the first ``operations`` acts of a process. Each has the name of the operation that contains
+    it; '' if none does. First come the acts of ``habit``, each followed by the driver call inside it, and
+    then those of ``OTHERS``. So a nested call is never without the call that contains it."""
     chosen: list[tuple[Act, str]] = []
     taken = set()
     for act in habit.acts + OTHERS:
@@ -376,8 +379,8 @@ def _chosen(habit: Habit, operations: int) -> list[tuple[Act, str]]:
 
 
 def _histograms(nanoseconds: NDArray[np.int64], counts: NDArray[np.int64]) -> Histograms:
-    """Returns the sparse histograms of n rows: ``counts[row, i]`` calls took ``nanoseconds[row, i]`` each.
-    Both arrays have the shape (n, points)."""
+    """Returns the sparse histograms of n rows, in which ``counts[row, i]`` calls took ``nanoseconds[row, i]``
+    each. Both arrays have the shape (n, points)."""
     n, points = counts.shape
     each = Histograms(
         np.arange(n * points + 1),

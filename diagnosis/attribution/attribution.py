@@ -67,7 +67,7 @@ class Attribution:
         follower = WaitFollower(self._facts, self._graph, self._losses, self._roots, self._rank_waits, victim)
         for row in rows:
             self._roots.waits_for_cpu(row, victim)
-            # Calls that wait for the device lose nothing by interrupts, because their threads only poll.
+            # If a call waits for the device, interrupts cost it no time, because its thread only polls.
             if not _waits_for_device(row):
                 self._roots.interrupted(row)
             for part in _WAITS:

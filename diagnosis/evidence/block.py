@@ -16,7 +16,7 @@ OTHERS_BUSY: Final = 0.3
 window. A device that is mostly idle delays nobody."""
 
 User = tuple[str, int, str]
-"""Tenant, process id (0: writeback of the tenant's pages) and process name."""
+"""(tenant id, process id, process name); the process id is 0 for writeback of the tenant's pages."""
 
 
 @dataclass(frozen=True, slots=True)

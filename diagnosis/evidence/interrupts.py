@@ -33,8 +33,8 @@ class Interrupts:
         self._facts = facts
         evidence = facts.window.evidence.threads
         self.cpus: Final = {one.cpu: one for one in evidence.interrupts}
-        """By number: records of the CPUs, which say how long each CPU handled interrupts and was idle. Empty
-        if no CPU had many interrupts."""
+        """By CPU number: records of the CPUs, which say how long each CPU handled interrupts and was idle.
+        Empty if no CPU had many interrupts."""
         self._placed: dict[int, Counter[int]] = {}
         for placed in evidence.placed:
             self._placed.setdefault(placed.pid, Counter())[placed.cpu] += placed.times

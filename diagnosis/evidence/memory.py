@@ -20,8 +20,8 @@ about here on the Linux kernel has to free memory of the cgroup before the cgrou
 MOST_USERS: Final = 3
 """Maximum number of users of the host's memory that are named."""
 FAULTS_A_SECOND: Final = 20.0
-"""Fewer major faults per second do not matter. Each fault waits for the disk, but every program has a few
-when it starts."""
+"""Least number of major faults per second that matters. Each fault waits for the disk, but every program has
+a few when it starts."""
 
 
 def at_limit(facts: Facts, tenant: str) -> bool:

@@ -18,7 +18,8 @@ State = Literal["new", "worse", "same", "better", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class ChainChange:
-    """One problem in two windows: as it was ``then`` and as it is ``now``. None: not in that window."""
+    """One problem in two windows: as it was ``then`` and as it is ``now``. The field of a window that does
+    not have the problem is None."""
 
     then: Chain | None
     now: Chain | None

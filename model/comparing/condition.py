@@ -68,7 +68,8 @@ class Condition:
     """True if the limit was typed with an ``x``."""
 
     def judge(self, difference: Difference, faults: Sequence[ChainChange]) -> Met:
-        """Evaluates the condition for each row of ``difference``, or for ``faults`` if its figure is that.
+        """Evaluates the condition for each row of ``difference``. If the condition is about faults, evaluates
+        it for the number of new ``faults`` instead.
 
         Rows of host gaps and host work never meet a condition. Rows that only one of the windows has never
         meet a condition on a ratio.
@@ -86,8 +87,8 @@ class Condition:
         return Met(tuple(np.flatnonzero(sure).tolist()), unsure=tuple(np.flatnonzero(holds & ~sure).tolist()))
 
     def _value(self, difference: Difference) -> Floats:
-        """Returns the value of each row that is compared with the limit; NaN, which meets no condition, if a
-        row has no such value."""
+        """Returns, for each row, the value to compare with the limit. A row without such a value gets NaN,
+        which meets no condition."""
         if self.figure == "lost":
             return difference.lost_ns_per_s
         now, then = _figure(difference.now, self.figure), _figure(difference.then, self.figure)

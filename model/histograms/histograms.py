@@ -19,8 +19,8 @@ _GROUPS_AT_ONCE = 64
 """Number of groups summed at a time. The dense counters of 64 groups take 2 MiB, which fit into a CPU's
 cache."""
 _DENSE_SHARE = 32
-"""``_summed`` uses a dense array if the histograms have at most this many times as many counters as there are
-entries to add; otherwise it sorts the entries."""
+"""``_summed`` adds into a dense array if the array has at most this many counters per entry to add. Otherwise
+it sorts the entries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

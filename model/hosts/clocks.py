@@ -162,7 +162,7 @@ def _curves(entries: Sequence[CollectiveEntry]) -> dict[str, _Curve]:
     for communicator, found in points.items():
         n = np.array(sorted(found), np.float64)
         time = np.array([found[int(each)] for each in n], np.float64)
-        if (np.diff(time) > 0).all():  # else the clock was set back between entries: they cannot be used
+        if (np.diff(time) > 0).all():  # otherwise the clock was set back between entries
             curves[communicator] = n, time
     return curves
 

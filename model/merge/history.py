@@ -21,8 +21,8 @@ minutes, windows of at least 10 s for an hour, and windows of at least 60 s for 
 dropped."""
 
 _LEFT_ALONE = 50
-"""Number of the newest windows of each level that are not merged to save memory, as long as memory can be
-saved in another level."""
+"""To save memory, windows of a level are merged only if at least this many newer windows of the level stay as
+they are."""
 
 
 class History:

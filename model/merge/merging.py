@@ -322,7 +322,7 @@ def _places(parts: Sequence[Rows]) -> tuple[tuple[RowKey, ...], NDArray[np.int64
     place: dict[RowKey, int] = {}
     targets: list[NDArray[np.int64]] = []
     for number, part in enumerate(parts):
-        if number and part.keys == parts[number - 1].keys:  # usual, and cheap to compare
+        if number and part.keys == parts[number - 1].keys:  # the usual case, and cheap to check
             targets.append(targets[-1])
             continue
         find = place.setdefault

@@ -58,8 +58,8 @@ _WEIGHT: Final[dict[type, Callable[[Any], int]]] = {
     DeviceActivity: lambda activity: activity.active_ns,
     DeviceOverlap: lambda overlap: overlap.ns,
 }
-"""By class: the function that returns the size of a record. If not all records can be kept, those of the
-greatest size are."""
+"""By class of record: the function that returns the size of a record. If not all records can be kept, the
+records of the greatest size are kept."""
 
 
 @dataclass(slots=True)

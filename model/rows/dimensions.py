@@ -1,4 +1,5 @@
-"""The dimensions that rows can be grouped by. Imports nothing else: the command line needs the names."""
+"""The dimensions by which rows can be grouped. This module imports no other module of stalltop, so that the
+command line gets their names quickly."""
 
 from __future__ import annotations
 
@@ -7,4 +8,4 @@ from typing import Literal, get_args
 Dimension = Literal["container", "namespace", "pod", "process", "operation", "layer", "device", "host"]
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-"""All dimensions that rows can be grouped by."""
+"""All dimensions by which rows can be grouped."""

@@ -27,6 +27,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.sharing.placing import Placement, placement
 from stalltop.model.tenant import Tenant
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import U64, Window
 
 PERCENTS = (50.0, 95.0, 99.0)
@@ -156,10 +157,11 @@ def _with(kind: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> NDA
 
 
 def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]:
-    """Returns ``percentiles_ns``, reduced to ``max_ns`` if they are in the same counter and above it.
+    """Returns ``percentiles_ns``, in which some percentiles are replaced by ``max_ns``: those that are above
+    ``max_ns`` and in the same counter of the histogram.
 
     ``percentiles_ns`` has a row of percentiles for each group, ``max_ns`` the longest call of each group. A
-    percentile is the upper edge of a counter, which may be longer than the longest call, and a p99 above the
+    percentile is the upper edge of a counter, which may be longer than the longest call. A p99 above the
     maximum would confuse the reader.
     """
     edge = np.minimum(max_ns, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)[:, None]
@@ -261,7 +263,7 @@ def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _G
 
 
 def _process(key: RowKey) -> str:
-    return f"{key.process} {key.pid}" if key.pid else key.process  # PID 0: all processes of that name
+    return with_pid(key.process, key.pid)  # PID 0: all processes of that name
 
 
 _PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {

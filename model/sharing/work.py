@@ -150,8 +150,8 @@ class DeviceWork:
             )
             waited = 0.0
             if waits and splits is not None and total_ns:
-                # A call that began before the window includes time before the window: its waits are reduced
-                # by the same factor as its time, so that calls count at most the window's length on average.
+                # If calls are longer than the window on average, a part of their time lies before the window.
+                # Their waits are then reduced by the factor by which the calls are longer than the window.
                 within = min(1.0, calls * wall_ns / total_ns)
                 waited = within * sum(splits[at][part] for part in _WAITING)
             for found in self._of(key):

@@ -137,8 +137,8 @@ def memory(number_bytes: float | None, glyphs: Glyphs = UNICODE) -> str:
 
 
 def with_unit(value: float | None, unit: str, glyphs: Glyphs = UNICODE) -> str:
-    """Formats a figure of a GPU, without padding: ``70W``, ``20.0GiB``, ``1.00MB/s``. ``unit`` is the one of
-    its ``DeviceFigure``."""
+    """Formats a figure of a GPU, without padding: ``70W``, ``20.0GiB``, ``1.00MB/s``. ``unit`` is the
+    ``unit`` of the figure's ``DeviceFigure``."""
     if value is None:
         return missing(1, glyphs)
     if unit == "B":

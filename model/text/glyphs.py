@@ -67,14 +67,15 @@ class Glyphs:
     trend_levels: str = "▁▂▃▄▅▆▇"
     """Levels of the trend of a p99 in a table; their number is odd, so that one level is in the middle."""
     timeline_levels: str = "▁▂▃▄▅▆▇█"
-    """Levels of lost time on the time line, one for each half decade."""
+    """Bars of the time line, by lost time per second on a logarithmic scale: each stands for about
+    three times the lost time of the bar before it."""
     area_levels: str = " ▁▂▃▄▅▆▇█"
     """A cell of a chart, from empty to full."""
     histogram_levels: str = " ▁▂▃▄▅▆▇█"
     """A cell of a histogram, from empty to full."""
     part_fills: str = "█▒═▚╳▓┄┼·░"
-    """In a bar without colours, fills the cells of a part of a call's time after its letter; a character for
-    each part, in the order of ``model.window.PARTS``."""
+    """One character for each part of a call's time, in the order of ``model.window.PARTS``. In a bar without
+    colours, it fills the cells of this part, after the letter of the part."""
     rule: str = "─"
     """A horizontal line."""
     tick: str = "┬"

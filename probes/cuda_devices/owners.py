@@ -1,4 +1,4 @@
-"""Names the tenants of the processes on devices: NVML lists only process ids."""
+"""Finds the tenants of the processes on devices, because NVML lists only PIDs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Finds on which GPU of the host the calls of a process ran: turns the process's own ordinals into labels.
+"""Finds on which GPU of the host the calls of a process ran: translates the process's own ordinals to labels.
 
-A process counts the devices that it sees from 0. Which devices it sees follows, most reliable source first,
-from the UUIDs that it asked the driver for; or from its environment and the device files that it can open,
-unless NVML, which lists processes by the GPUs that they hold, contradicts that. An unknown label is left
-empty, never guessed.
+A process numbers the devices that it sees, beginning with 0. Which devices it sees is known from one of two
+sources. The more reliable source is the UUIDs that the process asked the driver for. The other source is its
+environment and the device files that it can open. This source is not used if NVML contradicts it: NVML lists
+processes by the GPUs that they hold. An unknown label is left empty, never guessed.
 
 If a process sees one device, all its calls ran there, whatever is known of its threads. So such a process has
 its rows under one label from the first window to the last.
@@ -33,8 +33,8 @@ from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 _MINOR: Final = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 _UUID: Final = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)
 _LOOKS: Final = 2
-"""Once this many device samples were taken after a call, NVML's list of processes is surely newer than the
-call."""
+"""Number of device samples. Once this many were taken after a call, NVML's list of processes is certainly
+newer than the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,21 @@ class _View:
 
     by_uuid: Mapping[int, str]
     visible: tuple[Labels, ...]
-    """Possible lists of the devices that the program sees; none if they are not known."""
+    """Every list of devices that the program may see; the right one is among them. Empty if nothing is
+    known."""
     watched: bool
     listed: frozenset[int]
     """GPUs on which NVML lists the program."""
     shared: bool
     """Whether several processes may use each of the devices. If not (exclusive compute mode), a thread that
-    chooses no device gets the first free device, and which one that is, is not known."""
+    chooses no device gets the first free device; it is unknown which one that is."""
 
     def label(self, device: int, *, is_listed: bool) -> str:
-        """Returns the label of ``device``. ``is_listed`` says that NVML's list is new enough to show the
-        program on the GPU on which it made calls for ``device``."""
+        """Returns the label of ``device``.
+
+        ``is_listed`` says that NVML's list is newer than the calls for ``device``: it then shows the program
+        on the GPU of these calls.
+        """
         if len(self.visible) == 1 == len(self.visible[0]):
             # A program that sees one device uses that one, whatever its thread chose.
             return self.by_uuid.get(0, self.visible[0][0])
@@ -75,9 +79,8 @@ class _Known:
     """What is remembered of a program."""
 
     visible: tuple[tuple[str, ...], ...] | None
-    """Possible lists of the UUIDs of the devices that the program sees, from its environment and device
-    files; None if not known. The first answer is kept: a program sees the same devices even if the host's
-    GPUs change."""
+    """Every list of devices that the program may see, as UUIDs, by its environment and device files; None if
+    not known. The first answer is kept: a program sees the same devices even if the host's GPUs change."""
     begun: int
     """Number of the device sample in which the program was first seen."""
     chosen: dict[int, int] = field(default_factory=dict)
@@ -87,8 +90,8 @@ class _Known:
 class ProcessDevices:
     """Returns labels of devices for the calls of processes. Used from one thread.
 
-    ``program_of`` returns what the kernel side saw of a process; ``uninitialized`` returns whether the
-    process was first seen with a probed CUDA runtime and without CUDA's driver.
+    ``program_of`` returns what the kernel side saw of a process. ``uninitialized`` returns whether a process
+    had not yet loaded CUDA's driver when it was first seen with a probed CUDA runtime.
     """
 
     def __init__(
@@ -104,7 +107,8 @@ class ProcessDevices:
         self._sights = Sights(root, patience_seconds)
         self._told: tuple[VisibleGpu, ...] = ()
         self._gpus: tuple[VisibleGpu, ...] = ()
-        """The GPUs of ``_told``, with the numbers of their device files from the driver's files."""
+        """The GPUs of ``_told``, with the numbers of their device files added from the driver's files in
+        /proc."""
         self._uuids: Mapping[str, str] = {}
         """UUIDs by label."""
         self._labels: Mapping[str, str] = {}
@@ -114,12 +118,12 @@ class ProcessDevices:
         """Number of device samples so far in which the driver's process lists were freshly read."""
         self._known: dict[Program, _Known] = {}
         self._views: dict[int, tuple[_View, _Known]] = {}
-        """Views of the processes asked for in this window, by PID."""
+        """By PID: the views of the processes whose labels were asked for in this window."""
 
     def begin(self, devices: Devices, *, same_numbers: bool = True) -> None:
         """Begins a new window with the current devices; if there are none, the previous ones are kept.
 
-        ``same_numbers`` says that the driver lists processes by the PIDs that they have here.
+        ``same_numbers`` says that the PIDs in the driver's lists are those of this PID namespace.
         """
         self._views.clear()
         self._sights.begin()
@@ -146,7 +150,8 @@ class ProcessDevices:
     def label(self, pid: int, device: int) -> str:
         """Returns the label of ``device`` of process ``pid``, or '' if it is not known.
 
-        ``device`` is as in the kernel side: the ordinal + 1, 0 or ``layout.UNKNOWN_DEVICE``.
+        ``device`` is encoded as on the kernel side: the ordinal + 1, or 0 (none chosen), or
+        ``layout.UNKNOWN_DEVICE``.
         """
         if not self._gpus:
             return UNKNOWN
@@ -197,8 +202,8 @@ class ProcessDevices:
         return known
 
     def _visible(self, sight: Sight | None) -> tuple[Labels, ...]:
-        """Returns the possible lists of the devices that a program sees, from its environment and device
-        files; none if not known."""
+        """Returns every list of devices that a program may see, by its environment and device files; none if
+        not known."""
         if len(self._gpus) == 1 and not self._gpus[0].mig and (sight is None or len(sight.environments) > 1):
             return ((self._gpus[0].label,),)
         gpus = None if sight is None else _openable(self._gpus, sight.files)
@@ -210,8 +215,8 @@ class ProcessDevices:
 
 
 def _openable(gpus: tuple[VisibleGpu, ...], files: frozenset[int]) -> tuple[VisibleGpu, ...] | None:
-    """Returns the GPUs whose device files a program has: a container may have only some of them. None if not
-    known."""
+    """Returns the GPUs whose device files a program has; None if not known. A container may have the device
+    files of only some GPUs."""
     minors = {gpu.minor for gpu in gpus}
     if not files or minors == files:
         return gpus
@@ -230,8 +235,8 @@ def _with_minors(gpus: tuple[VisibleGpu, ...], root: Path) -> tuple[VisibleGpu, 
 
 
 def _minors(root: Path) -> dict[int, str]:
-    """Returns UUIDs of GPUs by the number of their device file, from the driver's files; empty if these
-    cannot be read."""
+    """Returns the UUID of each GPU by the number of its device file, as the driver's files tell; empty if
+    these cannot be read."""
     found = {}
     try:
         for folder in (root / "proc/driver/nvidia/gpus").iterdir():

@@ -1,4 +1,4 @@
-"""Reads what decides which GPUs a process sees: its environment and its device files.
+"""Reads what decides which GPUs a process sees (its sight): its environment and its device files.
 
 Paths that a process names, and the file systems of containers, are not under stalltop's control: they may
 lead anywhere, and hang. So they are read on another thread, for which the caller waits only a moment.
@@ -19,13 +19,13 @@ from stalltop.probes.tenants.environment import Environments, started_with
 from stalltop.probes.tenants.host_files import inside
 
 PATIENCE_SECONDS: Final = 1.0
-"""Seconds that one window waits in all for processes whose sight is not known yet. Reading one process takes
-some ms."""
+"""Maximum time, in seconds, that one window waits for all processes together whose sight is not known yet.
+Reading one process takes some ms."""
 HANG_SECONDS: Final = 5.0
-"""Seconds after which a read is given up."""
+"""Time after which a read is given up, in seconds."""
 MOST_HANGING: Final = 4
-"""Maximum number of hanging reads for which a new thread is started. If one more read hangs, no process is
-read until that read returns."""
+"""While at most this many reads hang, other processes are read on a new thread. If one more read hangs, no
+process is read until that read returns."""
 
 _MPS_PIPES: Final = "CUDA_MPS_PIPE_DIRECTORY"
 _MPS_PIPES_DEFAULT: Final = "/tmp/nvidia-mps"
@@ -40,12 +40,12 @@ class Sight(NamedTuple):
     """What decides which devices one program sees."""
 
     environments: tuple[Mapping[str, str], ...]
-    """Variables that choose devices: the present ones and, if the program changed them, also those that it
-    was started with, because it is unknown which of them CUDA read."""
+    """Variables that choose devices: the present ones. If the program has changed them, also those that it
+    was started with, because it is unknown which of the two CUDA read."""
     files: frozenset[int] = frozenset()
-    """Numbers N of each ``/dev/nvidiaN`` in its root folder."""
+    """The number N of each ``/dev/nvidiaN`` in the program's root folder."""
     contained: bool = False
-    """Whether its root folder differs from this host's."""
+    """Whether the program's root folder differs from this host's."""
     mps: bool = False
     """Whether an MPS server listens where the program would look for one."""
 
@@ -68,8 +68,8 @@ class Sights:
         self._left = self._patience
         self._clock = clock
         self._found: dict[Program, Sight | None] = {}
-        """Sight by program; None if the program's files cannot be read, for instance because the process has
-        ended."""
+        """Sight by program; None if the files of the program cannot be read, for instance because the process
+        has ended."""
         self._given_up: set[Program] = set()
         self._hanging = 0
         self._looking: tuple[Program, float] | None = None

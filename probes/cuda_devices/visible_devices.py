@@ -1,4 +1,5 @@
-"""Computes which devices a CUDA program sees under which ordinals, by its environment. Pure functions.
+"""Computes which devices a CUDA program sees, and their ordinals, from the program's environment. Pure
+functions.
 
 The rules are those of the CUDA C++ Programming Guide ("CUDA Environment Variables") and of the MIG User Guide
 ("CUDA Device Enumeration"). If they do not say what the driver does, the answer is None: not known.
@@ -15,14 +16,14 @@ from stalltop.model.devices.labels import parts_of
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 ORDER: Final = "CUDA_DEVICE_ORDER"
 GIVEN: Final = "NVIDIA_VISIBLE_DEVICES"
-"""Variable with the devices that the container runtime was told to give a container."""
+"""Environment variable that tells the container runtime which devices to give to a container."""
 STEP_GPUS: Final = "SLURM_STEP_GPUS"
-"""Variable with the GPUs, by their numbers on the host, that Slurm gave to a job's step. ``JOB_GPUS`` is the
-variable with those of the whole job."""
+"""Environment variable with the GPUs that Slurm gave to a step of a job, as their numbers on the host. The
+variable ``JOB_GPUS`` has those of the whole job."""
 JOB_GPUS: Final = "SLURM_JOB_GPUS"
 
 Labels = tuple[str, ...]
-"""Labels of devices (``model.devices.labels``) by ordinal; '' for one that is not known."""
+"""Labels of devices (``model.devices.labels``), in the order of their ordinals; '' for an unknown device."""
 
 
 class MigDevice(NamedTuple):
@@ -43,7 +44,7 @@ class VisibleGpu(NamedTuple):
     mig: bool
     instances: tuple[MigDevice, ...]
     minor: int | None = None
-    """N of its ``/dev/nvidiaN``."""
+    """The number N in the name of its device file ``/dev/nvidiaN``."""
     lost: bool = False
     """Whether the GPU does not answer any more."""
     shared: bool = True
@@ -124,31 +125,34 @@ def _seen(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contain
 
 
 def _allowed(environment: Mapping[str, str], gpus: Sequence[VisibleGpu]) -> Sequence[VisibleGpu] | None:
-    """Returns the GPUs that a program's cgroup allows it to open; None if they are not known. This cannot be
-    read from the cgroup.
+    """Returns the GPUs that a program's cgroup allows it to open; None if they are not known. This cannot
+    be read from the cgroup itself.
 
-    Slurm has two ways. With ``ConstrainDevices`` a step can open only the GPUs that it was given, and counts
-    those from 0; without, it counts all GPUs. The ``CUDA_VISIBLE_DEVICES`` that Slurm sets shows which way
-    applies. A task may be given fewer GPUs than its step, and nothing says which.
+    Slurm works in one of two ways. With ``ConstrainDevices``, a step can open only the GPUs that it was
+    given, and numbers them from 0. Without it, a step can open all GPUs, and numbers all of them. Slurm sets
+    ``CUDA_VISIBLE_DEVICES``, whose numbers show which way applies. If a task was given fewer GPUs than its
+    step, the answer is None, because nothing says which GPUs these are.
     """
     given = _numbers(environment.get(STEP_GPUS) or environment.get(JOB_GPUS) or "")
     chosen = environment.get(VISIBLE)
     words = None if chosen is None else _numbers(chosen)
     if given == [] or any(gpu.mig for gpu in gpus) or (chosen and words is None):
-        return gpus  # It is no Slurm job with GPUs, or names devices by UUID.
+        # The program is not part of a Slurm job with GPUs, or the variable names devices by UUID.
+        return gpus
     if given is None or words is None:
         return None
     if len(given) == len(gpus):
         return gpus
     if [gpu.minor for gpu in gpus] != list(range(len(gpus))) or max(given) >= len(gpus):
-        return None  # Slurm numbers GPUs by their device files.
+        # Slurm uses the numbers of the device files, and these are not the positions in ``gpus``.
+        return None
     if words == given:
         return gpus
     return [gpus[number] for number in given] if words == list(range(len(given))) else None
 
 
 def _numbers(text: str) -> list[int] | None:
-    """Returns the numbers, ascending, or None if any word is not a number."""
+    """Returns the numbers in ``text`` in ascending order; None if any word is not a number."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     return sorted(map(int, words)) if all(word.isdecimal() for word in words) else None
 
@@ -157,7 +161,8 @@ def _every(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contai
     """Returns the devices that a program sees if it does not set CUDA_VISIBLE_DEVICES; None if they are not
     known."""
     if any(gpu.mig for gpu in gpus):
-        # A program sees one MIG device: which one depends on the MIG devices that its container may open.
+        # A program sees only one MIG device. Which one it is depends on the MIG devices that its container
+        # may open.
         given = _given(environment.get(GIVEN, ""), gpus) if contained else None
         if given is None and len(gpus) == 1 and len(gpus[0].instances) == 1:
             return (gpus[0].instances[0].label,)
@@ -168,7 +173,8 @@ def _every(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contai
 
 
 def _given(words: str, gpus: Sequence[VisibleGpu]) -> Labels | None:
-    """Returns the one MIG device that a container was given; None if it is not exactly one, or not known."""
+    """Returns the one MIG device that a container was given; None if it was given several, or if it is not
+    known."""
     parts = [word.strip() for word in words.split(",")]
     if len(parts) != 1:
         return None
@@ -180,7 +186,8 @@ def _given(words: str, gpus: Sequence[VisibleGpu]) -> Labels | None:
 
 
 def _named(word: str, gpus: Sequence[VisibleGpu]) -> list[str] | None:
-    """Returns labels of the devices that a UUID, or its beginning, names; None if it is not known which."""
+    """Returns the labels of the devices that ``word`` names: a UUID, or the beginning of one. None if it is
+    not known which devices these are."""
     lower = word.lower()
     if lower.startswith("mig-gpu-"):  # MIG-<UUID of the GPU>/<GPU instance>/<compute instance>
         uuid, _, place = lower.removeprefix("mig-").partition("/")

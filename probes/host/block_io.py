@@ -1,4 +1,5 @@
-"""Names the devices and processes of block I/O, and the tenants for whom kernel threads submit it."""
+"""Finds the names of devices and processes for block I/O, and the tenants for which kernel threads submit
+it."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from stalltop.probes.host.events import RawBlockIo
 from stalltop.probes.tenants.owners import HOST, Owner, Owners
 
 MOST_PROCESSES: Final = 64
-"""Maximum number of raw records that are attributed to a process, the longest ones first. The others are
+"""Maximum number of raw records that are attributed to a process: those that took most time. The others are
 summed by device and direction as I/O of the host."""
 WRITEBACK: Final = "writeback"
 """Name of block I/O that kernel threads submit on behalf of a tenant."""
 MOST_DEVICES: Final = 1024
-"""Maximum number of device names that are remembered. When it is reached, all are forgotten and looked up
-again, which also drops names whose device number has been reused."""
+"""Maximum number of device names that are remembered. When the maximum is reached, all names are forgotten
+and looked up again. This also drops names whose device number has been reused."""
 
 
 class _Key(NamedTuple):
@@ -111,11 +112,13 @@ def _add_passed_on(
     """Adds requests that a kernel thread submitted: writeback, or requests that an I/O limit of the cgroup
     had held back.
 
-    The Linux kernel reports a request only once the limit lets it through, so the time for which it was held
-    back is estimated: it is the time in which the cgroup had no request under way, but at most the time that
-    the limit requires for the bytes and requests moved, because the cgroup may have had no request to make.
-    If there is a limit and a single process of the tenant uses the device in this direction, the requests are
-    added to that process, otherwise to ``key``.
+    The Linux kernel reports a request only once the limit lets it through. So the time for which it was held
+    back is estimated: it is the time in which the cgroup had no request under way. But the cgroup may have
+    had no request to make in that time. So the estimate is at most the time that the limit requires for the
+    bytes and requests that were moved.
+
+    If there is a limit, and if only one process of the tenant uses the device in this direction, the requests
+    are added to that process; otherwise to ``key``.
     """
     tenant = key.owner.tenant
     same = [other for other in sums if other.owner.tenant == tenant and other[1:] == key[1:]]

@@ -13,12 +13,12 @@ UNLIMITED_BYTES: Final = 1 << 62
 """A memory limit of cgroup v1 of at least this many bytes means that there is no limit: v1 then shows a
 number of about 2^63."""
 OPEN_AGAIN: Final = 10
-"""Number of samples after which missing files are looked for again."""
+"""A missing file is looked for again after this many samples."""
 _FILE_BYTES: Final = 4096
 
 
 class IoLimit(NamedTuple):
-    """Limits of a cgroup for one device in one direction. None: not limited."""
+    """Limits of a cgroup for one device in one direction. A limit of None means that there is none."""
 
     bytes_per_s: int | None
     requests_per_s: int | None
@@ -26,8 +26,8 @@ class IoLimit(NamedTuple):
     """Path of the cgroup that has this limit."""
 
     def least_ns(self, bytes_moved: int, requests: int) -> int:
-        """Returns the shortest time in which the limit lets ``bytes_moved`` bytes in ``requests`` requests
-        pass, ns."""
+        """Returns the shortest time, in ns, in which the limit lets ``requests`` requests with
+        ``bytes_moved`` bytes in all pass."""
         times = [
             amount * 1_000_000_000 // limit
             for amount, limit in ((bytes_moved, self.bytes_per_s), (requests, self.requests_per_s))
@@ -90,7 +90,7 @@ class Directory:
         self.now = figures
 
     def rise(self, name: str) -> int:
-        """Returns how much the counter ``name`` of ``CgroupFigures`` rose between the last two samples."""
+        """Returns by how much the counter ``name`` of ``CgroupFigures`` rose between the last two samples."""
         return max((getattr(self.now, name) or 0) - (getattr(self.before, name) or 0), 0)
 
     def has(self, name: str) -> bool:
@@ -243,7 +243,7 @@ class Hierarchy:
         return found
 
     def look(self, used: set[int]) -> None:
-        """Reads the directories whose ``id()`` is in ``used``, and forgets the others."""
+        """Reads the directories whose ``id()`` is in ``used``; closes and forgets all others."""
         for path, directory in list(self.directories.items()):
             if id(directory) in used:
                 directory.look()

@@ -1,9 +1,9 @@
 """Reads what cgroups use (CPU time, memory) and what limits them: CPU quotas, memory limits, block I/O
 limits.
 
-cgroup v2 is one hierarchy, cgroup v1 has several, and a process is in one cgroup of each. A limit may be set
-on that cgroup or on any of its ancestors, so all of these are read. A cgroup that several tenants share is
-read once per sample.
+cgroup v2 is one hierarchy, cgroup v1 has several, and a process is in one cgroup of each hierarchy. A limit
+may be set on that cgroup or on any of its ancestors, so all of these are read. A cgroup that several tenants
+share is read once per sample.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOK_AGAIN: Final = 5
 """Number of samples after which the cgroups of a process are read anew: the process may have been moved."""
 _PATH_LENGTH: Final = 4096
 _TYPICAL_BYTES: Final = 64 * 1024
-"""Request size that is assumed to compare a limit in bytes/s with a limit in requests/s, bytes."""
+"""Assumed size of a request in bytes, by which a limit in bytes/s is compared with a limit in requests/s."""
 
 IoLimits = Mapping[tuple[int, bool], IoLimit]
 """I/O limits by device (major << 20 | minor) and whether they are for writes."""
@@ -29,8 +29,8 @@ IoLimits = Mapping[tuple[int, bool], IoLimit]
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """Cgroup figures of one tenant: counts since the previous sample, all others as of now. The fields mean
-    the same as in TenantUse."""
+    """Cgroup figures of one tenant: counts are since the previous sample, all other figures are as of now.
+    The fields mean the same as in TenantUse."""
 
     cpu_ns: int | None = None
     """CPU time of the tenant; None if the tenant has no cgroup of its own."""
@@ -56,7 +56,7 @@ class Pressed:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The cgroups of some processes of a tenant in one hierarchy."""
+    """The cgroups, in one hierarchy, of some processes of a tenant."""
 
     names: frozenset[str]
     """Names of the hierarchy's controllers."""
@@ -162,15 +162,15 @@ def _place(names: frozenset[str], chain: list[Directory], own: str) -> _Place:
 
 
 def _own_path(path: str, own: str) -> str:
-    """Returns ``own``, the path of the tenant's own cgroup, if ``path``, the cgroup of one of its processes,
-    is that cgroup or below it. Otherwise returns ''."""
+    """Returns ``own``, the path of the tenant's own cgroup, if it contains the cgroup at ``path`` or is that
+    cgroup. ``path`` is the cgroup of one of the tenant's processes. Otherwise returns ''."""
     return own if own and (path == own or path.startswith(own + "/")) else ""
 
 
 def _pressed(places: Iterable[_Place]) -> Pressed:
     every = _each(directory for place in places for directory in place.chain)
-    # Chooses the quota that throttled longest (or else the lowest one) and the memory limit that is used up
-    # most.
+    # Chooses the quota that throttled longest; if none throttled, the lowest quota. Chooses the memory limit
+    # of which most is used.
     throttled = max(every, key=lambda directory: directory.rise("throttled_ns"), default=None)
     quota = min(
         (directory for directory in every if directory.now.quota is not None),
@@ -196,8 +196,8 @@ def _pressed(places: Iterable[_Place]) -> Pressed:
         oom_kills=kills,
         refaults=sum(_own(places, "refaults", ("memory",), rise=True)),
         limit_hits=sum(directory.rise("limit_hits") for directory in every),
-        # Cgroup files do not tell the cause of an OOM kill: if kills and failures at the limit fall into one
-        # sample, the limit is taken for the cause.
+        # Cgroup files do not tell the cause of an OOM kill. If a kill and a failure at the limit fall into
+        # the same sample, the limit is assumed to be the cause.
         limit_kills=kills if any(directory.rise("limit_failures") for directory in every) else 0,
         cpu_quota=quota.now.quota if quota else None,
         quota_cgroup=clean(quota.path, _PATH_LENGTH) if quota else "",
@@ -212,7 +212,7 @@ def _pressed(places: Iterable[_Place]) -> Pressed:
 
 
 def _home(places: Iterable[_Place], controller: str) -> Directory | None:
-    """Returns the tenant's own cgroup in the hierarchy that has the controller; None if there is none."""
+    """Returns the tenant's own cgroup in the hierarchy of ``controller``; None if there is none."""
     own = [place for place in places if place.within]
     legacy = [place for place in own if controller in place.names]
     unified = [place for place in own if place.names == UNIFIED and place.within[-1].has(f"{controller}.max")]
@@ -220,20 +220,20 @@ def _home(places: Iterable[_Place], controller: str) -> Directory | None:
 
 
 def _folder(controller: str, directory: Directory | None) -> dict[str, Any]:
-    """Returns the fields of ``Pressed`` that tell where the cgroup's files are, and of which cgroup version;
-    none if the path contains characters that cannot safely be displayed and typed."""
+    """Returns the fields of ``Pressed`` that tell where the files of the cgroup are, and its cgroup version.
+    Returns none if the path contains characters that cannot safely be displayed and typed."""
     if directory is None or clean(directory.place, _PATH_LENGTH) != directory.place:
         return {}
     return {f"{controller}_folder": directory.place, f"{controller}_version": directory.version}
 
 
 def _cpuset(places: Iterable[_Place]) -> str:
-    """Returns the CPU list of the tenant's own cgroup or, without one, of the cgroup of its processes; '' if
-    it is unknown, or if several such cgroups have different lists."""
+    """Returns the CPU list of the tenant's own cgroup. If it has none, returns the CPU list of its processes'
+    cgroup. Returns '' if the list is unknown, or if several such cgroups have different lists."""
     found = set()
     for place in places:
         above = place.chain[place.chain.index(place.within[-1]) :] if place.within else place.chain
-        # In cgroup v2, a cgroup without the cpuset controller has the CPUs of its ancestor.
+        # In cgroup v2, a cgroup without the cpuset controller uses the CPUs of its ancestor.
         found.add(next((directory.now.cpuset for directory in above if directory.now.cpuset), ""))
     found.discard("")
     return found.pop() if len(found) == 1 else ""
@@ -246,9 +246,9 @@ def _each(directories: Iterable[Directory]) -> list[Directory]:
 def _own(
     places: Iterable[_Place], figure: str, controllers: Collection[str], *, rise: bool = False
 ) -> list[int]:
-    """Returns ``figure`` of each of the tenant's own cgroups: of those in cgroup v2 if it is known there,
-    otherwise of those in the v1 hierarchies of ``controllers``. With ``rise``, returns the increase since the
-    previous sample."""
+    """Returns ``figure`` of each of the tenant's own cgroups. If cgroup v2 has the figure, these are the
+    cgroups of v2; otherwise those in the v1 hierarchies of ``controllers``. With ``rise``, returns by how
+    much the figure rose since the previous sample."""
     for wanted in (UNIFIED, frozenset(controllers)):
         own = _each(
             place.within[-1]
@@ -262,9 +262,11 @@ def _own(
 
 
 def _oom_kills(places: Iterable[_Place]) -> int:
-    """Returns the number of the tenant's OOM kills since the previous sample. cgroup v2 counts a kill in all
-    ancestors too, so only the tenant's topmost cgroup is used; cgroup v1 counts it only in the process's own
-    cgroup, so all are added up."""
+    """Returns the number of the tenant's OOM kills since the previous sample.
+
+    cgroup v2 counts a kill in all ancestors too, so only the tenant's topmost cgroup is used. cgroup v1
+    counts a kill only in the process's own cgroup, so all cgroups are added up.
+    """
     unified = _each(place.within[-1] for place in places if place.within and place.names == UNIFIED)
     legacy = _each(directory for place in places if place.names != UNIFIED for directory in place.within)
     return sum(directory.rise("oom_kills") for directory in (*unified, *legacy))

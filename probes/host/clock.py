@@ -1,4 +1,4 @@
-"""Reads by how much the host's clock may be off, as the Linux kernel estimates it from NTP or PTP."""
+"""Reads how wrong the host's clock may be, as the Linux kernel estimates it from NTP or PTP."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class _Timex(ctypes.Structure):
 
 
 def clock_error_ns() -> int | None:
-    """Returns the largest error that the clock may have against true time, ns; None if nothing synchronises
-    it.
+    """Returns the largest error, in ns, that the clock may have against true time; None if nothing
+    synchronises the clock.
 
     This is the Linux kernel's ``maxerror`` (in µs): half the delay to the time server, plus what the clock
     may have drifted since it was set (RFC 5905, root distance). Reading it needs no privileges.

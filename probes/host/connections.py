@@ -31,20 +31,21 @@ class _Sockets:
 
     sample: int
     served: set[tuple[_Address, _Address]] = field(default_factory=set)
-    """Connections of clients to ports on which the process listens: (own address, the client's address)."""
+    """Connections from clients to ports on which the process listens, as (own address, the client's
+    address)."""
     asked: dict[tuple[_Address, _Address], int] = field(default_factory=dict)
     """File descriptors of all other connections, by (own address, the server's address)."""
     paths: set[str] = field(default_factory=set)
-    """Paths of its Unix sockets: of listening sockets, and of connections that were accepted on them."""
+    """Paths of the process's Unix sockets: of those on which it listens, and of connections that it accepted
+    on them."""
     local: bool = False
-    """Whether the other ends of all its TCP connections are on this host, and all its UDP sockets have
-    loopback addresses."""
+    """Whether all its TCP connections are to this host, and all its UDP sockets have loopback addresses."""
     unnamed: bool = False
-    """Whether it has Unix sockets without a path, such as a client's end of a connection."""
+    """Whether the process has Unix sockets without a path, such as the client's end of a connection."""
 
 
 class Connections:
-    """Reads the connections of processes that wait for each other. Used from one thread."""
+    """Reads the connections of processes of which one waits for another. Used from one thread."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._here = root == Path("/")
@@ -66,7 +67,7 @@ class Connections:
         }
 
     def clients(self, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Returns those pairs of processes in which one is a client of the other, each as (client,
+        """Returns, of these pairs of processes, those in which one is a client of the other; each as (client,
         server)."""
         found = []
         for one, other in pairs:
@@ -79,9 +80,9 @@ class Connections:
         return found
 
     def servers(self, pid: int) -> tuple[Server, ...]:
-        """Returns the servers on other hosts to which a process is connected, sorted by the bytes received
-        from them since the previous sample, most first. Returns none if the process is a server itself,
-        because it may be waiting for its own clients."""
+        """Returns the servers on other hosts to which a process is connected. They are sorted by the bytes
+        that were received from them since the previous sample, most first. Returns none if the process is a
+        server itself, because it may be waiting for its own clients."""
         sockets = self._of(pid)
         if sockets.served:
             return ()
@@ -118,8 +119,8 @@ class Connections:
         return asking.unnamed and bool(serving.paths - asking.paths)
 
     def _read_again(self, *pids: int) -> None:
-        """Forgets the connections of processes that were read in an earlier sample, so that the next question
-        reads them anew: the processes may have connected since."""
+        """Forgets the connections of processes that were read in an earlier sample: they may have made
+        connections since. The next question reads them anew."""
         for pid in pids:
             known = self._known.get(pid)
             if known is not None and known.sample < self._sample:
@@ -166,8 +167,8 @@ def _text(address: _Address) -> str:
 
 
 def _plus(server: Server, now: TcpInfo, before: TcpInfo) -> Server:
-    """Returns ``server`` with one more connection added: the bytes that it moved between the readings
-    ``before`` and ``now``, and its round-trip time if that is shorter."""
+    """Returns ``server`` with one more connection added. The connection moved the difference of bytes between
+    the readings ``before`` and ``now``. Its round-trip time replaces that of ``server`` if it is shorter."""
     return server._replace(
         sent_bytes=server.sent_bytes + now.sent_bytes - before.sent_bytes,
         received_bytes=server.received_bytes + now.received_bytes - before.received_bytes,

@@ -51,15 +51,16 @@ class RawBlockIo(NamedTuple):
     service_ns: int
     max_ns: int
     idle_ns: int
-    """How long the cgroup had no request under way before these were submitted. Known only if tgid is 0."""
+    """How long the cgroup had no request under way before these were submitted, in ns. Known only if tgid is
+    0."""
 
 
 class RawUse(NamedTuple):
     """What a process did, or what happened to it, since the previous read."""
 
     tgid: int
-    """For reclaims and forks, the process itself. For execs and exits, the parent of the process if the
-    process is in the root cgroup, otherwise 0."""
+    """The process itself for reclaims and forks. For execs and exits, it is the parent of the process if the
+    process is in the root cgroup; otherwise 0."""
     cgroup_id: int
     reclaims: int
     reclaim_ns: int
@@ -102,7 +103,7 @@ class RawStop(NamedTuple):
     """CLOCK_MONOTONIC, ns."""
     by_cgroup_id: int
     by_tgid: int
-    """Process that stopped it; 0 if the Linux kernel did, which sends the signals of a terminal."""
+    """The process that stopped it; 0 if the Linux kernel did, which sends the signals of a terminal."""
     signal: int
     """Number of the signal; 0 for the freezer."""
     by: str
@@ -119,7 +120,7 @@ class RawHostEvents(NamedTuple):
     stops: list[RawStop]
     """The last stop of each process and of each cgroup."""
     dropped: int
-    """How often something could not be counted because a map was full."""
+    """How often an event could not be counted because a map was full."""
 
 
 NOTHING: Final = RawHostEvents([], [], [], [], [], 0)
@@ -220,7 +221,7 @@ class HostEvents:
                 if len(parts) == 1 or reason.remedy:
                     unknown += [f"{part.what}: {reason.reason}" for part in parts]
                 if reason.remedy:
-                    return  # Each part by itself would fail for the same reason.
+                    return  # Each part, loaded alone, would fail for the same reason.
                 continue
             if not self._keep(loaded) or len(parts) > 1:
                 return
@@ -235,14 +236,14 @@ class HostEvents:
 
 
 def _attempts(parts: list[Part]) -> list[list[Part]]:
-    """Returns lists of parts to try to load: all parts together and, for a Linux kernel that refuses one of
-    them, each by itself."""
+    """Returns lists of parts, in the order in which loading them is tried. The first list has all parts
+    together. If the Linux kernel refuses one of them, the following lists have one part each."""
     return [parts, *([part] for part in parts if len(parts) > 1)] if parts else []
 
 
 def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dict[str, int]]:
-    """Returns the parts whose struct members the Linux kernel has, and the offsets of these members by the
-    names that the C source uses. Adds to ``unknown`` what the other parts would measure."""
+    """Returns the parts whose struct members the Linux kernel has, and the offsets of these members by their
+    names in the C source. Adds to ``unknown`` what the other parts would have measured."""
     try:
         types = KernelTypes.of_kernel()
     except NoBtfError as reason:
@@ -307,7 +308,7 @@ class _Loaded:
 
     @classmethod
     def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
-        """Compiles, loads and attaches ``parts``; adds what is missing to ``unknown``. Raises
+        """Compiles, loads and attaches ``parts``; adds to ``unknown`` what is not measured. Raises
         TracingError."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
         values = {**pid_namespace(), **offsets}
@@ -317,8 +318,8 @@ class _Loaded:
             for part in parts:
                 links += _attached(part, fds, unknown)
         finally:
-            # A link keeps its program alive, and a program its maps: the descriptors of programs are not
-            # needed any more.
+            # The descriptors of programs are not needed any more, because a link keeps its program alive, and
+            # a program keeps its maps.
             for name in fds.keys() - {*maps, _DROPPED}:
                 os.close(fds.pop(name))
         return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, fds[_DROPPED], links)

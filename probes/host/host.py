@@ -15,7 +15,7 @@ from stalltop.probes.host.pressure_stall import HostPressure
 
 
 class HostReader:
-    """Reads the host's figures; CPU shares are of the time since the previous read."""
+    """Reads the host's figures. CPU shares are those of the time since the previous read."""
 
     def __init__(self) -> None:
         self._before = psutil.cpu_times(percpu=True)
@@ -57,8 +57,8 @@ class BusyShares(NamedTuple):
 def busy_percents(before: Sequence[object], now: Sequence[object]) -> BusyShares:
     """Returns how busy each CPU was between two samples (psutil's times of each CPU, in seconds).
 
-    Waiting for I/O is idle time, as in ``top``. If the number of CPUs changed in between, nothing can be said
-    and all shares are 0.
+    Waiting for I/O is idle time, as in ``top``. If the number of CPUs changed between the samples, the shares
+    are unknown and all returned as 0.
     """
     if len(before) != len(now):
         return BusyShares(0.0, (0.0,) * len(now))
@@ -70,8 +70,8 @@ def busy_percents(before: Sequence[object], now: Sequence[object]) -> BusyShares
 
 
 def _busy_and_all(before: object, now: object) -> tuple[float, float]:
-    # user and nice include guest and guest_nice. Counters of idle time may step back a little: a difference
-    # is never below 0.
+    # user and nice include guest and guest_nice. A counter of idle time may step back a little, so a negative
+    # difference counts as 0.
     busy_fields = ("user", "nice", "system", "irq", "softirq", "steal")
     busy, idle = (
         sum(max(getattr(now, name, 0.0) - getattr(before, name, 0.0), 0.0) for name in names)

@@ -1,4 +1,4 @@
-"""Reads from /proc how much time each CPU spends in interrupts, and which kinds of interrupts these are."""
+"""Reads from /proc how much time each CPU spends in interrupts, and of which kinds the interrupts are."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stalltop.model.thread_evidence import CpuInterrupts
 NOTICED: Final = 0.05
 """If a CPU spends at least this share of its time in interrupts, interrupts are reported for all CPUs."""
 MOST_KINDS: Final = 4
-"""Maximum number of kinds of interrupts that are reported for a CPU, the most frequent ones."""
+"""Maximum number of kinds of interrupts that are reported for one CPU: the most frequent ones."""
 OF_THE_TICK: Final = frozenset(("TIMER", "HRTIMER", "SCHED", "RCU"))
 """Softirqs of the scheduler's tick: frequent on every CPU, and short."""
 _NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 _Kinds = dict[int, Counter[str]]
-"""Number of interrupts since the host's start by CPU and kind."""
+"""By CPU and kind: the number of interrupts since the host's start."""
 
 
 class _Times(NamedTuple):
@@ -36,8 +36,8 @@ class InterruptReader:
     """Samples the interrupts of all CPUs, once per window. Used from one thread.
 
     The kinds are read only while a CPU spends at least the share ``NOTICED`` in interrupts, because
-    ``/proc/interrupts`` is long on large hosts. Their counts are differences between two readings, so they
-    are known from the second such window on.
+    ``/proc/interrupts`` is long on large hosts. The count of a kind is the difference between two readings.
+    So the counts are known only from the second window with such a CPU on.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -71,7 +71,7 @@ class InterruptReader:
         for line in self._lines("stat"):
             name, *columns = line.split()
             if name.startswith("cpu") and name[3:].isdecimal() and len(columns) >= 8:
-                # user and nice include the two columns after these, the time of guests.
+                # user and nice include guest and guest_nice, the two columns that follow these.
                 user, nice, system, idle, iowait, irq, softirq, steal = (
                     int(column) * _NS_PER_TICK for column in columns[:8]
                 )
@@ -105,7 +105,8 @@ def _kind(file: str, name: str, about: str) -> str:
     controller and, as its last word, the devices."""
     if file == "softirqs":
         return "" if name in OF_THE_TICK else clean(name)
-    # Lines without a number are interrupts between CPUs, and timers: no device that could be named.
+    # A line that does not begin with a number is about a timer or about interrupts between CPUs: there is no
+    # device to name.
     if not name.isdecimal():
         return ""
     return clean(f"IRQ {name} ({about.split()[-1]})") if about.split() else f"IRQ {name}"

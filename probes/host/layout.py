@@ -18,7 +18,7 @@ IO_KEY: Final = np.dtype(
         ("reserved", "u4"),
     ]
 )
-"""``struct io_key``: Who submitted requests, to which disk, and in which direction."""
+"""``struct io_key``: Identifies who submitted requests, to which disk, and in which direction."""
 
 IO: Final = np.dtype(
     [
@@ -30,7 +30,7 @@ IO: Final = np.dtype(
         ("idle_ns", "u8"),
     ]
 )
-"""``struct io``: Completed requests of one struct io_key."""
+"""``struct io``: The completed requests of one struct io_key."""
 
 USER: Final = np.dtype(
     [
@@ -85,7 +85,8 @@ STOP_KEY: Final = np.dtype(
         ("reserved", "u4"),
     ]
 )
-"""``struct stop_key``: What is stopped: a process by a signal, or a cgroup of v2 by its freezer."""
+"""``struct stop_key``: Identifies what was stopped: a process by a signal, or a cgroup (v2) by its
+freezer."""
 
 STOP: Final = np.dtype(
     [
@@ -96,4 +97,4 @@ STOP: Final = np.dtype(
         ("name", "S16"),
     ]
 )
-"""``struct stop``: Who stopped a process or cgroup last."""
+"""``struct stop``: Who last stopped a process or a cgroup."""

@@ -16,13 +16,13 @@ from stalltop.model.text.clean import clean
 from stalltop.probes.aside import Aside
 
 PATIENCE_SECONDS: Final = 0.2
-"""Longest time for which a window waits for the counters. Reading those of an RDMA port asks the adapter's
-firmware, which may be busy or may hang."""
+"""Longest time, in seconds, for which a window waits for the counters. To read those of an RDMA port, the
+Linux kernel asks the adapter's firmware, which may be busy or may hang."""
 LOOK_AGAIN_SECONDS: Final = 10.0
-"""Interval at which ports are looked for, and their speeds are read. The speed of an interface needs a lock
-of the Linux kernel (rtnl) that others may hold."""
+"""Interval, in seconds, at which ports are looked for and their speeds are read. Reading the speed of an
+interface needs a lock of the Linux kernel (rtnl) that others may hold."""
 MOST_PORTS: Final = 64
-"""Maximum number of ports that are read; those of RDMA adapters and physical interfaces come first."""
+"""Maximum number of ports that are read. Ports of RDMA adapters and physical interfaces come first."""
 
 NOT_IN_TIME: Final = "throughput of the network: its counters could not be read in time"
 
@@ -36,10 +36,10 @@ _OF_INTERFACE: Final[Mapping[str, tuple[str, ...]]] = {
     "rx_dropped": ("statistics/rx_dropped",),
     "tx_dropped": ("statistics/tx_dropped",),
 }
-"""Files in the folder of an interface by counter of ``NetworkPort``
+"""By counter of ``NetworkPort``: the files of an interface that may have it, in its folder
 (Documentation/ABI/testing/sysfs-class-net-statistics and sysfs-class-net)."""
 _WORDS: Final = ("counters/port_rcv_data", "counters/port_xmit_data")
-"""Files that count words of ``_WORD_BYTES``."""
+"""Files whose unit is a word of ``_WORD_BYTES``."""
 _WORD_BYTES: Final = 4
 _OF_RDMA_PORT: Final[Mapping[str, tuple[str, ...]]] = {
     "rx_bytes": ("counters/port_rcv_data", "hw_counters/rx_bytes"),
@@ -64,19 +64,19 @@ _OF_RDMA_PORT: Final[Mapping[str, tuple[str, ...]]] = {
     "ecn_marked": ("hw_counters/np_ecn_marked_roce_packets",),
     "cnp_handled": ("hw_counters/rp_cnp_handled",),
 }
-"""Files in the folder of an RDMA port by counter of ``NetworkPort``. The first that exists counts: names of
-``hw_counters`` are those of the drivers mlx5, else of bnxt_re or efa (Documentation/ABI/stable/
-sysfs-class-infiniband describes the others)."""
+"""By counter of ``NetworkPort``: the files of an RDMA port that may have it, in its folder. The first file
+that exists is used. The names of ``hw_counters`` are those of the drivers mlx5, bnxt_re and efa; the others
+are described in Documentation/ABI/stable/sysfs-class-infiniband."""
 _STACKED: Final = frozenset(("bond", "team", "vlan", "wireguard", "ppp", "macsec"))
-"""DEVTYPE of interfaces that are listed although others move their bytes: they belong to the host, unlike
-bridges, veth and tap interfaces, which belong to its containers and virtual machines."""
+"""DEVTYPE of interfaces that are listed although other interfaces move their bytes: they belong to the host.
+Bridges, veth and tap interfaces are not listed: they belong to the host's containers and virtual machines."""
 _IFF_TUN: Final = 0x0001
-"""Flag of an interface for IP packets of a program, such as a VPN (linux/if_tun.h)."""
+"""Flag of an interface that gives IP packets to a program, such as a VPN (linux/if_tun.h)."""
 _INFINIBAND, _LOOPBACK = "32", "772"
 """Types of interfaces (linux/if_arp.h)."""
 _REPRESENTOR: Final = re.compile(r"(?:c\d+)?pf\d+(?:vf|sf)\d+")
-"""Name of the port of an interface that stands for a virtual function of its adapter in the adapter's switch
-(Documentation/networking/devlink/devlink-port.rst)."""
+"""Matches the port name of an interface that represents a virtual function of an adapter in the adapter's
+switch (Documentation/networking/devlink/devlink-port.rst)."""
 _RATE: Final = re.compile(r"([\d.]+) Gb/sec")
 _MOST_BYTES: Final = 64
 
@@ -87,10 +87,10 @@ class _Found(NamedTuple):
     folder: Path
     about: NetworkPort
     files: Mapping[str, tuple[str, ...]]
-    """Names of files by counter."""
+    """By counter: names of the files that may have it."""
     state: str
-    """The file with the state that is read in each sample; '' if the state is read when ports are looked
-    for."""
+    """The file with the state, which is read in each sample; '' if the state is read only when ports are
+    looked for."""
 
 
 class _Port:
@@ -99,14 +99,14 @@ class _Port:
     def __init__(self, found: _Found) -> None:
         self.found = found
         self._counters: dict[str, tuple[int, int]] = {}
-        """(file descriptor, factor) by counter."""
+        """By counter: its file descriptor, and the factor by which its value is multiplied."""
         self._state = -1
         """File descriptor of the state; -1 if there is none."""
         self.open_missing()
 
     def open_missing(self) -> None:
-        """Opens the files that are not open yet. A file that is missing, or that has no number now, costs
-        only its counter."""
+        """Opens the files that are not open yet. If a file is missing or has no number now, only its counter
+        is missing."""
         folder = self.found.folder
         for counter, names in self.found.files.items():
             for name in names if counter not in self._counters else ():
@@ -145,10 +145,10 @@ class _Sample(NamedTuple):
     about: NetworkPort
     state: str
     values: dict[str, int]
-    """Counters by name, as the Linux kernel has them."""
+    """Counters by name, with the values that the Linux kernel shows."""
 
     def since(self, before: Mapping[str, int]) -> NetworkPort:
-        """Returns the port with its increases since it had the values ``before``.
+        """Returns the port with the increases of its counters since they had the values ``before``.
 
         A counter that fell was reset, or wrapped around: its increase is not known.
         """
@@ -166,9 +166,10 @@ class _Sample(NamedTuple):
 
 
 class NetworkReader:
-    """Reads the network ports of the host, once per window. Counts are since the previous reading.
+    """Reads the network ports of the host, once per window. Counts are those since the previous reading.
 
-    The files are read on a thread of their own. They stay open, so that a counter costs one system call.
+    The files are read on a thread of their own. They stay open, so that reading a counter takes one system
+    call.
     """
 
     def __init__(
@@ -177,8 +178,8 @@ class NetworkReader:
         clock: Callable[[], float] = time.monotonic,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """``root`` is the root of the host's files: the sysfs below it shows the interfaces of the host's
-        network namespace, also to a container that has a network namespace of its own."""
+        """``root`` is the root of the host's files. The sysfs below it shows the interfaces of the host's
+        network namespace. A container sees these there too, even if it has a network namespace of its own."""
         folders = (folder for folder in (root / "sys", Path("/sys")) if os.path.isdir(folder / "class/net"))
         self._sysfs = next(folders, None)
         self._clock = clock
@@ -186,7 +187,7 @@ class NetworkReader:
         self._aside = Aside("network")
         self._before: dict[_Port, dict[str, int]] = {}
         """Latest values of the counters of each port."""
-        # The following three belong to the thread of ``_aside``.
+        # Only the thread of ``_aside`` uses the following three.
         self._looked = float("-inf")
         self._found: dict[str, _Found] = {}
         self._open: dict[str, _Port] = {}
@@ -227,7 +228,7 @@ class NetworkReader:
                     self._open[name] = _Port(found)
                 samples.append(self._open[name].read())
             except OSError:
-                # The port is gone, though another one may have its name: the next sample looks for ports.
+                # The port is gone, but another port may have its name now: the next sample looks for ports.
                 self._looked = float("-inf")
                 if name in self._open:
                     self._open.pop(name).close()
@@ -259,8 +260,8 @@ def _number(fd: int) -> int | None:
 
 
 def _interfaces(sysfs: Path) -> Sequence[_Found]:
-    """Returns the interfaces of the host. Interfaces of containers and virtual machines are left out unless
-    there are no others, and the loopback interface unless there is nothing else."""
+    """Returns the interfaces of the host. Interfaces of containers and virtual machines are returned only if
+    there are no others. The loopback interface is returned only if there is no other interface at all."""
     found: list[tuple[int, _Found]] = []
     for name in _names(sysfs / "class/net"):
         folder = sysfs / "class/net" / name
@@ -268,7 +269,8 @@ def _interfaces(sysfs: Path) -> Sequence[_Found]:
         rank = _rank(folder, kind)
         about = NetworkPort(
             clean(name),
-            # Some interfaces of virtual machines count the bytes of the adapters below them as their own.
+            # Some interfaces of virtual machines include the bytes of the adapters below them in their own
+            # counts.
             physical=rank == 0 and kind != _INFINIBAND and not os.path.exists(folder / "master/device"),
             state=_text(folder / "operstate"),
             bits_per_second=_megabits(_text(folder / "speed")),
@@ -284,8 +286,8 @@ def _interfaces(sysfs: Path) -> Sequence[_Found]:
 
 
 def _rank(folder: Path, kind: str) -> int:
-    """Returns how closely an interface belongs to the host: 0: an adapter; 1: a bond, VLAN or VPN; 2: any
-    other; 3: the loopback interface; -1: it is not listed."""
+    """Returns how closely an interface belongs to the host, as a rank. 0: an adapter; 1: a bond, VLAN or VPN;
+    2: any other; 3: the loopback interface; -1: an interface that is not listed."""
     up = _text(folder / "operstate") != "down"
     if os.path.exists(folder / "device"):
         function = os.path.exists(folder / "device/physfn")
@@ -321,7 +323,7 @@ def _rdma_ports(sysfs: Path) -> Iterator[_Found]:
 
 def _kind(link_layer: str, node_type: str) -> PortKind:
     """Returns the kind of an RDMA port. ``node_type`` begins with 1 for adapters of the InfiniBand
-    architecture, which RoCE belongs to."""
+    architecture, which includes RoCE."""
     if link_layer == "InfiniBand":
         return "infiniband"
     return "roce" if link_layer == "Ethernet" and node_type.startswith("1") else "rdma"
@@ -329,7 +331,7 @@ def _kind(link_layer: str, node_type: str) -> PortKind:
 
 def _megabits(text: str) -> int | None:
     """Returns the speed of an interface in bits per second; None if it is unknown. ``text`` is the speed in
-    Mbit/s, -1 or ''."""
+    Mbit/s; it is -1 or '' if unknown."""
     return int(text) * 1_000_000 if text.isdecimal() else None
 
 

@@ -16,11 +16,11 @@ class Part:
     """One part of ``bpf/host.c``."""
 
     what: str
-    """Figures that are missing without this part."""
+    """The figures that this part measures, in a few words."""
     flag: str
     """Macro that includes this part in the build."""
     members: Mapping[str, tuple[str, ...]]
-    """Members of Linux kernel structs that this part reads, by struct."""
+    """By struct of the Linux kernel: its members that this part reads."""
     programs: Mapping[str, tuple[str, ...]]
     """BPF programs of this part, each with its tracepoints."""
     maps: Mapping[str, tuple[np.dtype[np.void], np.dtype[np.void]]] = field(default_factory=dict)
@@ -106,5 +106,5 @@ BLOCK_CGROUP: Final = {
     "cgroup_subsys_state": ("cgroup",),
     **_TO_CGROUP_ID,
 }
-"""Struct members that lead from a request to the cgroup for which a kernel thread submits it. If the Linux
+"""Struct members that lead from a request to the cgroup for which a kernel thread submitted it. If the Linux
 kernel lacks them, block I/O is measured without these cgroups."""

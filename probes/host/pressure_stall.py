@@ -1,5 +1,5 @@
-"""Reads how much of the time tasks of this host waited for CPUs, memory or block I/O (pressure stall
-information)."""
+"""Reads for how much of the time tasks of this host waited for CPUs, memory or block I/O (pressure stall
+information, PSI)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESOURCES: Final = ("cpu", "memory", "io")
 
 
 class HostPressure:
-    """Reads pressure stall information; shares are of the time since the previous read."""
+    """Reads pressure stall information. Shares are those of the time since the previous read."""
 
     def __init__(
         self,
@@ -26,9 +26,9 @@ class HostPressure:
         self._before = self._look()
 
     def read(self) -> dict[str, float]:
-        """Returns, by resource, the share of time in which at least one task waited for the resource (the
-        line ``some``), in percent. A resource is missing if the Linux kernel does not report it: it lacks
-        PSI, or PSI is off (``psi=0``)."""
+        """Returns, for each resource, the share of time in which at least one task waited for it (the line
+        ``some``), in percent. A resource is left out if the Linux kernel does not report it: either it was
+        built without PSI, or PSI is off (``psi=0``)."""
         now, before = self._look(), self._before
         self._before = now
         return {

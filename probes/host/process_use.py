@@ -1,5 +1,5 @@
-"""Reads from /proc what processes use (CPU time, page faults, memory) and how they may run (priority, allowed
-CPUs)."""
+"""Reads from /proc what processes use (CPU time, page faults, memory), their priority and their allowed
+CPUs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import Final, NamedTuple
 from stalltop.model.cpu_list import list_of
 
 SWAP_LOOKS: Final = 5
-"""The swap of a process is read in one sample out of this many, because reading it takes as long as reading
+"""The swap of a process is read only once in this many samples, because reading it takes as long as reading
 all other figures."""
 _NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _STAT_BYTES: Final = 1024
 _CPU_CLOCK: Final = 2
-"""Number of a process's clock that counts its CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
+"""Number of the clock of a process that counts its CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
 _SWAP: Final = re.compile(rb"^VmSwap:\s*(\d+) kB", re.MULTILINE)
 
 
 class Use(NamedTuple):
-    """Figures of one process: sums since the previous sample, the rest as it is now."""
+    """Figures of one process. Sums are since the previous sample; other figures are as of now."""
 
     cpu_ns: int
     minor_faults: int
@@ -42,7 +42,7 @@ class Use(NamedTuple):
 
 
 class _Stat(NamedTuple):
-    """Fields of /proc/PID/stat (proc(5)), in their order there."""
+    """Fields of /proc/PID/stat (proc(5)), in the order of that file."""
 
     parent_pid: int
     minor_faults: int
@@ -57,8 +57,8 @@ class _Stat(NamedTuple):
 class _Watched:
     fd: int
     before: _Stat | None = None
-    """Fields read in the previous sample. None before the first sample: what the process did earlier is not
-    reported."""
+    """The fields that were read in the previous sample; None before the first one, because what the process
+    did earlier is not reported."""
     swap_bytes: int = 0
     looks: int = 0
 
@@ -66,8 +66,8 @@ class _Watched:
 class ProcessUses:
     """Samples processes, once a second. Used from one thread.
 
-    Their files are kept open: an open ``/proc/PID/stat`` always belongs to the same process, so a new process
-    that has reused the PID is not taken for the old one.
+    The files of each process are kept open. An open ``/proc/PID/stat`` always belongs to the same process, so
+    a new process that has reused the PID is not mistaken for the old one.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -135,8 +135,8 @@ class ProcessUses:
             os.close(watched.fd)
 
     def _cpu_ns(self, pid: int) -> int:
-        """Returns the CPU time of all threads of a process from its CPU clock, ns, because /proc counts in
-        ticks of 10 ms; 0 if the clock cannot be read."""
+        """Returns the CPU time, in ns, of all threads of a process, from the CPU clock of the process; 0 if
+        that cannot be read. /proc would give it only in ticks of 10 ms."""
         try:
             return time.clock_gettime_ns(~pid << 3 | _CPU_CLOCK) if self._own else 0
         except OSError:
@@ -160,7 +160,7 @@ class ProcessUses:
 def _stat(fd: int) -> _Stat | None:
     """Returns the fields of the open file ``/proc/PID/stat``, or None if the process is gone."""
     try:
-        # The name, in parentheses, may contain any characters; after it the third field begins.
+        # The name, in parentheses, may contain any characters. The third field begins after it.
         fields = os.pread(fd, _STAT_BYTES, 0).rpartition(b")")[2].split()
         return _Stat(
             parent_pid=int(fields[1]),
@@ -176,7 +176,7 @@ def _stat(fd: int) -> _Stat | None:
 
 
 def children(pid: int, root: Path = Path("/")) -> set[int]:
-    """Returns the child processes of a process; none if the Linux kernel does not list them."""
+    """Returns the children of process ``pid``; none if the Linux kernel does not list them."""
     found: set[int] = set()
     for listed in (root / "proc" / str(pid) / "task").glob("*/children"):
         with suppress(OSError):
@@ -199,7 +199,7 @@ class SwapReader:
         self._before = self._pages()
 
     def look(self) -> Swapped:
-        """Returns what was moved since the previous sample, or since this object was created."""
+        """Returns how much was moved since the previous sample, or since this object was created."""
         before, self._before = self._before, self._pages()
         into, out = (max(now - then, 0) * _PAGE_BYTES for now, then in zip(self._before, before, strict=True))
         return Swapped(into, out)

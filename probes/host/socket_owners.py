@@ -1,4 +1,4 @@
-"""Finds the process that has a socket, from the socket's inode number, through ``/proc/PID/fd``."""
+"""Finds the process that has a socket by the socket's inode number, in ``/proc/PID/fd``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ in the next samples."""
 PATIENCE_LOOKS: Final = 10
 """Number of samples after which the search for a socket's owner is given up."""
 KEEP_LOOKS: Final = 60
-"""Number of samples for which the owner of a socket is remembered after it was last asked for. Later the
+"""The owner of a socket is remembered for this many samples after it was last asked for. After that, the
 inode number may belong to another socket."""
 _PREFIX: Final = "socket:["
 
@@ -24,22 +24,23 @@ class SocketOwners:
     def __init__(self) -> None:
         self._owner: dict[int, int] = {}
         self._asked: dict[int, int] = {}
-        """Number of the sample in which each socket was last asked for, or its owner found."""
+        """By socket: the number of the sample in which it was last asked for, or in which its owner was
+        found."""
         self._looks = 0
         self._wanted: dict[int, int] = {}
-        """Sockets without a known owner, with the number of samples in which they were wanted."""
+        """By socket whose owner is not known: the number of samples in which its owner was asked for."""
         self._next: list[int] = []
         """Processes that are still to be searched."""
 
     @property
     def wanted(self) -> Collection[int]:
-        """Returns the sockets whose owner is still searched for."""
+        """Returns the sockets whose owners are still searched for."""
         return self._wanted.keys()
 
     def look(self, inodes: Collection[int], pids: Collection[int]) -> dict[int, int]:
-        """Returns the process of each of ``inodes`` whose owner is known; searches only ``pids``.
+        """Returns the owners that are known of the sockets ``inodes``. Searches only the processes ``pids``.
 
-        If several processes have a socket (after a fork), the first of them that is found is its owner.
+        If several processes have a socket (after a fork), the process that is found first is its owner.
         """
         self._looks += 1
         for inode in inodes:

@@ -32,7 +32,7 @@ class TcpInfo(NamedTuple):
 
 
 def tcp_info(pid: int, fd: int, remote: tuple[str, int]) -> TcpInfo | None:
-    """Returns what is known of the connection to ``remote`` behind a descriptor of a process; None if it has
+    """Returns figures of the connection to ``remote`` that is descriptor ``fd`` of a process; None if it has
     been closed, or may not be read."""
     try:
         process = os.pidfd_open(pid)
@@ -56,8 +56,8 @@ def tcp_info(pid: int, fd: int, remote: tuple[str, int]) -> TcpInfo | None:
 
 
 def plain(address: Sequence[Any]) -> tuple[str, int]:
-    """Returns address and port. An IPv4 address in the form that IPv6 sockets show (``::ffff:…``) is returned
-    as plain IPv4."""
+    """Returns address and port. If an IPv6 socket shows an IPv4 address (``::ffff:…``), returns it as plain
+    IPv4."""
     host = ipaddress.ip_address(address[0])
     if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped:
         host = host.ipv4_mapped

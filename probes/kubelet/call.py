@@ -1,4 +1,4 @@
-"""Makes one gRPC call over a Unix socket, with limits for the time and the size of the answer.
+"""Makes one gRPC call over a Unix socket. The time that it takes and the size of the answer are limited.
 
 https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md: a call is a POST over HTTP/2 whose body is a
 length and a message, and whose trailers hold the status.
@@ -31,7 +31,7 @@ from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.unix_socket import connected
 
 _PREFIX: Final = struct.Struct(">BI")
-"""Header of a message: whether it is compressed, and its length."""
+"""Header of a message: a flag that says whether it is compressed, and its length."""
 _READ_BYTES: Final = 1 << 16
 _OK: Final = "0"
 UNIMPLEMENTED: Final = 12
@@ -39,7 +39,7 @@ UNIMPLEMENTED: Final = 12
 
 
 class KubeletCallError(Exception):
-    """The call gave no answer; the text is one line that says why."""
+    """The call got no answer; the text says why in one line."""
 
     def __init__(self, reason: str, status: int | None = None) -> None:
         super().__init__(reason)
@@ -48,10 +48,10 @@ class KubeletCallError(Exception):
 
 
 def call(path: Path, method: str, request: bytes = b"", *, seconds: float, most_bytes: int) -> bytes:
-    """Returns the answer of ``method`` (``/package.Service/Method``) of the server behind the socket
-    ``path``.
+    """Returns the answer of the server at the socket ``path`` to a call of ``method``
+    (``/package.Service/Method``).
 
-    Raises KubeletCallError, also if it takes longer than ``seconds`` or the answer is larger than
+    Raises KubeletCallError, also if the call takes longer than ``seconds`` or the answer is larger than
     ``most_bytes``.
     """
     until = time.monotonic() + seconds

@@ -31,7 +31,7 @@ _RUNNING: Final = 1
 
 
 def read(path: Path) -> tuple[Pod, ...]:
-    """Returns the pods with a running sandbox or container of the runtime at the socket ``path``.
+    """Returns the pods that have a running sandbox or container, from the runtime at the socket ``path``.
 
     Raises KubeletCallError, or ValueError if the answer cannot be parsed.
     """
@@ -50,7 +50,8 @@ def read(path: Path) -> tuple[Pod, ...]:
     for one in sandboxes[:MOST_PODS]:
         own = within.get(text(one, 1), [])
         if number(one, 3) != _READY and not any(container.running for container in own):
-            # The pod has ended; the runtime lists it for a while, and another pod may have its name already.
+            # The pod has ended. The runtime still lists it for a while, and another pod may already have its
+            # name.
             continue
         metadata = b"".join(messages(one, 2))
         uid = clean(text(metadata, 2))

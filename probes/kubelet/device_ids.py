@@ -1,7 +1,7 @@
 """Translates the names that device plugins and drivers give to devices into UUIDs.
 
-NVIDIA's plugin gives UUIDs, or indexes if it is configured so; GKE's gives device files; drivers of dynamic
-resource allocation give names of their own. A name that cannot be translated is kept.
+NVIDIA's plugin uses UUIDs, or indexes if it is configured so. GKE's plugin uses the names of device files.
+Drivers of dynamic resource allocation use names of their own. A name that cannot be translated is kept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def with_uuids(allocations: Iterable[Allocation], devices: Devices) -> tuple[All
 
 
 def uuids_of(allocatable: Iterable[tuple[str, tuple[str, ...]]], devices: Devices) -> tuple[str, ...]:
-    """Returns the UUIDs of this host's devices that ``allocatable`` names, in order."""
+    """Returns the UUIDs of those of this host's devices that are named in ``allocatable``, sorted."""
     names = _names(devices.devices)
     here = {
         uuid for device in devices.devices for uuid in (device.uuid, *(one.uuid for one in device.instances))
@@ -51,7 +51,7 @@ def _uuid(called: str, resource: str, names: dict[str, str]) -> str:
 
 
 def _names(devices: Iterable[Device]) -> dict[str, str]:
-    """Returns UUIDs by every name that identifies a single device."""
+    """Returns UUIDs of devices. The keys are all names that identify a single device."""
     found: dict[str, str] = {}
     for name, uuid in (pair for device in devices for pair in _called(device)):
         found[name] = uuid if found.get(name, uuid) == uuid else ""

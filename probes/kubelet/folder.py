@@ -9,14 +9,14 @@ from typing import Final
 from stalltop.probes.tenants.host_files import inside
 
 FOLDER: Final = "var/lib/kubelet"
-"""Usual folder, below the root of the host's files."""
+"""Path of the usual folder, below the root of the host's files."""
 FOLDERS: Final = (FOLDER, "var/lib/k0s/kubelet", "var/snap/microk8s/common/var/lib/kubelet")
 """The usual folder, and those of k0s and MicroK8s."""
 PODS: Final = "pods"
-"""Subfolder with a folder, named by UID, for each pod that is not cleaned up yet."""
+"""Subfolder in which each pod that is not cleaned up yet has a folder, named by the pod's UID."""
 SOCKET: Final = "pod-resources/kubelet.sock"
-"""Socket of the kubelet's PodResources service, in the kubelet's folder. A container has to mount the
-socket's folder, not the socket, because the kubelet creates a new one when it restarts."""
+"""Socket of the kubelet's PodResources service, in the kubelet's folder. A container has to mount the folder
+of the socket, not the socket itself, because the kubelet creates a new socket when it restarts."""
 
 
 def kubelet_folder(root: Path) -> Path:

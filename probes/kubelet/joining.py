@@ -1,4 +1,4 @@
-"""Joins allocations, pods and tenants by UIDs and container ids, never by name alone."""
+"""Joins allocations, pods and tenants by UIDs and container ids, never by a name alone."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def known(pods: Iterable[Pod]) -> Known:
 
 
 class Binder:
-    """Finds the pods of allocations. Remembers which devices a pod was given, which never changes while the
-    pod lives."""
+    """Finds the pod of each allocation. Remembers which devices each pod was given: they never change while
+    the pod lives."""
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, str, str], frozenset[str]] = {}
-        """Devices by pod UID, container and resource."""
+        """By pod UID, container and resource: the devices that were given."""
 
     def bound(
         self,
@@ -40,11 +40,11 @@ class Binder:
         before: Mapping[tuple[str, str], str],
         after: Mapping[tuple[str, str], str],
     ) -> tuple[Allocation, ...]:
-        """Returns ``allocations`` with the pod UIDs that are certain.
+        """Returns ``allocations``. Those whose pod is certain have the UID of the pod.
 
-        ``before`` and ``after`` are the UIDs by namespace and name, as they were before and after the kubelet
-        was asked. A pod that was replaced meanwhile, or that shares its name with the pod that it replaces,
-        gets no UID.
+        ``before`` and ``after`` give UIDs by namespace and name: as they were before and after the kubelet
+        was asked. No UID is given to a pod that was replaced in between, or that has the same name as the pod
+        that it replaces.
         """
         alive = set(after.values())
         self._given = {key: devices for key, devices in self._given.items() if key[0] in alive}
@@ -62,14 +62,14 @@ class Binder:
     def _fits(self, uid: str, one: Allocation) -> bool:
         devices = frozenset(one.devices)
         given = self._given.setdefault((uid, one.container, one.resource), devices)
-        # If none of the remembered devices is listed, the allocation belongs to the pod's successor of the
-        # same name, while the pod itself is still ending.
+        # The kubelet lists none of the devices that the pod was given. So the allocation belongs to a later
+        # pod of the same name, while the pod itself is still ending.
         return not given or not devices or bool(given & devices)
 
 
 def with_pod(tenant: Tenant, found: Known) -> Tenant:
-    """Returns ``tenant`` with what is known of its pod."""
-    # The id of a user's container comes from that user, so it is not trusted.
+    """Returns ``tenant`` with what ``found`` says about its pod."""
+    # The user who runs such a container may choose its id, so this id is not trusted.
     if tenant.id.startswith(USERS):
         return tenant
     pod, container = (
@@ -93,20 +93,20 @@ def with_pod(tenant: Tenant, found: Known) -> Tenant:
 
 
 def is_scheduled(tenant: Tenant, complete: Collection[str]) -> bool:
-    """Returns whether everything that the kubelet gave to a tenant is known. This holds for pods whose UIDs
-    are in ``complete`` and for tenants that cannot be part of a pod, but not for containers whose pod is
-    unknown."""
+    """Returns whether everything that the kubelet gave to a tenant is known. This is so for pods whose UIDs
+    are in ``complete``, and for tenants that cannot be part of a pod. It is not so for containers whose pod
+    is unknown."""
     if tenant.pod_uid or tenant.pod:
         return tenant.pod_uid in complete
     if not tenant.runtime and not tenant.cgroup_path:
-        return False  # Its cgroup is gone, and may have been a container's.
+        return False  # The tenant's cgroup is gone. It may have been that of a container.
     return tenant.kind in ("job", "unit", "session") or tenant.runtime in ("docker", "podman", "lxc")
 
 
 def with_tenants(
     allocations: Iterable[Allocation], tenants: Mapping[str, Tenant], found: Known
 ) -> tuple[Allocation, ...]:
-    """Returns ``allocations`` with the tenants that run in their containers."""
+    """Returns ``allocations``, each with the tenant that runs in its container."""
     inside: dict[tuple[str, str], list[Tenant]] = {}
     for tenant in tenants.values():
         if tenant.pod_uid and tenant.kind == "container":

@@ -1,5 +1,5 @@
-"""Reads how an administrator has configured the sharing of a node's GPUs, from gpu-feature-discovery's
-file."""
+"""Reads how an administrator has configured the sharing of a node's GPUs, from the file that
+gpu-feature-discovery writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defines a pod of this node, independent of the source that reported it."""
+"""Defines a pod of this node. The definition does not depend on the source that reported the pod."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class PodContainer:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod. ``uid`` is never reused; ``name`` may have belonged to another pod and may again."""
+    """A pod. A ``uid`` is never used again. A ``name`` may have belonged to another pod before, and may
+    belong to another one later."""
 
     uid: str
     namespace: str
@@ -39,7 +40,7 @@ class Pod:
 
 
 def object_name(name: str) -> str:
-    """Returns a name from outside in a form that is safe to display."""
+    """Returns ``name``, which comes from outside, in a form that is safe to display."""
     return clean(name, _NAMES)
 
 
@@ -50,5 +51,5 @@ def labels_in(message: bytes, number: int) -> Iterator[tuple[str, str]]:
 
 
 def kept_labels(message: bytes, number: int) -> Labels:
-    """Returns the labels in a field that is a map of strings, as far as `bounded` keeps them."""
+    """Returns the labels in a field that is a map of strings. `bounded` limits their number and length."""
     return bounded(labels_in(message, number))

@@ -1,6 +1,6 @@
-"""Reads which pods of this node were given which GPUs: the kubelet's PodResources service, version 1.
+"""Reads which pods of this node were given which GPUs, from the kubelet's PodResources service, version 1.
 
-The service names pods by namespace and name, not by UID, and gives no container ids. The messages (field
+The service identifies pods by namespace and name, not by UID, and gives no container ids. The messages (field
 numbers in ``_List`` and below) are those of k8s.io/kubelet/pkg/apis/podresources/v1.
 """
 
@@ -35,8 +35,8 @@ class PodResources:
 
     allocations: tuple[Allocation, ...] = ()
     pods: frozenset[tuple[str, str]] = frozenset()
-    """Namespace and name of every pod that the kubelet listed, with devices or without; all devices of these
-    pods are in ``allocations``."""
+    """Namespace and name of every pod that the kubelet listed, even if it has no devices. All devices of
+    these pods are in ``allocations``."""
     allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Every resource with its devices, allocated or not."""
     unavailable: str = ""
@@ -62,7 +62,8 @@ def read(root: Path = Path("/"), *, allocatable: bool = True) -> PodResources:
     try:
         answer = call(path, ALLOCATABLE, seconds=SECONDS, most_bytes=MOST_BYTES)
         return PodResources(allocations, pods, tuple(_devices(answer, 1)))
-    except (KubeletCallError, ValueError):  # Not available before Kubernetes 1.21, or switched off.
+    # The method does not exist before Kubernetes 1.21, or is switched off.
+    except (KubeletCallError, ValueError):
         return PodResources(allocations, pods)
 
 
@@ -80,8 +81,8 @@ def _allocations(answer: bytes) -> Iterator[Allocation]:
 
 
 def _devices(message: bytes, number: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields each GPU resource in a field, with its devices: a resource has an entry for each NUMA node,
-    which are joined here."""
+    """Yields each GPU resource in a field, with its devices. The kubelet gives one entry for each NUMA node
+    of a resource; they are joined here."""
     found: dict[str, list[str]] = {}
     for entry in messages(message, number):
         resource = object_name(text(entry, 1))
@@ -93,7 +94,8 @@ def _devices(message: bytes, number: int) -> Iterator[tuple[str, tuple[str, ...]
 
 
 def _claimed(container: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields GPUs given by dynamic resource allocation: the driver that gave them, and POOL/DEVICE."""
+    """Yields the GPUs that a container got by dynamic resource allocation: the driver that gave them, and
+    POOL/DEVICE."""
     for claim in messages(container, 5):
         for resource in messages(claim, 4):
             driver, pool, device = (object_name(text(resource, number)) for number in (2, 3, 4))

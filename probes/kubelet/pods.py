@@ -1,9 +1,9 @@
 """Lists the pods of this node: which pod has a name now, and which containers it has.
 
-The kubelet names pods by namespace and name when it reports what they were given, and a name can pass from
-one pod to the next: a StatefulSet's pod is replaced by one of the same name. Only the UID tells them apart.
-Three sources know the UIDs, and are asked in this order: the kubelet's own list of pods (from Kubernetes 1.36
-on), the container runtime (CRI), and the folders in which the kubelet keeps logs.
+When the kubelet reports what pods were given, it names them by namespace and name. A name can pass from one
+pod to the next: a StatefulSet's pod is replaced by a pod of the same name. Only their UIDs differ. Three
+sources know the UIDs, and are asked in this order: the kubelet's own list of pods (from Kubernetes 1.36 on),
+the container runtime (CRI), and the folders in which the kubelet keeps logs.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _CONTAINERS_ID: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Pods that run, start or end, without those that have ended."""
+    """The pods of this node that run, start or are ending. Pods that have ended are left out."""
 
     pods: tuple[Pod, ...] = ()
     source: str = ""
     """Source of the list; '' if none answered."""
     silent: tuple[tuple[str, str], ...] = ()
-    """Sources that were asked first and failed, each with the reason."""
+    """Sources that were asked before ``source`` and failed, each with the reason."""
 
     def uids(self) -> dict[tuple[str, str], str]:
         """Returns UIDs by namespace and name, for names that only one pod has."""
@@ -58,8 +58,8 @@ class PodReader:
         ]
 
     def read(self) -> Pods:
-        """Returns the pods, from the first source that answers. Never raises; a silent source costs at most
-        its time limit."""
+        """Returns the pods, from the first source that answers. Never raises. A source that does not answer
+        costs at most its time limit."""
         silent: list[tuple[str, str]] = []
         for name, ask in self._sources:
             try:
@@ -71,7 +71,7 @@ class PodReader:
     def _runtime(self, name: str, path: str) -> tuple[str, Callable[[], tuple[Pod, ...]]]:
         def ask() -> tuple[Pod, ...]:
             found = cri.read(self._root / path)
-            if not found:  # This runtime is not the one that the kubelet uses.
+            if not found:  # The kubelet does not use this runtime.
                 raise KubeletCallError("it runs no pods")
             return found
 
@@ -104,7 +104,7 @@ def _listed(folder: Path) -> list[str]:
 
 
 def _uid_behind(link: Path) -> str:
-    """Returns the UID of the pod whose log a link leads to: ``…/NAMESPACE_POD_UID/CONTAINER/0.log``."""
+    """Returns the UID of a pod from a link to one of its logs: ``…/NAMESPACE_POD_UID/CONTAINER/0.log``."""
     try:
         parts = os.readlink(link).split("/")
     except OSError:

@@ -1,6 +1,7 @@
-"""Reads the kubelet's list of its pods: its gRPC service Pods, at a socket of its own since Kubernetes 1.36.
+"""Reads the kubelet's list of its pods from its gRPC service Pods, which has a socket of its own since
+Kubernetes 1.36.
 
-https://kubernetes.io/docs/reference/node/kubelet-pods-api/. The answer has whole Pod objects; the numbers of
+https://kubernetes.io/docs/reference/node/kubelet-pods-api/. The answer has whole Pod objects. The numbers of
 fields below are those of k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1 (generated.proto).
 """
 
@@ -19,7 +20,8 @@ from stalltop.probes.tenants.unix_socket import why_no_socket
 SOCKET: Final = "pods-api/pods-api.sock"
 """Path in the kubelet's folder."""
 METHODS: Final = ("/v1beta1.Pods/ListPods", "/v1alpha1.Pods/ListPods", "/v1.Pods/ListPods")
-"""The method in each version that the service may have; the fields that are read are the same in all."""
+"""Name of the method in each version that the service may have. All versions have the fields that are
+read."""
 SECONDS: Final = 2.0
 _STATUSES: Final = (8, 10, 13)
 """Fields with the statuses of containers, of init containers (which include sidecars) and of ephemeral
@@ -35,8 +37,8 @@ class PodsApi:
         self._path = path
         self._method = METHODS[0]
         self._known: dict[bytes, Pod | None] = {}
-        """Pods of the last answer by hash of their encoded form, so that only pods that changed since are
-        parsed; None for a pod that has ended."""
+        """Pods of the last answer, by hash of their encoded form; None for a pod that has ended. Only pods
+        that have changed since are parsed again."""
 
     def read(self) -> tuple[Pod, ...]:
         """Returns the pods that have not ended. Raises KubeletCallError, or ValueError if the answer cannot

@@ -1,5 +1,5 @@
-"""Reads and writes the wire format of protocol buffers, as far as a few small messages need it: fields by
-number, without types.
+"""Reads and writes the wire format of protocol buffers as fields by number, without types. It supports only
+what a few small messages need.
 
 https://protobuf.dev/programming-guides/encoding/. The input is not trusted: every length is checked.
 """
@@ -20,8 +20,8 @@ Field = tuple[int, int | bytes]
 
 
 def fields(message: bytes) -> Iterator[Field]:
-    """Yields the fields of ``message`` in their order, except numbers of fixed length. Raises ValueError if
-    ``message`` is not valid."""
+    """Yields the fields of ``message`` in their order; leaves out numbers of fixed length. Raises ValueError
+    if ``message`` is not valid."""
     at = 0
     while at < len(message):
         tag, at = _integer(message, at)
@@ -46,27 +46,27 @@ def fields(message: bytes) -> Iterator[Field]:
 
 
 def texts(message: bytes, number: int) -> list[str]:
-    """Returns all strings of one field; bytes that are not UTF-8 are replaced."""
+    """Returns all strings of field ``number``; bytes that are not UTF-8 are replaced."""
     return [part.decode("utf-8", "replace") for part in messages(message, number)]
 
 
 def text(message: bytes, number: int) -> str:
-    """Returns the string of one field, the last if there are several; '' if there is none."""
+    """Returns the string of field ``number``, the last if there are several; '' if there is none."""
     return (texts(message, number) or [""])[-1]
 
 
 def number(message: bytes, number: int) -> int:
-    """Returns the integer of one field, the last if there are several; 0 if there is none."""
+    """Returns the integer of field ``number``, the last if there are several; 0 if there is none."""
     return ([value for at, value in fields(message) if at == number and isinstance(value, int)] or [0])[-1]
 
 
 def messages(message: bytes, number: int) -> list[bytes]:
-    """Returns all messages (or strings) of one field."""
+    """Returns all messages (or strings) of field ``number``."""
     return [value for at, value in fields(message) if at == number and isinstance(value, bytes)]
 
 
 def encoded(parts: Iterable[Field]) -> bytes:
-    """Returns a message with these fields."""
+    """Returns an encoded message that has the fields ``parts``."""
     found = bytearray()
     for number, value in parts:
         if isinstance(value, int):

@@ -1,4 +1,5 @@
-"""Keeps track of what this node's kubelet gave to which pod, on a thread that never delays windows."""
+"""Keeps track of which pod this node's kubelet gave which devices. Runs on its own thread, which never delays
+windows."""
 
 from __future__ import annotations
 
@@ -20,20 +21,22 @@ if TYPE_CHECKING:
     from stalltop.probes.kubelet.pods import PodReader, Pods
 
 ASK_SECONDS: Final = 5.0
-"""Seconds between two questions to the kubelet."""
+"""Usual time between two questions to the kubelet, in seconds."""
 SOON_SECONDS: Final = 1.0
-"""Seconds to the next question to the kubelet if an allocation has no certain pod yet, or an unknown pod
-makes calls."""
+"""Time until the next question to the kubelet if the pod of an allocation is not certain yet, or if an
+unknown pod makes calls; in seconds."""
 SOON_TIMES: Final = 8
-"""Maximum number of questions in a row after ``SOON_SECONDS``; then ``ASK_SECONDS`` applies."""
+"""Maximum number of questions in a row with pauses of ``SOON_SECONDS``. After that, the pause is
+``ASK_SECONDS``."""
 IDLE_SECONDS: Final = 15.0
-"""Seconds between two checks of a host without a kubelet."""
+"""Time between two checks of a host without a kubelet, in seconds."""
 ALLOCATABLE_SECONDS: Final = 60.0
-"""Seconds between two questions for all resources, allocated or not."""
+"""Time between two questions about all resources, whether allocated or not, in seconds."""
 STALE_SECONDS: Final = 30.0
 """Age from which an answer is reported as old, s."""
 FORGOTTEN_SECONDS: Final = 300.0
-"""Age from which an allocation is no longer shown, s, unless its pod is known to exist still."""
+"""Age from which an allocation is no longer shown, s. An allocation whose pod is known to exist is shown even
+then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class KubeletAnswer:
     allocations: tuple[Allocation, ...] = ()
     missing: tuple[Missing, ...] = ()
     scheduled: tuple[str, ...] = ()
-    """Ids of the tenants that are known to have been given nothing but ``allocations``."""
+    """Ids of the tenants of which it is known that ``allocations`` has everything that they were given."""
     allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Every resource with its devices, allocated or not."""
 
@@ -66,10 +69,10 @@ class _Answer:
 
 
 class KubeletReader:
-    """Knows the pods of this node and their devices as they were a few seconds ago. Used from one thread.
+    """Returns the pods of this node and their devices as they were a few seconds ago. Used from one thread.
 
-    The kubelet and the container runtime are asked on another thread. If one hangs, nobody waits for it, and
-    the last answer stays.
+    The kubelet and the container runtime are asked on another thread. If a question hangs, the caller does
+    not wait for it, and the last answer stays.
     """
 
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,8 +83,8 @@ class KubeletReader:
         """By tenant id: the tenant that was given, and that tenant with what is known of its pod."""
         self._named_by = self._answer
         self._looked_for: set[str] = set()
-        """UIDs of pods that make calls, but that were in no list yet: for each of them, the lists were
-        asked for once more, before their usual time."""
+        """UIDs of pods that make calls but were in no list. For each of these pods, the lists have been read
+        once more, earlier than usual."""
         self._stop, self._wake = threading.Event(), threading.Event()
         self._poll = _Poll(root, clock)
         threading.Thread(target=self._run, name="kubelet", daemon=True).start()
@@ -143,19 +146,19 @@ class KubeletReader:
 
 
 class _Poll:
-    """Asks the kubelet and the sources of pods, and keeps what one question needs of the question before.
-    Used from the background thread."""
+    """Asks the kubelet and the sources of pods. Keeps, from one question to the next, what the next question
+    needs. Used from the background thread."""
 
     def __init__(self, root: Path, clock: Callable[[], float]) -> None:
         self._root = root
         self._clock = clock
         self._pods: PodReader | None = None
         self._before: Pods | None = None
-        """Pods as they were before the next question to the kubelet: those read after the previous question.
-        None if they have to be read first."""
+        """Pods as they were before the next question to the kubelet, which are those read after the previous
+        question. None if they have to be read first."""
         self._binder = Binder()
         self._unsure: set[tuple[str, str, str]] = set()
-        """Containers whose pods were uncertain the last time."""
+        """Containers whose pods were uncertain in the last answer."""
         self._soon = 0
         """How often in a row the same containers were uncertain."""
         self._allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -164,13 +167,14 @@ class _Poll:
         """Seconds until the next question."""
 
     def look(self, last: _Answer) -> _Answer:
-        """Asks once, and returns what is known then; ``last`` is the answer before. Never raises."""
+        """Asks once, and returns what is then known. ``last`` is the previous answer. Never raises."""
         try:
             if not kubelet_folder(self._root).exists():
                 self.pause, self._before = IDLE_SECONDS, None
                 return last if last == _Answer() else _Answer()
             return self._ask(last)
-        except Exception as error:  # An unexpected answer costs only the allocations.
+        # An unexpected answer must not stop anything: only the allocations are unknown.
+        except Exception as error:
             self.pause = ASK_SECONDS
             said = clean(f"{type(error).__name__}: {error}")
             return _Answer(last.allocations, last.clock, said, last.known)
@@ -190,7 +194,7 @@ class _Poll:
             allocations, clock = self._left(last, after), last.clock
             complete: frozenset[str] = frozenset()
         else:
-            # The answer may lack a pod that appeared while the kubelet was asked.
+            # If a pod appeared while the kubelet was asked, the answer may lack that pod.
             there = set(before.uids().items()) & set(after.uids().items())
             complete = frozenset(uid for name, uid in there if name in told.pods)
             if due:
@@ -202,12 +206,13 @@ class _Poll:
         self._soon = 0 if unsure != self._unsure else self._soon + 1
         self._unsure = unsure
         self.pause = SOON_SECONDS if unsure and self._soon < SOON_TIMES else ASK_SECONDS
-        # A folder without pods in it belongs to a kubelet that never ran here.
+        # A kubelet folder without pods in it: the kubelet never ran here.
         why = told.unavailable if clock is not None or is_node(self._root) else ""
         return _Answer(allocations, clock, why, known(after.pods), complete, self._allocatable)
 
     def _left(self, last: _Answer, now: Pods) -> tuple[Allocation, ...]:
-        """Returns the last known allocations of pods that still exist, or those that are not too old."""
+        """Returns those of the last known allocations whose pods still exist. If that is unknown for a pod,
+        returns its allocations unless they are too old."""
         old = last.clock is None or self._clock() - last.clock > FORGOTTEN_SECONDS
         alive = {pod.uid for pod in now.pods}
         return tuple(

@@ -1,1 +1,2 @@
-"""Finds the files that hold traced functions: which processes map them, what they define, where probes go."""
+"""Finds the files that hold traced functions, which processes map them, which functions they define, and
+where probes are placed."""

@@ -1,7 +1,8 @@
-"""Finds the files that hold traced functions, in every mount namespace, and has each probed once.
+"""Finds the files that hold traced functions, in every mount namespace, and has each file probed once.
 
-A file is opened through the mapping of a process that uses it (``/proc/PID/map_files``): that is the very
-file, even if it was deleted, replaced, or lies in a container's own mounts.
+A file is opened through the mapping of a process that uses it (``/proc/PID/map_files``). So the file that is
+opened is certainly the one that is mapped, even if it was deleted or replaced, or lies in a container's own
+mounts.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from stalltop.probes.operations import DRIVER, RUNTIME
 from stalltop.probes.process_maps import Mapping, libraries_of, program_of
 
 LINGER_SECONDS: Final = 5.0
-"""Seconds for which a file that no process uses keeps its probes. Probes keep the file's file system from
-being unmounted, and break programs that map the file after it was rewritten in place; but the libraries of a
-job that restarts often should not be read anew each time."""
+"""Time for which a file that no process uses keeps its probes, in seconds. It is short because probes keep
+the file system from being unmounted, and break programs that map the file after it was rewritten in place. It
+is not 0 because the libraries of a job that restarts often should not be read again each time."""
 RECHECK_SECONDS: Final = 20.0
-"""Seconds between two checks of processes that use a probed file: nothing reports when they unload it."""
+"""Seconds between two checks of the processes that use a probed file: the Linux kernel does not report when a
+process unloads a file."""
 START_SECONDS: Final = 1.0
 """Time limit of the first search, s."""
 BUDGET_SECONDS: Final = 0.25
@@ -36,14 +38,15 @@ BUDGET_SECONDS: Final = 0.25
 CLOSE_SECONDS: Final = 0.5
 """Time for which `close` waits for a running update, s."""
 _PLAIN_FILES: Final = 8192
-"""Maximum number of remembered programs with nothing to probe; the oldest are forgotten, and read again when
-they run."""
+"""Maximum number of programs that are remembered because there is nothing to probe in them. If there are
+more, the oldest are forgotten, and read again when they run."""
 _TRIES: Final = 5
-"""Maximum number of times a process is read in a row because its mappings change while they are read."""
+"""Maximum number of times in a row that a process is read. It is read again if its mappings changed while
+they were read."""
 
 
 class Libraries:
-    """Keeps probes on every CUDA and NCCL file in use.
+    """Keeps probes on every CUDA and NCCL file that is in use.
 
     ``update`` is called often, from one thread; the other methods may be called from any thread.
     """
@@ -54,17 +57,18 @@ class Libraries:
         self._lock = threading.Lock()
         self._closed = False
         self._files: dict[Version, ProbedFile] = {}
-        """Probed files by version. A file that several mounts show has a version for each of them."""
+        """Probed files, by version. A file that several mounts show has one version for each of these
+        mounts."""
         self._plain: dict[Version, None] = {}
         self._users: dict[int, dict[ProbedFile, Mapping]] = {}
         self._programs: dict[int, Version] = {}
-        """Processes whose own program is probed."""
+        """Processes whose program file (not a library) is probed."""
         self._unplaced: dict[int, Missing] = {}
         self._unopened: dict[int, Missing] = {}
         self._waiting: dict[int, int] = {}
-        """Processes to read again, with the number of tries left."""
+        """By process that has to be read again: the number of tries left."""
         self._watched: set[int] = set()
-        """Processes that were seen with a probed runtime before they had a driver."""
+        """Processes that had a probed CUDA runtime and no driver yet when they were seen."""
         self._unseen_programs: set[int] = set()
         self._rechecked = time.monotonic()
         self._rows: tuple[Library, ...] = ()
@@ -72,15 +76,15 @@ class Libraries:
         self._traced: frozenset[int] = frozenset()
 
     def start(self) -> None:
-        """Probes the files that are in use now. On a host with many thousands of processes the first calls of
-        ``update`` do the rest."""
+        """Probes the files that are in use now. If the host has many thousands of processes, the first calls
+        of ``update`` complete this."""
         self._update(START_SECONDS)
 
     def update(self) -> None:
-        """Probes files that came into use since the previous call, and removes probes of files that are not
-        used any more.
+        """Probes files that came into use since the previous call, and removes probes of files that are no
+        longer used.
 
-        Costs next to nothing if nothing changed.
+        If nothing changed, it costs next to nothing.
         """
         self._update(BUDGET_SECONDS)
 
@@ -97,18 +101,19 @@ class Libraries:
         return set(self._traced)
 
     def watched_from_begin(self, pid: int) -> bool:
-        """Returns whether the process had CUDA's runtime, with probes, before it had CUDA's driver.
+        """Returns whether probes were on CUDA's runtime in the process before the process loaded CUDA's
+        driver.
 
-        If so, it had not initialized CUDA when it was first seen, because the runtime loads the driver for
-        that. May wrongly return False.
+        If so, the process had not initialized CUDA when it was first seen, because the runtime loads the
+        driver to do that. May return False although it is so.
         """
         return pid in self._watched
 
     def close(self) -> None:
         """Removes all probes. May be called twice, and while ``update`` runs.
 
-        Does not wait for an update that hangs (in a file system that does not answer). If that update
-        attaches probes, the kernel side that attached them removes them when it is closed.
+        Does not wait for an update that hangs (in a file system that does not answer). If that update still
+        attaches probes later, they are removed when the kernel side, which attaches them, is closed.
         """
         self._closed = True
         if not self._lock.acquire(timeout=CLOSE_SECONDS):
@@ -124,7 +129,7 @@ class Libraries:
     def _update(self, budget_seconds: float) -> None:
         with self._lock:
             if self._closed:
-                return  # Nothing may be probed now, because nobody would remove the probes.
+                return  # Nothing may be probed after `close`, because nothing would remove the probes.
             now = time.monotonic()
             to_read = self._processes.to_read()
             changed = False
@@ -170,7 +175,7 @@ class Libraries:
 
     def _look_at_program(self, pid: int) -> bool:
         """Probes the program of ``pid`` if it holds traced functions. Returns whether the process has to be
-        read again: because its program is probed, or because its previous program was."""
+        read again, which is so if its present or its previous program is probed."""
         before = self._programs.pop(pid, None)
         try:
             version = _version(os.stat(f"/proc/{pid}/exe"))
@@ -185,8 +190,8 @@ class Libraries:
         return file is not None or before is not None
 
     def _look_at(self, pid: int) -> bool:
-        """Records which files ``pid`` uses, and probes new ones. Returns False if one of the files could not
-        be opened.
+        """Notes which files ``pid`` uses, and probes new ones. Returns False if one of the files could not be
+        opened.
 
         Raises OSError if the process has ended.
         """
@@ -235,7 +240,8 @@ class Libraries:
                 )
 
     def _file(self, source: str, mapping: Mapping) -> ProbedFile | None:
-        """Returns the file at ``source``, probed now if it is new; None if there is nothing in it to probe.
+        """Returns the file at ``source``. Probes it now if it is new. Returns None if there is nothing in it
+        to probe.
 
         Raises OSError if it cannot be opened (any more).
         """
@@ -260,7 +266,8 @@ class Libraries:
         return None
 
     def _same(self, fd: int, version: Version) -> ProbedFile | None:
-        """Returns the known file that ``fd`` also refers to, through another mount."""
+        """Returns the known file that is the same as the file open at ``fd``, but was opened through another
+        mount; None if there is none."""
         known = {file for file in self._files.values() if file.identity is not None}
         if not known:
             return None
@@ -270,7 +277,7 @@ class Libraries:
                 if file.identity is not None and identity.same(file.identity):
                     if file.version[2:] == version[2:]:
                         return file
-                    # The file was rewritten in place: what was known of it no longer holds.
+                    # The file was rewritten in place, so what is known of it is not true any more.
                     self._drop(file)
         finally:
             identity.close()
@@ -354,8 +361,8 @@ class Libraries:
 
 
 def _has_runtime_only(pid: int, users: Iterable[ProbedFile]) -> bool:
-    """Returns whether one of ``users``, the files of the process, holds CUDA's runtime and is probed, and the
-    process has not mapped CUDA's driver yet.
+    """Returns whether the process has CUDA's runtime, with probes, in one of its files (``users``), and has
+    not mapped CUDA's driver yet.
 
     Reads the process's mappings once more, because they may have changed since its files were read.
     """
@@ -372,13 +379,13 @@ def _version(status: os.stat_result) -> Version:
 
 
 def _source(mapping: Mapping) -> str:
-    """Returns a path that leads to the mapped file. Raises OSError if there is none."""
+    """Returns a path that leads to the mapped file. Raises OSError if no path leads to it."""
     if not mapping.library:
         return f"/proc/{mapping.thread}/exe"
     exact = f"/proc/{mapping.thread}/map_files/{mapping.start:x}-{mapping.end:x}"
     with contextlib.suppress(PermissionError):
         os.stat(exact)
         return exact
-    # Without CAP_SYS_ADMIN in the initial user namespace, map_files cannot be used. Then the path is used,
-    # which may lead to another file by now.
+    # Without CAP_SYS_ADMIN in the initial user namespace, map_files cannot be used. Then the path of the
+    # mapping is used, at which there may be another file by now.
     return f"/proc/{mapping.thread}/root{mapping.path}"

@@ -36,16 +36,16 @@ _ET_DYN: Final = 3
 _MAX_SYMBOLS: Final = 16_000_000
 """Maximum number of symbols, far above any real library (libtorch_cuda.so has some hundred thousand)."""
 _MAX_EXPORTED_BYTES: Final = 4 << 20
-"""Largest table of exported symbols that is searched for one variable, bytes; that of a C library or a
-program is far smaller."""
+"""Largest table of exported symbols that is searched for one variable, in bytes. The tables of a C library or
+a program are far smaller."""
 _MAX_NAME_BYTES: Final = 128
 """Longest name of a traced function, bytes."""
 _MAX_SYMBOL_BYTES: Final = 4096
 """Maximum number of bytes that are read of a function's name."""
 _SYMBOL_CHUNK: Final = 1 << 17
 _NAME_CHUNK_BYTES: Final = 1 << 22
-"""Number of symbols, and bytes of names, that are read at once. Tables are read in pieces, so that the
-monitor's memory does not grow with the largest library on the host."""
+"""Number of symbols that are read at once, and number of bytes of names. Tables are read in pieces, so that
+the monitor's memory does not grow with the largest library on the host."""
 
 _SYMBOL: Final = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
@@ -74,7 +74,8 @@ class FoundFunction(NamedTuple):
     offset: int
     """Offset of its first byte in the file."""
     size_bytes: int
-    """Size from the symbol, cut at the end of its segment."""
+    """Size according to the symbol. If that is more than its segment holds, it is cut at the end of the
+    segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Image:
 
     machine: str
     functions: tuple[FoundFunction, ...]
-    """Functions in the order of their offsets; each offset once."""
+    """Functions in the order of their offsets. Each offset occurs once."""
 
 
 class _Section(NamedTuple):
@@ -96,7 +97,7 @@ class _Section(NamedTuple):
 def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Image:
     """Returns the functions of ``layers`` that the file at ``fd`` defines, from ``.dynsym`` and ``.symtab``.
 
-    ``machine`` is the architecture for which the file must be built, by default this host's. Raises
+    ``machine`` is the architecture for which the file must be built; by default it is this host's. Raises
     ``ElfError``, also for files of another architecture, and OSError if reading fails.
     """
     wanted = machine or platform.machine()
@@ -109,10 +110,11 @@ def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Im
 
 
 def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns two arrays for the functions that the file at ``fd`` defines: their offsets in the file,
-    ascending, and the offsets of their names in the file.
+    """Returns two arrays with one element for each function that the file at ``fd`` defines: the offset of
+    the function in the file, ascending, and the offset of its name in the file.
 
-    If a function has several names, one is returned. Raises ``ElfError``, and OSError if reading fails.
+    If a function has several names, one of them is returned. Raises ``ElfError``, and OSError if reading
+    fails.
     """
     segments, tables = _parts(fd, platform.machine())
     offsets, names_at = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -143,7 +145,7 @@ def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
 
 def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
     """Returns the address of a variable that the file at ``fd`` exports under one of ``names``, and whether
-    the address is relative to where the file is loaded in a process.
+    this address is relative to the place where a process has loaded the file.
 
     Returns None if the file exports no such variable. Raises like `function_symbols`.
     """
@@ -170,8 +172,8 @@ def symbol_name(fd: int, at: int) -> bytes:
 
 
 def _parts(fd: int, wanted: str) -> tuple[list[Segment], list[tuple[_Section, _Section]]]:
-    """Returns the executable segments, and the symbol tables with their string tables, of a file for machine
-    ``wanted``."""
+    """Returns the executable segments of a file, and its symbol tables with their string tables. Raises
+    ElfError if the file is not for machine ``wanted``."""
     size = os.fstat(fd).st_size
     header = os.pread(fd, 64, 0)
     if len(header) < 64 or header[:4] != b"\x7fELF":
@@ -246,7 +248,7 @@ def _named(
 ) -> Iterator[tuple[str, int, int]]:
     """Yields (name, address, size) of the functions whose name begins with one of ``starts``.
 
-    Names are compared as arrays: most symbols of a large library are dropped after two to four letters, and
+    Names are compared as arrays. Most symbols of a large library are excluded after two to four letters, and
     never become Python objects.
     """
     defined = _defined_functions(fd, symbols)
@@ -307,8 +309,8 @@ def _add(
         if 0 <= into < segment.size_bytes:
             offset = segment.offset + into
             here = FoundFunction(name, function, offset, min(length, segment.size_bytes - into))
-            # Two names of one address are one function: keep the shorter name, whatever the order of the
-            # tables.
+            # If an address has two names, they name the same function: the shorter name is kept, whatever the
+            # order of the tables.
             other = found.get(offset)
             if other is None or (len(name), name) < (len(other.symbol), other.symbol):
                 found[offset] = here

@@ -1,8 +1,8 @@
-"""Tells whether two open files are the same file to a probe.
+"""Tells whether two open files are the same file for a probe.
 
-A probe binds to the real inode. Overlay and bind mounts show one real file under many paths, device numbers
-and inode numbers, so these cannot be compared. The page cache can: pages belong to the real inode. Both files
-are mapped, and if their first pages are the same page of memory, the files are the same.
+A probe is bound to the real inode. Overlay and bind mounts show one real file under many paths, device
+numbers and inode numbers, so these cannot be compared. But pages of the page cache belong to the real inode.
+So both files are mapped: if their first pages are the same page of memory, the files are the same.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class FileIdentity:
             return True
         if not (self._address and other._address):
             return False
-        # The Linux kernel moves pages now and then: a comparison counts only if nothing moved meanwhile.
+        # The Linux kernel moves pages now and then. A comparison is valid only if no page was moved in the
+        # meantime.
         for _ in range(8):
             first, theirs, again = self._frame(), other._frame(), self._frame()
             if first == again:
@@ -66,8 +67,8 @@ class FileIdentity:
     def _frame(self) -> int | None:
         """Returns the number of the memory page that holds the file's first page; None if it is not known."""
         with contextlib.suppress(OSError):
-            # Read through the Linux kernel, because touching the mapping of a truncated file would raise
-            # SIGBUS.
+            # The page is read by the Linux kernel: if the file was truncated, reading the mapping here would
+            # raise SIGBUS.
             with open("/proc/self/mem", "rb", buffering=0) as memory:
                 os.pread(memory.fileno(), 1, self._address)
             with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:

@@ -1,8 +1,8 @@
-"""Reports which processes have just mapped a file executable, without reading any process.
+"""Reports which processes have just mapped a file as executable, without reading any process.
 
-One perf event per CPU (a software event that never counts) asks the Linux kernel for a record of every
-executable mapping on the host: ``PERF_RECORD_MMAP2``, with the process and the file's name. Records lie in a
-ring that is read from memory, so that a quiet host costs nothing.
+On each CPU, one perf event (a software event that never counts) makes the Linux kernel write a record of
+every executable mapping: ``PERF_RECORD_MMAP2``, with the process and the file's name. The records lie in a
+ring, which is read from memory. So a host on which nothing happens costs nothing.
 
 Layouts: ``include/uapi/linux/perf_event.h`` (``perf_event_attr`` of 64 bytes; ``perf_event_mmap_page``).
 """
@@ -30,16 +30,18 @@ _FLAG_FD_CLOEXEC: Final = 8
 
 _RECORD_LOST: Final = 2
 _RECORD_MMAP2: Final = 10
-_HEADER: Final = struct.Struct("=IHH")  # type, misc, size
+_HEADER: Final = struct.Struct("=IHH")  # the fields type, misc and size
 _NAME_AT: Final = (
-    72  # header 8, pid, tid, address, length, offset, device and inode or build id, permissions, flags
+    # The name follows: header (8 bytes), pid, tid, address, length, offset, device and inode or build id,
+    # permissions, flags.
+    72
 )
 _HEAD_AT: Final = 1024
 _TAIL_AT: Final = 1032
 
 RING_BYTES: Final = 1 << 16
-"""Ring size per CPU: some 500 mappings between two reads. If there are more, the rest is reported as lost,
-and every process is read."""
+"""Size of the ring of each CPU, in bytes. It holds some 500 mappings between two reads. If there are more,
+the rest is reported as lost, and every process is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,16 @@
-"""Chooses where in a function to put its probe: on the first instruction that the Linux kernel emulates.
+"""Chooses where in a function to place its probe: on the first instruction that the Linux kernel emulates.
 
-A probe replaces an instruction by a breakpoint. The replaced instruction then has to run: the Linux kernel
-emulates nop, push, near jmp, call and conditional jumps (x86's ``arch/x86/kernel/uprobes.c``); it
-single-steps a copy of anything else, which takes a second exception and 2 to 20 times as long. So the probe
-is moved past the instructions before the first emulated one, if the arguments and the return address can
-still be found there: that is, if no instruction before it writes the stack pointer, an argument register or
-the stack, or jumps away.
+A probe replaces an instruction by a breakpoint. The replaced instruction still has to be executed. The Linux
+kernel emulates nop, push, near jmp, call and conditional jumps (x86's ``arch/x86/kernel/uprobes.c``). It
+single-steps a copy of any other instruction, which takes a second exception and 2 to 20 times as long. So the
+probe is moved to the first emulated instruction, if the arguments and the return address can still be found
+there. This is so if no instruction before it writes the stack pointer, an argument register or the stack, or
+jumps away.
 
-A jump back to between the first byte and the probe (a loop around the function's first instructions) would
-count one call several times. Such a function is probed on its first byte, which only a loop over the whole
-function would reach again. No function of these libraries has such a loop, because it would have to save
-nothing on the stack.
+If a later jump leads back to a place between the first byte and the probe (a loop around the function's first
+instructions), the probe would count one call several times. Such a function is probed on its first byte,
+which only a loop over the whole function would reach again. No function of these libraries has such a loop,
+because the function could then save nothing on the stack.
 
 This module is for x86-64; ``probes.libraries.placement_aarch64`` is for aarch64.
 """
@@ -29,8 +29,8 @@ _MAX_INSTRUCTIONS: Final = 8
 """Maximum number of instructions that are searched. If the Linux kernel emulates none of them, the probe is
 placed on the first byte."""
 _LOOP_BYTES: Final = 4096
-"""How far into a function backward jumps are searched for, bytes: compilers put a loop that is entered at the
-top into this part."""
+"""Number of bytes at the beginning of a function in which backward jumps are searched for. If a loop begins
+near the start of the function, compilers put the loop's jump into this part."""
 
 _CONDITIONAL: Final = frozenset(
     ("jo", "jno", "jb", "jae", "je", "jne", "jbe", "ja", "js", "jns", "jp", "jnp", "jl", "jge", "jle", "jg")
@@ -63,11 +63,12 @@ class ProbePlace(NamedTuple):
 
 
 def places(fd: int, image: Image) -> tuple[ProbePlace, ...]:
-    """Returns where to probe each function of ``image`` that can be probed, each offset once; ``fd`` is its
-    open file.
+    """Returns where to probe each function of ``image`` that can be probed; each offset once. ``fd`` is the
+    open file of ``image``.
 
-    Two symbols may lead to one place (one begins at the other's second instruction): calls through both pass
-    there once, so the first one's name stands for both. Raises OSError if the file cannot be read.
+    Two symbols may lead to one place, if one begins at the second instruction of the other. Calls of both
+    pass this place once, so the first symbol's name stands for both. Raises OSError if the file cannot be
+    read.
     """
     chosen: dict[int, ProbePlace] = {}
     for found in image.functions:
@@ -81,14 +82,14 @@ def places(fd: int, image: Image) -> tuple[ProbePlace, ...]:
 
 
 def skipped_bytes(code: bytes, size_bytes: int = 0) -> int:
-    """Returns the number of bytes between the start of an x86-64 function and its probe; 0 to probe its first
-    byte.
+    """Returns the number of bytes between the start of an x86-64 function and its probe. 0 means that its
+    first byte is probed.
 
-    ``code`` begins with the function (and may extend beyond it); ``size_bytes`` is its length, 0 if the
-    symbol does not say.
+    ``code`` begins with the function, and may extend beyond it. ``size_bytes`` is the function's length; 0 if
+    the symbol does not say.
     """
     if _is_emulated_push(code):
-        return 0  # Most functions begin with an emulated push, and need no decoding.
+        return 0  # Most functions begin with a push, which is emulated: nothing has to be decoded.
     length = min(size_bytes or _LOOK_BYTES, len(code))
     decoder = _decoder()
     for instruction in decoder.disasm(code[: min(length, _LOOK_BYTES)], 0, _MAX_INSTRUCTIONS):
@@ -108,7 +109,7 @@ def _is_emulated_push(code: bytes) -> bool:
 def _is_emulated(instruction: Any) -> bool:
     code = bytes(instruction.bytes)
     if instruction.mnemonic in _CONDITIONAL or instruction.mnemonic in ("jmp", "call"):
-        # Only the relative forms are emulated, and none with an operand-size prefix.
+        # Only the relative forms of these instructions are emulated, and only without an operand-size prefix.
         return code[0] in (0xE8, 0xE9, 0xEB) or 0x70 <= code[0] < 0x80 or code[:1] == b"\x0f"
     return code == b"\x90" or (instruction.mnemonic == "push" and _is_emulated_push(code) and len(code) <= 2)
 
@@ -145,7 +146,8 @@ def _writes_stack(instruction: Any, operand: Any) -> bool:
 
 
 def _jumps_into(code: bytes, skipped: int) -> bool:
-    """Returns whether a jump in ``code`` leads beyond its first byte and no further than ``skipped``."""
+    """Returns whether a jump in ``code`` has a target after its first byte and at most at byte
+    ``skipped``."""
     decoder = _decoder()
     decoder.detail = False
     try:
@@ -159,7 +161,7 @@ def _jumps_into(code: bytes, skipped: int) -> bool:
 
 @functools.cache
 def _decoder() -> Any:
-    import capstone  # Takes 30 ms to import, so only if a library was found.
+    import capstone  # Imported here, only once a library was found, because it takes 30 ms.
 
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     decoder.detail = True

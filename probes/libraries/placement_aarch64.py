@@ -2,13 +2,14 @@
 that the arm64 Linux kernel simulates.
 
 The Linux kernel simulates branches, adr and adrp, and from 6.13 on nop
-(arch/arm64/kernel/probes/decode-insn.c). It single-steps anything else out of line. The return address is in
-x30 when a function begins, and a return probe replaces it. So the probe has to come before x30 is saved
-(``stp x29, x30, …``, with which the functions of libcudart and libnccl begin: these are stepped) or signed
-(``paciasp``: an address put in later would not pass the check). The functions of libcuda begin with adrp.
+(arch/arm64/kernel/probes/decode-insn.c). It single-steps a copy of any other instruction. The return address
+is in x30 when a function begins, and a return probe replaces it there. So the probe has to come before the
+instruction that saves x30 (``stp x29, x30, …``) or signs it (``paciasp``: a return address that was replaced
+after that would not pass the check). The functions of libcudart and libnccl begin with such a ``stp``, so
+they are probed there and single-stepped. The functions of libcuda begin with adrp.
 
-A load relative to the program counter is never probed. To simulate it, Linux kernels
-before 6.12, unless patched, read kernel memory at the user's address; later ones refuse the probe.
+A load relative to the program counter is never probed. To simulate it, Linux kernels before 6.12, unless
+patched, read kernel memory at the user's address; later ones refuse the probe.
 """
 
 from __future__ import annotations
@@ -20,35 +21,38 @@ _MAX_INSTRUCTIONS: Final = 8
 """Maximum number of instructions that are searched. If the Linux kernel simulates none of them, the probe is
 placed on the first one that is not a load relative to the program counter."""
 _LOOP_BYTES: Final = 4096
-"""How far into a function backward jumps are searched for, bytes, as in ``placement``."""
+"""Number of bytes at the beginning of a function in which backward jumps are searched for, as in
+``placement``."""
 
-# Instruction words by mask and value: Arm Architecture Reference Manual, C4.1, "A64 instruction set".
+# Instruction words, as pairs of mask and value: Arm Architecture Reference Manual, C4.1, "A64 instruction
+# set".
 _NEAR_JUMPS: Final = (
-    (0xFC000000, 0x14000000),  # b
-    (0xFF000010, 0x54000000),  # b.cond
-    (0x7E000000, 0x34000000),  # cbz, cbnz
-    (0x7E000000, 0x36000000),  # tbz, tbnz
+    (0xFC000000, 0x14000000),  # b (branch),
+    (0xFF000010, 0x54000000),  # b.cond (conditional branch),
+    (0x7E000000, 0x34000000),  # cbz and cbnz (compare with zero and branch),
+    (0x7E000000, 0x36000000),  # tbz and tbnz (test a bit and branch)
 )
 _SIMULATED: Final = (
     *_NEAR_JUMPS,
-    (0x1F000000, 0x10000000),  # adr, adrp
-    (0xFFFFFC1F, 0xD61F0000),  # br
-    (0xFFFFFC1F, 0xD65F0000),  # ret
+    (0x1F000000, 0x10000000),  # adr and adrp (address of a label),
+    (0xFFFFFC1F, 0xD61F0000),  # br (branch to a register),
+    (0xFFFFFC1F, 0xD65F0000),  # ret (return)
 )
-"""Instructions that the Linux kernel simulates, without bl and blr, which write x30 themselves."""
+"""Instructions that the Linux kernel simulates, except bl and blr: these write x30."""
 _LITERAL_LOADS: Final = ((0x3B000000, 0x18000000),)
 _NOTHING_DONE: Final = frozenset({0xD503201F, 0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF})
-"""nop and the landing pads of indirect branches: bti, bti c, bti j, bti jc."""
+"""Instructions without any effect: nop and the landing pads of indirect branches (bti, bti c, bti j, bti
+jc)."""
 _COMPUTING: Final = (
-    (0x1C000000, 0x10000000),  # data processing with an immediate
-    (0x0E000000, 0x0A000000),  # data processing with registers
-    (0xBFC00000, 0xB9400000),  # ldr with an offset
+    (0x1C000000, 0x10000000),  # data processing with an immediate,
+    (0x0E000000, 0x0A000000),  # data processing with registers,
+    (0xBFC00000, 0xB9400000),  # ldr with an offset,
     (0xBF000000, 0x18000000),  # ldr relative to the program counter
 )
 """Instructions that write only the register in their lowest bits, and perhaps flags."""
 _SETTING_FLAGS: Final = ((0x3F000000, 0x31000000), (0x3F000000, 0x2B000000))
-"""adds and subs: without a destination register they are cmn and cmp. The forms without flags would write the
-stack pointer instead."""
+"""adds and subs. Without a destination register they are cmn and cmp. Forms that do not set flags are left
+out, because they would write the stack pointer instead."""
 _FREE: Final = range(8, 30)
 """Registers that hold neither arguments nor the return address."""
 _RETURN: Final = 30
@@ -59,8 +63,8 @@ def skipped_bytes(code: bytes, size_bytes: int = 0) -> int | None:
     """Returns the number of bytes between the start of an aarch64 function and its probe; None if no place is
     suitable.
 
-    ``code`` begins with the function (and may extend beyond it); ``size_bytes`` is its length, 0 if the
-    symbol does not say.
+    ``code`` begins with the function, and may extend beyond it. ``size_bytes`` is the function's length; 0 if
+    the symbol does not say.
     """
     code = code[: min(size_bytes or len(code), _LOOP_BYTES)]
     words = [int.from_bytes(code[at : at + _WORD], "little") for at in range(0, len(code) - _WORD + 1, _WORD)]
@@ -92,8 +96,8 @@ def _leaves_arguments_alone(word: int) -> bool:
 
 
 def _jumps_into(words: list[int], place: int) -> bool:
-    """Returns whether a jump leads beyond the function's first instruction and no further than number
-    ``place``."""
+    """Returns whether a jump has a target after the function's first instruction and at most at instruction
+    number ``place``."""
     return any(
         _is(word, _NEAR_JUMPS) and 0 < number + _distance(word) <= place for number, word in enumerate(words)
     )

@@ -39,7 +39,7 @@ Attach = Callable[[str, Sequence[Point]], Probes]
 
 
 class Version(NamedTuple):
-    """Identity and state of a file: a file that was replaced or rewritten is another version."""
+    """Identity and state of a file: if a file is replaced or rewritten, it has another version."""
 
     device: int
     inode: int
@@ -48,21 +48,21 @@ class Version(NamedTuple):
 
 
 class ProbedFile:
-    """A file that was read for functions to probe, and the processes that use it.
+    """A file that was searched for functions to probe, and the processes that use it.
 
-    ``problem`` says why it is not probed, or only partly. A file in which nothing has to be probed has
+    ``problem`` says why it is not probed, or only partly. If there is nothing to probe in the file, it has
     neither probes nor a problem.
     """
 
     def __init__(self, fd: int, version: Version, mapping: Mapping, attach: Attach) -> None:
-        """Reads the file open at ``fd`` and probes it. Never raises because of the file: ``problem`` tells
-        what is wrong."""
+        """Reads the file open at ``fd`` and probes it. Never raises because of the file: ``problem`` then
+        says what is wrong with it."""
         self.version = version
         self.path = clean(mapping.path) + (" (deleted)" if mapping.deleted else "")
         self.users: set[int] = set()
         self.idle_since = 0.0
         self.functions: dict[str, int] = {}
-        """Number of probed functions by layer."""
+        """By layer: the number of functions that are probed."""
         self.problem: Missing | None = None
         self.probes: Probes | None = None
         self.identity: FileIdentity | None = None
@@ -79,7 +79,7 @@ class ProbedFile:
             self._missing(f"cannot be probed: {error.strerror or error}", "run: stalltop check")
         except StalltopError as told:
             self._missing(told.reason, told.remedy)
-        except Exception as error:  # A failure costs only this file.
+        except Exception as error:  # If this file cannot be handled, the other files are still probed.
             self._missing(f"cannot be probed: {clean(described(error))}", "run: stalltop check")
         if self.probes is None:
             self.close()
@@ -90,7 +90,7 @@ class ProbedFile:
         return self.probes is not None
 
     def is_rewritten(self) -> bool:
-        """Returns whether the file's content has changed: its probes are then at wrong places and must be
+        """Returns whether the file's content has changed. If so, its probes are at wrong places and must be
         removed."""
         if self._fd < 0:
             return False
@@ -101,10 +101,10 @@ class ProbedFile:
         return (status.st_size, status.st_mtime_ns) != self.version[2:]
 
     def is_in_place(self, mapping: Mapping) -> bool:
-        """Returns whether the process of this mapping really has a probe: at the place of a probe its memory
+        """Returns whether the process of ``mapping`` really has a probe: at the place of a probe, its memory
         differs from the file.
 
-        Returns True also if its memory cannot be read any more, because then the process is ending.
+        Also returns True if its memory cannot be read any more, because then the process is ending.
         """
         for offset, original in self._originals:
             address = mapping.address(offset)

@@ -1,4 +1,5 @@
-"""Finds which processes to read: those that mapped a library or a program since the last time."""
+"""Finds which processes have to be read: those that have mapped a library or a program since the last
+time."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from stalltop.probes.libraries.mmap_watch import Changes, MmapWatch
 from stalltop.probes.process_maps import library_layers, pids
 
 LIST_SECONDS: Final = 1.0
-"""Seconds between two lists of all processes. Only these lists show forked processes: a child has its
-parent's libraries and maps none."""
+"""Seconds between two lists of all processes. Only such a list shows forked processes, because a child has
+its parent's libraries and does not map them itself."""
 
 
 @dataclass(slots=True)
@@ -31,8 +32,8 @@ class ProcessesToRead:
 class Processes:
     """Follows the processes of this host.
 
-    If the Linux kernel reports mappings, only processes that mapped something are named; else (``watching``
-    is False) every process is named, once a second.
+    If the Linux kernel reports mappings, `to_read` returns only processes that mapped something. If it does
+    not (``watching`` is False), `to_read` returns every process, once a second.
     """
 
     def __init__(self, watch: Callable[[], MmapWatch] | None = MmapWatch) -> None:
@@ -41,7 +42,8 @@ class Processes:
         self._listed_at = float("-inf")
         self._lost = False
         self._named: set[int] = set()
-        """Processes named since the last list; they may end before they are ever listed."""
+        """Processes that were returned since the last list of all processes. They may end before they are in
+        such a list."""
         if watch is not None:
             with contextlib.suppress(OSError):
                 self._watch = watch()
@@ -52,7 +54,7 @@ class Processes:
         return self._watch is not None
 
     def to_read(self) -> ProcessesToRead:
-        """Returns what changed since the previous call; the first call names every process."""
+        """Returns what changed since the previous call. The first call returns every process."""
         to_read = ProcessesToRead()
         changes = self._watch.read() if self._watch is not None else Changes()
         for mapped in changes.mapped:

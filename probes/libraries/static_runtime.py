@@ -1,4 +1,5 @@
-"""Detects whether a program has the CUDA runtime linked statically, by a string that the runtime contains."""
+"""Detects whether the CUDA runtime is linked statically into a program, by a string that the runtime
+contains."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def has_static_runtime(pid: int) -> bool:
 
 
 def _holds_mark(program: BinaryIO) -> bool:
-    # The program is read in pieces, never mapped: a mapped program of some GB would count as this process's
-    # memory, and one that is truncated meanwhile would end this process by SIGBUS.
+    # The program is read in pieces, never mapped. A mapped program of some GB would count as memory of this
+    # process. If a mapped program were truncated, this process would be ended by SIGBUS.
     end = b""
     while piece := program.read(_PIECE_BYTES):
         piece = end + piece

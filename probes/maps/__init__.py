@@ -1,1 +1,1 @@
-"""Reads what the BPF programs count and keep from their maps, with numeric ids of processes and cgroups."""
+"""Reads, from maps, what the BPF programs count and store. Processes and cgroups have numeric ids here."""

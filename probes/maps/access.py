@@ -1,4 +1,4 @@
-"""Keeps threads from reading maps at the same time, or after the maps were closed."""
+"""Prevents that two threads read maps at the same time, or that a thread reads maps that are closed."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class MapAccess:
         self._lock.release()
 
     def end(self) -> None:
-        """Notes that the maps are closed. To be called while the lock is held."""
+        """Notes that the maps are closed. The caller has to hold the lock."""
         self.is_open = False

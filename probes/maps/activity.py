@@ -1,10 +1,10 @@
-"""Reads when processes were active on devices: in a call that gives a device work, or that waits for it.
+"""Reads when processes were active on devices: when they were in a call that gives a device work, or that
+waits for it.
 
-Time is counted in ticks of 2^20 ns (1.05 ms) of CLOCK_MONOTONIC; a set of ticks is an integer whose bit n
-stands for the nth tick. The BPF programs write the ticks of a call when it returns
-(``bpf/cuda/activity.h``) and keep the last 4.3 seconds of them; this module adds the ticks of calls that are
-still open. Every tick is reported once: the next sample begins with the first tick that the previous sample
-left out.
+Time is counted in ticks of 2^20 ns (1.05 ms) of CLOCK_MONOTONIC. A set of ticks is an integer whose bit n
+stands for the nth tick. The BPF programs mark the ticks of a call when it returns (``bpf/cuda/activity.h``),
+and keep the last 4.3 seconds of ticks. This module adds the ticks of calls that are still open. Every tick is
+reported once: the next sample begins with the first tick that the previous sample left out.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from stalltop.probes.programs.loading import Programs
 
 TICK_NS: Final = 1 << TICK_SHIFT
 LOOK_NS: Final = 2_000_000_000
-"""Age of the last sample from which on a new sample is due, ns: well below the 4.3 seconds of ticks that the
-BPF programs keep."""
+"""If the last sample is at least this old, a new one is due, ns. This is well below the 4.3 seconds of ticks
+that the BPF programs keep."""
 MOST_TICKS: Final = 128 << 10
-"""Maximum number of ticks that are kept until they are read: two minutes. If nobody reads for longer, the
-oldest ticks are dropped."""
+"""Maximum number of ticks that are kept until they are read: two minutes. If they are not read within that
+time, the oldest ticks are dropped."""
 FORGET_TICKS: Final = 3600 * 10**9 // TICK_NS
-"""Number of ticks between two removals of old ticks from the records: an hour. A record holds each tick's lap
-(a lap has ``TICKS`` ticks, 4.3 s) modulo 2^15, which repeats after 39 hours: an old tick that was never
-overwritten would then be taken for a new one."""
+"""Number of ticks between two removals of old ticks from the records: an hour. A record stores the lap of
+each tick modulo 2^15 (a lap has ``TICKS`` ticks, 4.3 s). Laps repeat after 39 hours: an old tick that was
+never overwritten would then be mistaken for a new one."""
 _MARGIN: Final = 1
-"""Number of latest ticks that a sample leaves to the next sample: a call that is not visible yet may have
+"""Number of newest ticks that a sample leaves to the next sample. A call that is not visible yet may have
 begun in them."""
 
 
@@ -75,18 +75,18 @@ class Activities:
         self._uses_device = np.zeros(FUNCTIONS, np.bool_)
         self._uses_device[[function.id for function in functions if function.uses_device]] = True
         self._first = self._upto = clock() >> TICK_SHIFT
-        """``_first`` is the first tick that is not reported yet, ``_upto`` the first that is not sampled
-        yet."""
+        """``_first`` is the first tick that is not reported yet. ``_upto`` is the first tick that is not
+        sampled yet."""
         self._found: dict[tuple[int, int, int], int] = {}
-        """Ticks by process, cgroup and device, counted from ``_first``."""
+        """By process, cgroup and device: the set of ticks, counted from ``_first``."""
         self._late = 0
         self._forgotten = self._upto
         """Tick at which old ticks were last removed."""
 
     @property
     def due(self) -> bool:
-        """Returns whether ``look`` must be called now, even if nobody calls ``read``: otherwise the BPF
-        programs would overwrite ticks that no sample has."""
+        """Returns whether ``look`` must be called now, even if ``read`` is not called. Otherwise the BPF
+        programs would overwrite ticks before they are in a sample."""
         return self._clock() - (self._upto << TICK_SHIFT) > LOOK_NS
 
     def look(self) -> None:
@@ -94,12 +94,13 @@ class Activities:
         first, upto = self._upto, (self._clock() >> TICK_SHIFT) - _MARGIN
         if upto <= first:
             return
-        # Open calls are read before the records: a call that has ended before this has its ticks in the
-        # records.
+        # Open calls are read before the records. So if a call has ended before its thread is read here, its
+        # ticks are already in the records.
         calls = list(self._open_calls())
         used = np.flatnonzero(self._records["tgid"])
         records = self._records[used]
-        # Ticks that may have been overwritten while they were copied are left out: they would be incomplete.
+        # Ticks that may have been overwritten while they were copied are left out, because they would be
+        # incomplete.
         sure = min(max(first, (self._clock() >> TICK_SHIFT) - TICKS + 1), upto)
         self._late += sure - first
         shift = sure - self._first
@@ -144,11 +145,13 @@ class Activities:
             self._late += excess
 
     def _open_calls(self) -> Iterator[_PendingCall]:
-        """Yields calls that use a device and are open, or were open when their thread ended."""
+        """Yields the calls that use a device and are open, and those that were open when their thread
+        ended."""
         threads = self._threads
         busy = np.flatnonzero(threads["depth"])
         first, second = threads[busy], threads[busy]
-        # Threads go on while their records are copied: only a frame that is equal in both copies is complete.
+        # Threads continue while their records are copied. Only a frame that is equal in both copies is
+        # complete.
         kept = (first["frames"] == second["frames"]) & (first["tid"] == second["tid"])[:, None]
         kept &= np.arange(DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
         kept &= self._uses_device[np.minimum(first["frames"]["function"], FUNCTIONS - 1)]
@@ -168,8 +171,9 @@ class Activities:
 
 
 def active_ticks(records: NDArray[np.void], first: int, end: int) -> Iterable[int]:
-    """Returns the ticks from ``first`` to before ``end`` in which each of ``records`` (dtype
-    ``layout.ACTIVITY``) was active, counted from ``first``; at most ``TICKS`` of them."""
+    """Returns the ticks from ``first`` to before ``end`` in which ``records`` (dtype ``layout.ACTIVITY``)
+    were active: one set of ticks for each record, counted from ``first``. ``end - first`` is at most
+    ``TICKS``."""
     ticks = np.arange(first, end)
     laps = (LAP | ticks // TICKS % LAP).astype(np.uint16)
     active = records["laps"][:, ticks % TICKS] == laps
@@ -179,10 +183,10 @@ def active_ticks(records: NDArray[np.void], first: int, end: int) -> Iterable[in
 
 
 def forget_before(records: NDArray[np.void], tick: int) -> None:
-    """Removes from ``records`` the ticks that were written more than a lap before ``tick``. A tick that a BPF
-    program writes at that moment may be lost."""
+    """Removes from ``records`` the ticks that were written more than one lap before ``tick``. If a BPF
+    program writes a tick at that moment, that tick may be lost."""
     laps = tick // TICKS
-    # Elements with these laps are still being written.
+    # Elements with these laps may still be written.
     recent = [LAP | lap % LAP for lap in range(laps - 1, laps + 2)]
     for name in ("laps", "spans"):
         records[name][~np.isin(records[name], recent)] = 0

@@ -13,7 +13,7 @@ from stalltop.probes.programs.bpf_calls import delete, fill_queue, look_at_all
 from stalltop.probes.programs.loading import Programs
 
 PIECE_BYTES: Final = np.dtype([("bytes", "u8")])
-"""Value that the map ``pieces`` holds for each piece of device memory."""
+"""Value that the map ``pieces`` holds for each allocation of device memory."""
 _COUNTS: Final = ("allocations", "frees", "allocated_bytes", "freed_bytes")
 
 
@@ -21,8 +21,8 @@ class Allocations:
     """Reads the heaps of ``bpf/cuda/allocations.h``. Used from one thread at a time.
 
     A heap belongs to one program that a process runs. It ends when the process ends (``release``) or executes
-    its next program, which the BPF programs report. Then the allocations that the heap still held are
-    forgotten and the record is reused.
+    its next program, which the BPF programs report. Then the allocations that the heap still holds are
+    forgotten, and its record is used again.
     """
 
     def __init__(self, programs: Programs) -> None:
@@ -35,18 +35,18 @@ class Allocations:
         self._released = np.zeros(HEAPS, np.bool_)
 
     def read(self) -> list[RawHeld]:
-        """Returns, for each process, its allocations and frees since the previous read and the memory that it
-        holds now. Processes with none of these are left out."""
+        """Returns, for each process, its allocations and frees since the previous read, and the memory that
+        it holds now. Processes that have none of these are left out."""
         used = np.flatnonzero(self._heaps["tgid"])
-        # Read before the copy: a heap that has ended by now has all its counts in the copy.
+        # This is read before the copy is made: if a heap has ended by now, the copy has all its counts.
         over = used[(self._heaps["over"][used] != 0) | self._may_free(used)]
         heaps = self._heaps[used]
         counts = np.stack([heaps[name] for name in _COUNTS], axis=1) if len(used) else self._seen[:0]
         added = counts - self._seen[used]
         self._seen[used] = counts
         gone = np.isin(used, over) | self._released[used]
-        # The BPF programs change the two counters of an allocation one after the other: -1 may occur for a
-        # moment and counts as 0.
+        # The BPF programs change the two counters of an allocation one after the other. So for a moment a
+        # counter may be -1, which counts as 0.
         held = np.where(gone, 0, np.maximum(heaps["held"].astype(np.int64), 0))
         held_bytes = np.where(held > 0, np.maximum(heaps["held_bytes"].astype(np.int64), 0), 0)
         told = np.flatnonzero(added.any(axis=1) | (held != 0))
@@ -57,7 +57,7 @@ class Allocations:
         return found
 
     def tgids(self) -> set[int]:
-        """Returns the processes whose device memory is followed and that were not released."""
+        """Returns the processes whose device memory is followed and that have not been released."""
         return set(self._heaps["tgid"][~self._released].tolist()) - {0}
 
     def release(self, tgid: int) -> None:
@@ -68,8 +68,8 @@ class Allocations:
             self._released[index] = True
 
     def _may_free(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Returns which of the heaps ``used`` were released and belong to a process without any thread left
-        that could write to them."""
+        """Returns which of the heaps ``used`` were released and have no writer left: no thread of their
+        process is left."""
         released = self._released[used]
         if not released.any():
             return released

@@ -1,5 +1,5 @@
-"""Reduces very many charges to those that matter: many threads on few CPUs make thousands of pairs of victim
-and culprit."""
+"""Reduces a large number of charges to those that matter: many threads on few CPUs cause thousands of pairs
+of victim and culprit."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from stalltop.probes import layout
 from stalltop.probes.maps.raw import OTHERS
 
 LEAST_NS: Final = 100_000
-"""If the charges for one part of the split of a process's operation add up to less than this, none of them is
-reported, ns."""
+"""Limit in ns. Charges for one operation of a process and one part of its split are added up. If they add up
+to less than this, none of them is reported."""
 SMALL_NS: Final = 1_000_000
-"""If the charges for one part of the split of a process's operation add up to less than this, their culprits
-are reported as one sum, ns."""
+"""Limit in ns. If the charges for one operation of a process and one part of its split add up to less than
+this, their culprits are reported as one sum."""
 SHARE: Final = 0.02
-"""Share of the charges for one part of the split of a process's operation. A culprit with a smaller share is
-added to a sum of its cgroup, and a cgroup with a smaller share to a sum of such cgroups."""
+"""Share of the charges for one operation of a process and one part of its split. A culprit with a smaller
+share is added to a sum for its cgroup. A cgroup with a smaller share is added to a sum for all such
+cgroups."""
 _ANYWHERE: Final = 0
-"""Cgroup of a sum over culprits in several cgroups."""
+"""Stands in place of the cgroup in a sum over culprits in several cgroups."""
 
 
 class Folded(NamedTuple):
@@ -29,7 +30,7 @@ class Folded(NamedTuple):
 
     victims: NDArray[np.void]
     """Process, operation and part of the split whose time was lost, dtype ``layout.CHARGE_KEY``. The culprits
-    in these keys do not count: the next columns say which culprit took the time."""
+    in these keys have no meaning: the next columns say which culprit took the time."""
     culprits: NDArray[np.int64]
     cgroups: NDArray[np.uint64]
     ns: NDArray[np.int64]
@@ -37,14 +38,14 @@ class Folded(NamedTuple):
 
 
 def part_of(keys: NDArray[np.void]) -> NDArray[np.uint32]:
-    """Returns the part of the split of each key (``layout.CHARGE_KEY``), a column of
+    """Returns, for each key (``layout.CHARGE_KEY``), its part of the split: a column of
     ``model.window.SPLITS``."""
     parts: NDArray[np.uint32] = keys["part"] & np.uint32((1 << layout.HOW_SHIFT) - 1)
     return parts
 
 
 def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> Folded:
-    """Adds up charges with equal keys, and sums small charges as the constants above say. ``keys`` may be
+    """Adds up charges with equal keys. Sums up small charges as the constants above say. ``keys`` may be
     empty."""
     spent = ns.astype(np.float64)
     victim = keys["tgid"].astype(np.uint64) << np.uint64(32)

@@ -1,8 +1,8 @@
-"""Reads which culprit is charged with off-CPU time, and frees elements that are no longer added to.
+"""Reads which culprit is charged with how much off-CPU time, and frees elements that are no longer used.
 
-An element of ``charges`` goes through these stages: free (its number is in the free queue), used (the BPF
-programs took it for a new pair of victim and culprit), retired (no BPF program can find it any more), free
-again. Processes come and go: elements that did not change for a while are retired, and so are those of a
+An element of ``charges`` goes through these stages. Free: its number is in the free queue. Used: the BPF
+programs took it for a new pair of victim and culprit. Retired: no BPF program can find it any more. Then it
+is free again. An element is retired if it did not change for a while, or if its victim or culprit is a
 process that is released.
 """
 
@@ -27,11 +27,11 @@ MOST_WAITS: Final = 2048
 """Maximum number of pairs of threads whose waits one read reports; the pairs with the longest waits are
 reported."""
 _BY_NOBODY: Final = (SPLITS.index("disk"), SPLITS.index("sleep"))
-"""Parts of the split for waits in fsync and for sleeps. No process ends such waits, so they are not charged
-to anybody; only `Charges.waits` reports them."""
+"""Parts of the split for waits in fsync and for sleeps. No process ends such waits, so no process is charged
+with them. Only `Charges.waits` reports them."""
 _GRACE_SECONDS: Final = 0.1
-"""Time from retiring an element to freeing it, s. A BPF program that found the element before it was retired
-has finished with it long before."""
+"""Time between retiring an element and freeing it, s. A BPF program that found the element just before it was
+retired has finished with it long before this time is over."""
 
 
 class Charges:
@@ -56,21 +56,21 @@ class Charges:
         self._times = np.zeros(n, np.uint64)
         self._ns = np.zeros(n, np.uint64)
         self._changed_at = np.zeros(n)
-        """When an element was last seen to change."""
+        """When each element was last seen to change."""
         self._retired_at = np.full(n, np.inf)
         self._waits: list[RawWait] = []
 
     def waits(self) -> list[RawWait]:
-        """Returns the waits that the previous `read` found, each with the thread that waited and the thread
-        that ended the wait, the longest first."""
+        """Returns the waits that the previous `read` found, the longest first. Each has the thread that
+        waited and the thread that ended the wait."""
         return self._waits
 
     def read(self) -> list[RawCharge]:
-        """Returns what was charged since the previous read, with small charges summed (see
-        `charge_folding`)."""
+        """Returns what was charged since the previous read. Small charges are summed up
+        (`charge_folding`)."""
         now = self._clock()
         # ``times`` is read before ``ns``, because the BPF programs add to ``ns`` first. So ``ns`` includes
-        # the time of every event that ``times`` counts.
+        # the time of every wait that is counted in ``times``.
         times = self._charges["times"].copy()
         changed = np.flatnonzero(times != self._times)
         ns = self._charges["ns"][changed]
@@ -98,8 +98,8 @@ class Charges:
         ]
 
     def release(self, tgid: int) -> None:
-        """Retires the charges in which the process is the victim or the culprit; the next read still returns
-        what is not read yet."""
+        """Retires the charges in which process ``tgid`` is the victim or the culprit. The next read still
+        returns what was not read yet."""
         keys = self._charges["key"]
         own = (keys["tgid"] == tgid) | (keys["culprit_tgid"] == tgid)
         self._retire(np.flatnonzero(own & (self._charges["times"] != 0) & np.isinf(self._retired_at)))

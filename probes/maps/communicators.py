@@ -1,7 +1,8 @@
-"""Compares the ranks of NCCL communicators on this host: which enter a collective late, and which not at all.
+"""Compares the ranks of NCCL communicators on this host: which ranks enter a collective late, and which do
+not enter it at all.
 
-The nth collective of a communicator is the same operation in all its ranks. For each rank, the times of its
-last entries are kept; a collective is compared once all local ranks have entered it.
+The nth collective of a communicator is the same operation in all its ranks. The times of the last entries of
+each rank are kept. A collective is compared once all local ranks have entered it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from stalltop.probes.programs.bpf_calls import delete, fill_queue
 from stalltop.probes.programs.loading import Programs
 
 _OLDEST_FROM_END: Final = ENTRIES - 1
-"""Number of a rank's latest entries that are reliable: the BPF programs may be overwriting the entry before
-them."""
+"""Number of a rank's latest entries whose times are reliable. The BPF programs may be overwriting the entry
+before them."""
 
 
 class Communicators:
@@ -32,12 +33,12 @@ class Communicators:
         self._member_of = programs.member_of
         self._queue = programs.free_members
         self._seen = np.zeros(MEMBERS, np.uint64)
-        """Number of collectives reported of each record."""
+        """By record: the number of collectives that were already reported."""
         self._compared = dict[int, int]()
-        """First collective of each communicator that was not compared yet."""
+        """By communicator: the number of its first collective that was not compared yet."""
 
     def read(self) -> list[RawRank]:
-        """Returns how the ranks kept up with each other since the previous read."""
+        """Returns how each rank kept up with the other ranks since the previous read."""
         states = self._members["state"].copy()
         used = np.flatnonzero((states == MemberState.LIVE) | (states == MemberState.OVER))
         gone = used[(states[used] == MemberState.OVER) | self._another_program(used)]
@@ -50,7 +51,7 @@ class Communicators:
         return found
 
     def unknown(self) -> set[int]:
-        """Returns the processes that enter collectives of communicators made before the probes were
+        """Returns the processes that enter collectives of communicators that were made before the probes were
         attached."""
         old = (self._members["state"] == MemberState.LIVE) & (self._members["id"] == 0)
         return set(self._members["tgid"][old].tolist())
@@ -66,8 +67,8 @@ class Communicators:
             self._free(index)
 
     def _another_program(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Returns which of the records ``used`` belong to a program that its process has since replaced by
-        another (exec)."""
+        """Returns which of the records ``used`` belong to an earlier program, which its process has replaced
+        by another one (exec)."""
         heap = self._members["heap"][used]
         followed = heap < len(self._heaps)
         heaps = self._heaps[np.where(followed, heap, 0)]
@@ -75,8 +76,8 @@ class Communicators:
         return followed & other
 
     def _read_one(self, communicator: int, places: NDArray[np.intp], gone: NDArray[np.intp]) -> list[RawRank]:
-        # The BPF programs write the time of an entry before they count the entry, so a copy made after
-        # reading the count has all times.
+        # The BPF programs write the time of an entry before they count the entry. The count is read before
+        # the copy is made, so the copy has the times of all counted entries.
         entered = self._members["entered"][places]
         members = self._members[places]
         now_ns = time.monotonic_ns()
@@ -112,8 +113,8 @@ class Communicators:
     def _compare(
         self, communicator: int, entries_ns: U64, entered: U64, after: U64
     ) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the number of collectives compared and, for each member, how late it was in all of them,
-        ns, and how often it was the last."""
+        """Returns the number of collectives that were compared. Also returns, for each member, how late it
+        was in all of them together, in ns, and how often it was the last."""
         nothing = np.zeros(len(entered), np.int64)
         if len(entered) < 2:
             return 0, nothing, nothing

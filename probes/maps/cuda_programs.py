@@ -1,4 +1,4 @@
-"""Reads what the BPF programs saw of the devices of a CUDA program: see ``bpf/cuda/selection.h``."""
+"""Reads what the BPF programs saw of the devices of a CUDA program (``bpf/cuda/selection.h``)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class CudaProgram(NamedTuple):
     """A program, and the devices that it sees."""
 
     born_ns: int
-    """When the program was first seen (CLOCK_MONOTONIC): distinguishes it from other programs of its
+    """When the program was first seen (CLOCK_MONOTONIC, ns). Distinguishes it from other programs of its
     process."""
     watched: bool
     """Whether the program was watched when it initialized CUDA, so that all device choices of its threads are
     known."""
     uuids: Mapping[int, str]
-    """UUIDs of devices that the program asked CUDA for, by ordinal, formatted as by `uuid.UUID`."""
+    """By ordinal: the UUID of the device, if the program asked CUDA for it; formatted as by `uuid.UUID`."""
 
 
 NO_PROGRAM: Final = CudaProgram(0, False, {})
 
 
 def cuda_program(programs: int, tgid: int) -> CudaProgram:
-    """Returns the program of process ``tgid`` from the map ``cuda_programs``; ``NO_PROGRAM`` if there is
+    """Returns the program of process ``tgid`` from the map ``cuda_programs``; ``NO_PROGRAM`` if the map has
     none."""
     try:
         found = get(programs, np.uint32(tgid).tobytes(), CUDA_PROGRAM.itemsize)

@@ -1,4 +1,4 @@
-"""Tells the BPF programs which functions are traced, and how their arguments are read."""
+"""Tells the BPF programs which functions are traced, and how to read the arguments of these functions."""
 
 from __future__ import annotations
 

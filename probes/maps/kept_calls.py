@@ -1,10 +1,11 @@
-"""Reads captured calls from the kernel side's ring, and sets which calls it captures.
+"""Reads captured calls from the ring of the kernel side, and sets which calls the kernel side captures.
 
-**Slow** calls of a slot are calls that take at least as long as the slot's threshold. After each read the
-threshold is set by the slot's recent calls (the weight of a call falls to 1/e in ``MEMORY_SECONDS``): at most
-``SHARE`` of them are slow, and per second at most the slot's part of ``SLOW_A_SECOND``; but one slow call per
-second is always allowed. In a new slot, the BPF program chooses slow calls by a rule of its own. The BPF
-program also enforces the limits per second if calls suddenly become slow: see ``bpf/kept.h``.
+**Slow** calls of a slot are calls that take at least as long as the slot's threshold. After each read, the
+threshold is set by the slot's recent calls (the weight of a call falls to 1/e in ``MEMORY_SECONDS``). Two
+limits hold: at most ``SHARE`` of the calls are slow, and per second at most the slot's part of
+``SLOW_A_SECOND``. One slow call per second is always allowed. In a new slot, the BPF program chooses slow
+calls by a rule of its own. If calls suddenly become slow, the BPF program also limits their number per second
+(``bpf/kept.h``).
 
 **Samples** are taken at random from all calls that are not slow, equally many per second from each slot.
 """
@@ -33,16 +34,16 @@ MOST_OF_SLOT: Final = 32
 """Maximum number of slow calls of one slot captured per second: twice what its threshold should let
 through."""
 SHARE: Final = 0.05
-"""Maximum share of a slot's calls that are slow; one per second is allowed regardless."""
+"""Maximum share of a slot's calls that are slow. One slow call per second is allowed in any case."""
 MEMORY_SECONDS: Final = 15.0
-"""Time after which a call counts 1/e for the threshold, s."""
+"""Time in seconds after which the weight of a call for the threshold has fallen to 1/e."""
 
 _FINE: Final = 4
-"""2 to the power of this is the number of neighbouring histogram counters that form one step of the
-threshold: 8 steps per octave."""
+"""The threshold is set in steps. 2 to the power of this is the number of neighbouring histogram counters in
+one step: there are 8 steps per octave."""
 _STEPS: Final = COUNTERS >> _FINE
 _LOWEST: Final = np.append(lowest_ns(np.arange(_STEPS) << _FINE), np.iinfo(np.int64).max).astype(np.uint64)
-"""Shortest duration of each step, ns. The last element is a duration that no call reaches: with it as the
+"""Shortest duration of each step, ns. The last element is a duration that no call reaches: if it is the
 threshold, no call is slow."""
 _LEAST_SECONDS: Final = 0.05
 
@@ -62,7 +63,8 @@ class KeptCalls:
         keeping["most_slow"], keeping["most_samples"] = SLOW_A_SECOND, SAMPLES_A_SECOND
         keeping["most_of_slot"] = MOST_OF_SLOT
         n = len(self._slots)
-        # Remembered number of calls of each slot by step. Memory pages of unused slots stay untouched.
+        # Number of calls by slot and step, with falling weight. Memory pages of slots that were never used
+        # stay unallocated.
         self._calls = np.zeros((n, _STEPS), np.float32)
         self._began = np.zeros(n)
         self._updated = np.zeros(n)
@@ -71,7 +73,7 @@ class KeptCalls:
         """Calls that were taken from the ring but ended after the ``end_ns`` of the latest read."""
 
     def leave_splits_out(self) -> None:
-        """Stops reporting splits. Called if the BPF programs cannot measure them after all."""
+        """Reports no splits from now on. Called if it turns out that the BPF programs cannot measure them."""
         self._splits = False
 
     def read(self, end_ns: int) -> list[RawCapturedCall]:
@@ -84,8 +86,8 @@ class KeptCalls:
         return self._told(found[~early] if len(self._early) else found)
 
     def adapt(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
-        """Sets the thresholds. ``risen`` has slots and the histograms of what they counted since the previous
-        call."""
+        """Sets the thresholds. ``risen`` has slots, and the histograms of what these slots counted since the
+        previous call."""
         now = self._clock()
         parts = [self._of_calls(*part) for part in risen]
         active = max(sum(len(slots) for slots, _ in parts), 1)
@@ -95,11 +97,10 @@ class KeptCalls:
             calls = self._remembered(slots, histograms, now)
             seconds = MEMORY_SECONDS * -np.expm1((self._began[slots] - now) / MEMORY_SECONDS)
             seconds = np.maximum(seconds, _LEAST_SECONDS)
-            # Number of calls at each step or above it, from the highest step down.
+            # For each step, the number of calls at this step or above it, from the highest step down.
             above = np.cumsum(calls[:, ::-1], axis=1)
             n = above[:, -1]
-            # One call per second means one call more than the number of seconds, because the first may come
-            # at once.
+            # In n seconds, one call per second may mean n + 1 calls, because the first may come at once.
             may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
             steps = (above <= may_be[:, None]).sum(axis=1)
             self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)
@@ -109,8 +110,8 @@ class KeptCalls:
     def _of_calls(
         self, slots: NDArray[np.intp], histograms: Histograms
     ) -> tuple[NDArray[np.intp], Histograms]:
-        """Returns ``slots`` and ``histograms`` without slots that count no calls (host gaps, host work), or
-        that are free by now."""
+        """Returns ``slots`` and ``histograms`` without two kinds of slots: slots that do not count calls (but
+        host gaps or host work), and slots that have been freed."""
         operation = self._owners["operation"][slots] & (NESTED - 1)
         rows = np.flatnonzero((operation != 0) & (operation != HOST_GAP) & (operation != HOST_WORK))
         return (slots, histograms) if len(rows) == len(slots) else (slots[rows], histograms.take(rows))

@@ -1,8 +1,8 @@
-"""Reads the launches that the BPF programs count by CUDA kernel.
+"""Reads the launches that the BPF programs count for each CUDA kernel.
 
-A record belongs to the slot in which its launches are counted too, and is freed with it. The BPF programs
-count a launch here before they count it in the slot; launches that are not in the slot yet are left for the
-next read, so that no window has more launches of CUDA kernels than launch calls.
+A record belongs to the slot in which its launches are counted too, and is freed with the slot. The BPF
+programs count a launch in the record before they count it in the slot. Launches that are not in the slot yet
+are left for the next read. So no window has more launches of CUDA kernels than launch calls.
 """
 
 from __future__ import annotations
@@ -40,16 +40,19 @@ class RawKernel(NamedTuple):
 
     key: SlotKey
     function: int
-    """Argument of the launching call: a function of the program, or a handle."""
+    """Argument of the launching call that identifies the CUDA kernel: a function of the program, or a
+    handle."""
     born_ns: int
-    """When its program was first seen (CLOCK_MONOTONIC): the process may have run others before, by exec or
-    because its PID was reused."""
+    """When the program was first seen (CLOCK_MONOTONIC). The process may have run other programs before, by
+    exec; or another process may have had the same PID."""
     generation: int
-    """Distinguishes the CUDA kernel from earlier ones of the program that had the same ``function``."""
+    """Distinguishes the CUDA kernel from earlier CUDA kernels of the program that had the same
+    ``function``."""
     name: bytes
-    """Name that the program gave, mangled; empty if it gave none, or its memory could not be read."""
+    """Name that the program gave the CUDA kernel, mangled; empty if it gave none, or if its memory could not
+    be read."""
     cut: bool
-    """Whether ``name`` is only the beginning of the name."""
+    """Whether ``name`` is cut, so that only its beginning is known."""
     name_at: int
     """Address of the name in the process's memory; 0 if the program has not given it."""
     calls: int
@@ -69,16 +72,16 @@ class Kernels:
         self._owners = programs.owners
         self._kernel_of = programs.kernel_of
         self._queue = programs.free_kernels
-        # The part of each record's counts that was already reported.
+        # Counts of each record that were already reported.
         self._calls = np.zeros(KERNELS, np.uint64)
-        self._totals = np.zeros((KERNELS, 2), np.uint64)  # errors, total_ns
+        self._totals = np.zeros((KERNELS, 2), np.uint64)  # Columns: errors, total_ns.
         self._counters = np.zeros((KERNELS, BUCKETS), np.uint32)
         self._left: list[RawKernel] = []
         """Counts of records that were freed since the latest read."""
 
     def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> list[RawKernel]:
-        """Returns what was launched since the previous read. ``risen`` is what the slots counted in the read
-        just before."""
+        """Returns what was launched since the previous read. ``risen`` is what the slots counted in their
+        latest read, just before."""
         found, self._left = self._left, []
         changed = self._changed()
         if not len(changed):
@@ -89,7 +92,7 @@ class Kernels:
         return found + self._read(changed, counted)
 
     def let_go(self, slots: NDArray[np.intp]) -> None:
-        """Frees the records of these slots, which are about to be freed and are no longer written."""
+        """Frees the records of ``slots``. These slots are about to be freed and are no longer written."""
         used = np.flatnonzero(self._launched["slot"])
         gone = used[np.isin(self._launched["slot"][used].astype(np.int64) - 1, slots)]
         if not len(gone):
@@ -113,11 +116,12 @@ class Kernels:
         return changed
 
     def _read(self, records: NDArray[np.intp], counted: NDArray[np.int64] | None) -> list[RawKernel]:
-        """Returns what ``records`` counted since the last read; of each slot at most as many launches as
-        ``counted``, if given."""
+        """Returns what ``records`` counted since the last read. If ``counted`` is given, it limits the number
+        of launches of each slot."""
         # Counters are read before totals, as in probes/maps/slots.py.
         now = self._kernels["counters"][records]
-        rise = (now - self._counters[records]).astype(np.int64)  # Modulo 2^32, like the counters.
+        # The counters overflow at 2^32, so the difference is taken modulo 2^32.
+        rise = (now - self._counters[records]).astype(np.int64)
         totals = np.stack([self._kernels[name][records] for name in ("errors", "total_ns")], axis=1)
         highest = self._kernels["max_ns"][records].astype(np.int64)
         self._kernels["max_ns"][records] = 0
@@ -161,8 +165,8 @@ class Kernels:
 
 
 def inherited_name(programs: Programs, tgid: int, function: int) -> int:
-    """Returns the address of a function's name in the memory of process ``tgid`` if its parent registered it,
-    else 0.
+    """Returns the address of a function's name in the memory of process ``tgid``, if the parent of the
+    process registered the function; otherwise 0.
 
     A program that forks first and then launches has registered its CUDA kernels before the fork. In a PID
     namespace other than the initial one, parents have other PIDs than in the Linux kernel, so the answer is
@@ -173,7 +177,7 @@ def inherited_name(programs: Programs, tgid: int, function: int) -> int:
     try:
         with open(f"/proc/{tgid}/stat", "rb") as file:
             parent = int(file.read().rpartition(b")")[2].split()[1])
-        # If the process has executed another program since, other names are at these addresses.
+        # If the process has executed another program since the fork, it has other data at these addresses.
         if not os.path.samefile(f"/proc/{tgid}/exe", f"/proc/{parent}/exe"):
             return 0
         key = np.array([(function, _born_ns(programs, parent))], FUNCTION_KEY)
@@ -197,8 +201,8 @@ def runs_program(programs: Programs, tgid: int, born_ns: int) -> bool:
 
 
 def _born_ns(programs: Programs, tgid: int) -> int:
-    """Returns when the program was first seen (CLOCK_MONOTONIC, ns). Raises OSError if the process has
-    neither registered, looked up nor launched a CUDA kernel, or if it has ended."""
+    """Returns when the program of the process was first seen (CLOCK_MONOTONIC, ns). Raises OSError if the
+    process has neither registered, looked up nor launched a CUDA kernel, or if it has ended."""
     told = get(programs.told_programs, np.uint32(tgid).tobytes(), TOLD_PROGRAM.itemsize)
     return int(np.frombuffer(told, TOLD_PROGRAM)["born_ns"][0])
 
@@ -217,8 +221,8 @@ def _key(owner: np.void) -> SlotKey:
 def _hold_back(
     rise: NDArray[np.int64], slots: NDArray[np.int64], counted: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Removes from ``rise`` the launches that a slot has not counted yet; returns the least time that they
-    took, ns."""
+    """Removes from ``rise`` the launches that their slots have not counted yet. Returns, for each record, the
+    shortest time that the removed launches may have taken, ns."""
     calls = rise.sum(axis=1)
     sums = np.zeros(len(counted), np.int64)
     np.add.at(sums, slots, calls)

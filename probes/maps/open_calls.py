@@ -1,5 +1,5 @@
-"""Reads calls that have not returned from the records of threads: calls that are open, or that never return
-because their thread ended."""
+"""Reads calls that have not returned, from the records of threads. A call is open, or will never return
+because its thread has ended."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ class RawOpenCall(NamedTuple):
     start_ns: int
     """CLOCK_MONOTONIC, ns."""
     ended_ns: int = 0
-    """When the thread ended inside the call, by the same clock; 0 while the call is open."""
+    """When the thread ended inside the call (CLOCK_MONOTONIC, ns); 0 while the call is open."""
     device: int = 0
     """Device number, as in ``probes.maps.slots.SlotKey``."""
 
 
 class OpenCalls:
-    """Reads ``threads``, the records of the BPF programs (dtype ``layout.THREAD``), which change while they
-    are read."""
+    """Reads ``threads``, the records of the BPF programs (dtype ``layout.THREAD``). The records change while
+    they are read."""
 
     def __init__(self, threads: NDArray[np.void]) -> None:
         self._threads = threads
         self._ended_told: dict[int, int] = {}
-        """End time of the thread whose calls were last reported, by the number of its record."""
+        """By number of the record: the end time of the thread whose calls were last reported."""
 
     def open(self) -> list[RawOpenCall]:
-        """Returns calls that have not returned yet, the outer before the inner ones of a thread."""
+        """Returns calls that have not returned yet. Of one thread, an outer call comes before the calls
+        inside it."""
         threads = self._threads
         busy = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         first, second = threads[busy], threads[busy]
-        # Threads go on while their records are copied: only a frame that is equal in both copies is complete.
+        # Threads continue while their records are copied. Only a frame that is equal in both copies is
+        # complete.
         stable = (first["tid"] == second["tid"]) & (first["tid"] != 0)
         same = (first["frames"] == second["frames"]) & stable[:, None]
         same &= np.arange(layout.DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
@@ -51,11 +53,11 @@ class OpenCalls:
         ]
 
     def ended(self) -> list[RawOpenCall]:
-        """Returns the calls that threads were in when they ended, since this was last called.
+        """Returns the calls in which threads were when they ended, since the previous call of this method.
 
-        No call is returned twice. A call is missed only if another thread has taken the record meanwhile.
-        Since the record that has been free for longest is taken first, this needs as many new threads as
-        there were free records.
+        No call is returned twice. A call is missed only if another thread has taken the record in the
+        meantime. The record that has been free for longest is taken first, so this needs as many new threads
+        as there were free records.
         """
         threads = self._threads
         over = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] == 0))
@@ -64,7 +66,7 @@ class OpenCalls:
         new = [row for row, ended_ns in self._ended_told.items() if told.get(row) != ended_ns]
         first, second = threads[new], threads[new]
         calls = []
-        # A new thread that takes over a record changes its depth first, so that both copies differ: such a
+        # If a new thread takes over a record, it changes the depth first, so the two copies differ. Such a
         # record is left out.
         for thread in first[(first == second) & (first["tid"] == 0)]:
             tgid, ended_ns = int(thread["ended_tgid"]), int(thread["ended_ns"])
@@ -73,7 +75,7 @@ class OpenCalls:
 
 
 def _raw_call(thread: np.void, level: int, tgid: int, ended_ns: int = 0) -> RawOpenCall:
-    """Returns the call in one frame of a thread's record."""
+    """Returns the call in frame number ``level`` of a thread's record."""
     frame = thread["frames"][level]
     operation = int(frame["operation"])
     return RawOpenCall(

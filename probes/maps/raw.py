@@ -1,4 +1,4 @@
-"""Defines what the kernel side reports besides counts, with numeric ids of processes and cgroups."""
+"""Defines what the kernel side reports in addition to counts. Processes and cgroups have numeric ids here."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class RawCharge(NamedTuple):
     tgid: int
     cgroup_id: int
     operation: int
-    """Operation of the outermost call, a host gap or host work; the bits above it hold the device:
-    ``layout.DEVICE_SHIFT``."""
+    """Operation of the outermost call, or a host gap or host work. The bits from ``layout.DEVICE_SHIFT`` on
+    hold the device."""
     part: int
-    """Column of ``model.window.SPLITS``."""
+    """The part of the split, as an index of ``model.window.SPLITS``."""
     culprit_tgid: int
     """PID of the culprit; 0 for the Linux kernel itself (an interrupt), ``OTHERS`` for several culprits that
     are summed."""
     culprit_cgroup_id: int
-    """Cgroup id of the culprit; 0 if the culprits that ``OTHERS`` stands for are in several cgroups."""
+    """Cgroup id of the culprit; 0 if ``OTHERS`` stands for culprits in several cgroups."""
     ns: int
     times: int
 
 
 class RawWait(NamedTuple):
-    """Waits of one thread that one other thread ended, since the previous read."""
+    """Waits of one thread that were ended by one other thread, since the previous read."""
 
     tgid: int
     tid: int
@@ -36,12 +36,12 @@ class RawWait(NamedTuple):
     operation: int
     """As in `RawCharge`."""
     part: int
-    """Column of ``model.window.SPLITS``."""
+    """The part of the split, as an index of ``model.window.SPLITS``."""
     how: int
     """``layout.How``."""
     waker_tgid: int
-    """PID of the process that ended the waits; 0 if an interrupt did, such as that of a timer (for sleeps) or
-    of a packet from another host."""
+    """PID of the process that ended the waits. 0 if an interrupt ended them, such as that of a timer (for
+    sleeps) or of a packet from another host."""
     waker_tid: int
     waker_cgroup_id: int
     ns: int
@@ -57,18 +57,19 @@ class RawWork(NamedTuple):
     link: int
     """0 if the thread makes calls; 1 if it wakes such a thread; n if it wakes a thread with link n - 1."""
     split_ns: tuple[int, ...]
-    """By ``model.window.SPLITS``; the parts add up to the time since the previous read."""
+    """Time of each part (``model.window.SPLITS``); the parts add up to the time since the previous read."""
     startup_ns: int
-    """Time from the start of its process until the thread was first followed. Given in the first read of the
-    thread, if the process started after tracing began; else 0."""
+    """Time from the start of the process until the thread was first followed, ns. It is given in the first
+    read of the thread, if the process started after tracing began; otherwise it is 0."""
     held: int = 0
-    """``How.STOPPED``, ``How.TRACED`` or ``How.FROZEN`` while the thread is in such a state; else 0."""
+    """``How.STOPPED``, ``How.TRACED`` or ``How.FROZEN`` while the thread is stopped, traced or frozen;
+    otherwise 0."""
     held_ns: int = 0
-    """Time since the previous read for which the thread has been stopped, traced or frozen."""
+    """For how much of the time since the previous read the thread has been stopped, traced or frozen."""
 
 
 class RawPlaced(NamedTuple):
-    """How often threads of a process had a CPU, or waited for it, when samples were taken."""
+    """How many samples found threads of a process on a CPU, or waiting for it."""
 
     tgid: int
     cpu: int
@@ -93,9 +94,10 @@ class RawCapturedCall(NamedTuple):
     slow: bool
     """Whether it was captured because it was slow; if not, it was captured at random."""
     split_ns: tuple[int, ...] | None
-    """Parts by ``model.window.SPLITS``, which add up to ``duration_ns``. None: not measured."""
+    """Time of each part (``model.window.SPLITS``); the parts add up to ``duration_ns``. None: not
+    measured."""
     arguments: tuple[int, ...]
-    """The first arguments, as whole registers."""
+    """The first arguments of the call, each as the whole register."""
     born_ns: int
     """For an outermost launch, when its program was first seen, as in ``probes.maps.launches.RawKernel``."""
     device: int = 0
@@ -104,7 +106,7 @@ class RawCapturedCall(NamedTuple):
 
 class RawHeld(NamedTuple):
     """Device memory of one process in one cgroup. Counts are since the previous read; ``held`` and
-    ``held_bytes`` are now."""
+    ``held_bytes`` are as of now."""
 
     tgid: int
     cgroup_id: int
@@ -122,22 +124,22 @@ class RawActivity(NamedTuple):
     tgid: int
     cgroup_id: int
     device: int
-    """Device number from the BPF programs: 0 if it is not known, else the ordinal in its program + 1."""
+    """Number of the device in the BPF programs: its ordinal in the program + 1; 0 if it is not known."""
     ticks: int
-    """Set of ticks; bit n stands for the nth tick since the previous read: see ``probes.maps.activity``."""
+    """Set of ticks: bit n stands for the nth tick since the previous read (``probes.maps.activity``)."""
 
 
 class RawActivities(NamedTuple):
     """When all processes were active, since the previous read."""
 
     first_tick: int
-    """First tick of the time since the previous read; ``end_tick`` is the first tick after that time. Ticks
+    """First tick of the time since the previous read; ``end_tick`` is the first tick after this time. Ticks
     are counted from time 0 of CLOCK_MONOTONIC."""
     end_tick: int
     active: list[RawActivity]
     late_ns: int = 0
-    """Part of the time since the previous read of which nothing is known, because a sample was taken too
-    late, ns."""
+    """Part of the time since the previous read about which nothing is known, because a sample was taken too
+    late; in ns."""
 
 
 class RawRank(NamedTuple):
@@ -151,12 +153,12 @@ class RawRank(NamedTuple):
     ranks: int
     local_ranks: int
     collectives: int
-    """Number of collectives entered since the previous read. The fields up to ``last`` count since then,
-    too."""
+    """Number of collectives that the rank entered since the previous read. The following fields, up to
+    ``last``, are also since then."""
     joined: int
     late_ns: int
     last: int
     behind: int
     since_entry_ns: int
     entered: int
-    """Number of collectives entered since the communicator was made."""
+    """Number of collectives that the rank has entered since the communicator was made."""

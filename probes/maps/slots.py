@@ -1,10 +1,10 @@
-"""Reads the histograms that the BPF programs fill, and frees those of ended processes.
+"""Reads the histograms that the BPF programs fill, and frees the histograms of ended processes.
 
-A slot goes through these stages: free (its number is in the free queue), used (the BPF programs took it at
-the first call of an operation of a process; ``owners`` says which), released (its process is gone, and no new
-thread can find it), free again. A thread remembers the slots that it uses, so a released slot is not reused
-while there is a record of any thread with that PID: a process that has reused the PID of an ended one keeps
-counting into the slots that it found, and no call is lost or attributed to another process.
+A slot goes through these stages. Free: its number is in the free queue. Used: the BPF programs took it at the
+first call of an operation of a process; ``owners`` says which. Released: its process has ended, and no new
+thread can find the slot. Then it is free again. A thread remembers the slots that it uses. So a released slot
+is not used again while any thread with that PID has a record. A process that has reused the PID of an ended
+process keeps counting in the slots that it found, and no call is lost or attributed to another process.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _ROWS_AT_ONCE = 32
 
 
 class SlotKey(NamedTuple):
-    """The process, cgroup, operation and device that counts belong to."""
+    """The process, cgroup, operation and device to which counts belong."""
 
     cgroup_id: int
     tgid: int
     operation: int
     """``OperationInfo.id``."""
     nested: bool
-    """Whether the call was made inside another traced call of the same thread: of another layer (a driver
-    call inside a runtime call), or an alias of the function itself that is traced too. Totals leave nested
-    calls out, since their time is part of the outer call's."""
+    """Whether the call was made inside another traced call of the same thread. It is then a call of another
+    layer (a driver call inside a runtime call), or an alias of the same function that is traced too. Totals
+    leave nested calls out, because their time is part of the outer call's time."""
     device: int = 0
-    """The ordinal + 1 of the device that the calls ran on, as the process counts its devices; 0 if its thread
-    did not choose one while it was watched; ``layout.UNKNOWN_DEVICE`` if it did, but it is not known
+    """The device on which the calls ran: its ordinal in the process + 1. 0 if the thread did not choose a
+    device while it was watched. ``layout.UNKNOWN_DEVICE`` if the thread chose a device and it is not known
     which."""
 
     @property
@@ -51,12 +51,12 @@ class SlotKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """Counts since the previous read: element i of every array belongs to ``keys[i]``; each key occurs
+    """Counts since the previous read. Element i of every array belongs to ``keys[i]``. Each key occurs
     once."""
 
     keys: tuple[SlotKey, ...]
     calls: U64
-    """Number of calls, always the sum of the histogram."""
+    """Number of calls, which is always the sum of the histogram."""
     errors: U64
     bytes: U64
     """Bytes of the calls that succeeded."""
@@ -64,9 +64,10 @@ class Counts:
     max_ns: U64
     histograms: Histograms
     split_ns: U64 | None = None
-    """Shape (n, SPLITS), by ``model.window.SPLITS``; a row adds up to ``total_ns``. None: not measured."""
+    """Time of each part, shape (n, SPLITS), columns as in ``model.window.SPLITS``. A row adds up to
+    ``total_ns``. None: not measured."""
     passed_over: int = 0
-    """Number of slow calls, of all keys, that were not captured."""
+    """Number of slow calls that were not captured, for all keys together."""
 
     def take(self, keep: Callable[[SlotKey], bool]) -> Counts:
         """Returns only the counts under keys for which ``keep`` returns True."""
@@ -98,27 +99,28 @@ class Slots:
         self._slot_of = programs.slot_of
         self._queue = programs.free_slots
         n = len(self._slots)
-        # The part of each slot's counts that was already read. Memory pages of slots that were never used
-        # stay untouched.
+        # Counts of each slot that were already read. Memory pages of slots that were never used stay
+        # unallocated.
         self._calls = np.zeros(n, np.uint64)
-        self._totals = np.zeros((n, 3), np.uint64)  # errors, bytes, total_ns
-        # Totals of all parts of the split except the first, which is running.
+        self._totals = np.zeros((n, 3), np.uint64)  # Columns: errors, bytes, total_ns.
+        # Time of all parts of the split except the first, which is running.
         self._off = np.zeros((n, SPLITS - 1), np.uint64) if splits else None
         self._counters = np.zeros((n, COUNTERS), np.uint32)
         self._released = np.zeros(n, np.bool_)
         self._passed_over = np.zeros(n, np.uint64)
         self.risen: list[tuple[NDArray[np.intp], Histograms]] = []
-        """Slots in which the latest read found new counts, with the histograms of these counts."""
+        """Slots in which the latest read found new counts, and the histograms of these counts."""
         self.before_free: Callable[[NDArray[np.intp]], None] = _nothing
-        """Called with slots that are no longer written, before they are freed."""
+        """Called with slots before they are freed. The slots are no longer written then."""
 
     def read(self) -> Counts:
         """Returns what was counted since the previous read."""
         released = np.flatnonzero(self._released)
-        # A process that has no thread any more by now has counted everything, and this read sees it.
+        # If a process has no thread any more at this point, it has counted everything, and this read sees all
+        # its counts.
         threads = self._threads["tgid"].copy() if len(released) else None
-        # The operation is read first: the BPF programs write it last, so the rest is complete in a copy made
-        # after it.
+        # The operation is read first. The BPF programs write it last, so a copy that is made after it is
+        # complete.
         used = np.flatnonzero(self._owners["operation"])
         owners = self._owners.copy()
         changed = used[self._slots["calls"][used] != self._calls[used]]
@@ -135,17 +137,17 @@ class Slots:
         return replace(_joined(owners, parts), passed_over=newly)
 
     def leave_splits_out(self) -> None:
-        """Stops reading splits. Called if the BPF programs cannot measure them after all."""
+        """Reports no splits from now on. Called if it turns out that the BPF programs cannot measure them."""
         self._off = None
 
     def tgids(self) -> set[int]:
-        """Returns the processes that own slots and were not released."""
+        """Returns the processes that own slots and have not been released."""
         used = np.flatnonzero((self._owners["operation"] != 0) & ~self._released)
         return set(self._owners["tgid"][used].tolist())
 
     def release(self, tgid: int) -> None:
-        """Releases the slots of a process that has ended; they are freed once what they still hold is
-        read."""
+        """Releases the slots of a process that has ended. The slots are freed once the counts that they still
+        hold are read."""
         slots = np.flatnonzero((self._owners["tgid"] == tgid) & (self._owners["operation"] != 0))
         delete_all(self._slot_of, self._owners[slots])
         self._released[slots] = True
@@ -167,10 +169,10 @@ class Slots:
         fill_queue(self._queue, slots.tolist())
 
     def _read_part(self, slots: NDArray[np.intp]) -> _SlotPart:
-        # Counters are read before totals, and the BPF programs write them after the totals: so every call in
-        # a histogram is in the totals, too. Where calls that are in the totals alone would show, they are
-        # left for the next read. Parts of the split are read after their total, so that no time is reported
-        # as running that was not.
+        # Counters are read before totals. The BPF programs write the counters after the totals, so every call
+        # in a histogram is in the totals, too. Calls that are in the totals alone are left for the next read
+        # where they would show. Parts of the split are read after their total, so that time off the CPU is
+        # never reported as running.
         histograms, counters = self._risen(slots)
         calls = histograms.totals()
         totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)
@@ -193,8 +195,8 @@ class Slots:
             splits = split_up(added[:, 2], off - self._off[slots])
             self._off[slots] += splits[:, 1:]
 
-        # The maximum may be wrong if two CPUs wrote it at once, or a CPU while it was reset. The histogram
-        # gives it within 0.8 %.
+        # The maximum may be wrong if two CPUs wrote it at the same time, or if a CPU wrote it while it was
+        # reset. The histogram gives the maximum within 0.8 %.
         top = histograms.index[histograms.start[1:] - 1].astype(np.int64)
         least = lowest_ns(top).astype(np.uint64)
         most = np.where(top == COUNTERS - 1, highest, HIGHEST_OF_INDEX[top].astype(np.uint64))
@@ -203,10 +205,11 @@ class Slots:
         )
 
     def _risen(self, slots: NDArray[np.intp]) -> tuple[Histograms, NDArray[np.uint32]]:
-        """Returns by how much the counters of ``slots`` rose, and the new values of those that did."""
+        """Returns by how much the counters of ``slots`` rose, and the new values of the counters that
+        rose."""
         first, end = slots[0], slots[-1] + 1
-        # The BPF programs go on counting, so a copy is compared. The earlier values need no copy if the slots
-        # are consecutive, as most are, and that halves the work.
+        # The BPF programs go on counting, so a copy of the counters is compared with the earlier values. The
+        # earlier values need no copy if the slots are consecutive. Most slots are, and this halves the work.
         if end - first == len(slots):
             now, before = self._slots["counters"][first:end].copy(), self._counters[first:end]
         else:
@@ -216,7 +219,8 @@ class Slots:
         risen = now.reshape(-1)[place]
         start = np.zeros(len(slots) + 1, np.int64)
         np.cumsum(np.bincount(row, minlength=len(slots)), out=start[1:])
-        rise = risen - before[row, index]  # Modulo 2^32, like the counters.
+        # The counters overflow at 2^32, so the difference is taken modulo 2^32.
+        rise = risen - before[row, index]
         return Histograms(start, index.astype(np.uint16), rise.astype(np.uint64)), risen
 
 
@@ -225,7 +229,7 @@ class _SlotPart:
     slots: NDArray[np.intp]
     calls: U64
     totals: U64
-    """Shape (n, 3): errors, bytes, total_ns."""
+    """Columns: errors, bytes, total_ns; shape (n, 3)."""
     max_ns: U64
     histograms: Histograms
     split_ns: U64 | None
@@ -236,11 +240,11 @@ def _nothing(slots: NDArray[np.intp]) -> None:
 
 
 def split_up(total_ns: U64, off_ns: U64) -> U64:
-    """Splits ``total_ns`` (n,) into parts, shape (n, SPLITS): the first part, running, is what the other
-    parts, ``off_ns`` (n, SPLITS - 1), leave of the total.
+    """Splits ``total_ns``, shape (n,), into parts, shape (n, SPLITS). ``off_ns``, shape (n, SPLITS - 1), has
+    all parts except the first. The first part, running, is the rest of the total.
 
     ``off_ns`` may already include calls that are not in the total yet. Then only as much of it is used as
-    fits in the total.
+    fits into the total.
     """
     upto = np.minimum(np.cumsum(off_ns, axis=1), total_ns[:, None])
     return np.diff(np.column_stack([upto, total_ns]), axis=1, prepend=np.uint64(0))[
@@ -274,7 +278,8 @@ def _joined(owners: NDArray[np.void], parts: Sequence[_SlotPart]) -> Counts:
     ]
     place: dict[SlotKey, int] = {}
     group = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
-    if len(place) < len(keys):  # A released slot that is still written, and its successor, have the same key.
+    # A released slot that is still written has the same key as the slot that replaces it.
+    if len(place) < len(keys):
         summed = np.zeros((len(place), 4), np.uint64)
         np.add.at(summed, group, np.column_stack([calls, totals]))
         highest = np.zeros(len(place), np.uint64)

@@ -1,5 +1,5 @@
-"""Reads how threads with a record spent their time: threads that make calls, and threads that are followed
-because they wake such threads."""
+"""Reads how threads with a record spent their time. These are threads that make calls, and followed threads,
+which wake threads that make calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stalltop.probes.layout import How
 from stalltop.probes.maps.raw import RawPlaced, RawWork
 
 LEAST_NS: Final = 1_000_000
-"""A thread that makes calls is not reported if it was off the CPU for less than this since the previous read,
-ns: nobody waited for it."""
+"""Limit in ns. A thread that makes calls is not reported if it was off the CPU for less than this since the
+previous read: such a thread made no other thread wait."""
 _HELD: Final = (How.STOPPED, How.TRACED, How.FROZEN)
 
 
@@ -30,16 +30,16 @@ class Works:
         self._threads = threads
         self._began_ns = began_ns
         self._seen: dict[int, tuple[int, int, NDArray[np.int64], int]] = {}
-        """State at the previous read, by record: TID, time since which the thread has had the record, time of
-        each part of the split, time of the read."""
+        """By record: its state at the previous read. This is the TID, the time since which the thread has had
+        the record, the time of each part of the split, and the time of the read."""
         self._placed = Counter[tuple[int, int]]()
-        """Number of samples by process and CPU."""
+        """By process and CPU: the number of samples."""
 
     def look(self) -> None:
-        """Samples on which CPUs the threads are that the previous `read` found."""
+        """Takes a sample: on which CPUs the threads are that the previous `read` found."""
         records = np.fromiter(self._seen, np.intp, len(self._seen))
         off, waiting = self._threads["off_since_ns"][records], self._threads["waiting_ns"][records]
-        # A thread that waits for a CPU counts too, because stalltop itself may have that CPU now.
+        # A thread that waits for a CPU is included, because stalltop itself may have that CPU at this moment.
         records = records[(off == 0) | (waiting != 0)]
         tgids, cpus = self._threads["tgid"][records], self._threads["cpu"][records]
         self._placed.update(zip(tgids.tolist(), cpus.tolist(), strict=True))
@@ -50,8 +50,8 @@ class Works:
         return [RawPlaced(tgid, cpu, times) for (tgid, cpu), times in placed.items() if tgid]
 
     def read(self, now_ns: int) -> list[RawWork]:
-        """Returns what each thread did since the previous read; ``now_ns`` is CLOCK_MONOTONIC. A wait that
-        has not ended counts up to now."""
+        """Returns what each thread did since the previous read. ``now_ns`` is CLOCK_MONOTONIC. Of a wait that
+        has not ended, the time up to now is included."""
         used = np.flatnonzero(self._threads["tid"])
         threads, off = self._threads[used], self._off_cpu[used]
         seen, found = {}, []

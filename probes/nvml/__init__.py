@@ -1,1 +1,1 @@
-"""Reads through NVML, in a separate process, what the NVIDIA driver reports of its GPUs."""
+"""Reads what the NVIDIA driver reports about its GPUs: through NVML, in a separate process."""

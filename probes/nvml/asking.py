@@ -1,7 +1,7 @@
-"""Makes calls of NVML, one at a time, measures what each costs, and interprets its errors.
+"""Makes calls of NVML, one at a time; measures how long each takes, and interprets its errors.
 
-The functions are those of the nvidia-ml-py bindings (module ``pynvml``), by name. If a version of the
-bindings or of the driver lacks a function, only the figures of that function are missing.
+The functions are those of the nvidia-ml-py bindings (module ``pynvml``), called by their names. If a version
+of the bindings or of the driver lacks a function, only the figures of that function are missing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from stalltop.model.call_cost import CallCost
 from stalltop.model.text.clean import clean
 
 LATEST: Final = 256
-"""Number of latest durations that are kept of each function."""
+"""For each function, this many of its latest durations are kept."""
 RHYTHMS: Final = ((50_000_000, 60.0), (5_000_000, 10.0))
-"""Pairs of a median duration (ns) and an interval (s): a slower call is made only once per interval."""
+"""Pairs of a median duration (ns) and an interval (s). A call that usually takes longer than this duration is
+made only once per interval."""
 FEW: Final = 7
-"""With at least this many durations, their median decides whether a call is slow; with fewer, the shortest
-one. With less than half of this number, no call counts as slow."""
+"""Number of known durations of a call. With at least this many, their median decides whether the call is
+slow. With fewer, the shortest duration decides. With less than half of this number, the call does not count
+as slow."""
 _MANGLED: Final = (
     ArithmeticError,
     LookupError,
@@ -33,7 +35,7 @@ _MANGLED: Final = (
     ctypes.ArgumentError,
     AttributeError,
 )
-"""Exceptions that the bindings raise if an answer does not fit what they expect."""
+"""Exceptions that the bindings raise if an answer of the library has another form than they expect."""
 
 
 class NvmlUnavailableError(Exception):
@@ -45,7 +47,7 @@ class GpuLostError(Exception):
 
 
 class NvmlCallError(Exception):
-    """One call failed; the text says why."""
+    """One call failed, but not the GPU or NVML as a whole; the text says why."""
 
     def __init__(
         self,
@@ -59,9 +61,9 @@ class NvmlCallError(Exception):
     ) -> None:
         super().__init__(reason)
         self.lasting = lasting
-        """Whether the failure will last, so that asking again soon is pointless."""
+        """Whether the failure will last: then it makes no sense to ask again soon."""
         self.unsupported = unsupported
-        """Whether this board or driver does not support the call: that is not a fault."""
+        """Whether this board or driver does not support the call, which is not a fault."""
         self.missing = missing
         """Whether this driver lacks the function, so that an older function has to be called instead."""
         self.nothing_new = nothing_new
@@ -76,7 +78,7 @@ class _Durations:
     failures: int = 0
     latest: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
     rhythms: dict[str, float] = field(default_factory=dict)
-    """Interval at which each question calls this function, s, by the question's name."""
+    """By name of a question: the interval, in seconds, at which it calls this function."""
 
 
 class Asking:
@@ -89,7 +91,7 @@ class Asking:
         self.spent_ns = 0
         """Time spent in all calls so far."""
         self._lately: set[str] = set()
-        """Functions called since ``begin``."""
+        """Functions that were called since ``begin``."""
 
     def __call__(self, function: str, *arguments: object) -> Any:
         """Calls ``function`` of the bindings and returns its result. An argument that names an NVML constant
@@ -125,12 +127,13 @@ class Asking:
         return answer
 
     def begin(self) -> None:
-        """Begins a new question: forgets which functions were called before."""
+        """Begins a new question: forgets which functions earlier questions called."""
         self._lately.clear()
 
     def rhythm(self, question: str, every_seconds: float | None) -> None:
-        """Records that ``question`` calls the functions called since ``begin`` once every ``every_seconds``
-        seconds (None: only once). ``costs`` reports the shortest interval of each function."""
+        """Records how often a question is asked. Every function that was called since ``begin`` belongs to
+        ``question``, which is asked once every ``every_seconds`` seconds (None: only once). For each
+        function, ``costs`` reports the shortest of its intervals."""
         for name in self._lately:
             rhythms = self._costs[name].rhythms
             if every_seconds is None:
@@ -140,7 +143,7 @@ class Asking:
         self._lately.clear()
 
     def costs(self) -> tuple[CallCost, ...]:
-        """Returns the costs of all functions so far, the most expensive first."""
+        """Returns what each function has cost so far, the most expensive first."""
         found = [_cost(name, durations) for name, durations in self._costs.items() if durations.calls]
         return tuple(sorted(found, key=lambda cost: (-cost.median_ns, cost.name)))
 
@@ -166,7 +169,7 @@ class Asking:
         )
 
     def _why_not(self, error: Any) -> str:
-        """Returns in one line what an error means that concerns NVML as a whole."""
+        """Returns, in one line, the meaning of an error that concerns NVML as a whole."""
         nvml = self.nvml
         known = {
             nvml.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver on this host (libnvidia-ml.so.1 not found)",
@@ -181,7 +184,8 @@ class Asking:
 
 
 def slowed(took_ns: deque[int]) -> float:
-    """Returns the seconds that have to pass between calls with these durations; 0 if they are cheap.
+    """Returns how many seconds have to pass between two calls, given how long the last calls took; 0 if they
+    are cheap.
 
     If only a few durations are known, the shortest one decides: the first call of many functions wakes the
     board, and any call may have had to wait for a CPU.
@@ -193,7 +197,7 @@ def slowed(took_ns: deque[int]) -> float:
 
 
 def in_words(error: Exception) -> str:
-    """Returns the message of an NVML error, as part of a sentence."""
+    """Returns the message of an NVML error in a form that fits into a sentence."""
     return clean(str(error)).rstrip(".").lower().replace("gpu", "GPU")
 
 

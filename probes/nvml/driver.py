@@ -1,7 +1,8 @@
 """Reads through NVML what the NVIDIA driver says about its GPUs (nvidia-ml-py bindings, module `pynvml`).
 
-Every call may fail on its own: a board that cannot report its power still reports its clocks. A failed call
-loses only its own figure and leaves a note; nothing can be shown only if the driver itself is gone.
+Each call may fail by itself: a board that cannot report its power still reports its clocks. If a call fails,
+only its own figure is missing, and a note says so. Only if the driver itself is gone, there is nothing to
+show.
 
 Counters (replays, ECC errors, throttled time) are the driver's own totals here; ``reader`` turns them into
 differences. Any call may hang with the driver, so ``process`` runs this module in a separate process.
@@ -24,19 +25,19 @@ from stalltop.probes.nvml.events import XidWatch
 from stalltop.probes.nvml.gpu import Gpu
 
 MOST_GPUS: Final = 256
-"""Maximum number of GPUs that are read, whatever the driver says."""
+"""Maximum number of GPUs that are read, even if the driver reports more."""
 GPUS_FOLDER: Final = "/proc/driver/nvidia/gpus"
-"""Folder with one entry for each GPU that the driver manages. If its entries change, NVML is reopened,
+"""Folder with one entry for each GPU that the driver manages. If its entries change, NVML is opened again,
 because NVML knows only the GPUs that existed when it was opened."""
 LOST_SECONDS: Final = 30.0
-"""Seconds after which NVML is reopened if a GPU is lost. Only reopening finds a GPU that was reset."""
+"""If a GPU is lost, NVML is opened again after this many seconds: only that finds a GPU that was reset."""
 PUT_OFF_LOOKS: Final = 10
-"""Maximum number of samples for which new XIDs delay the reopening of NVML. The delay lets the XIDs of a
-failing GPU be reported with that GPU while it is still listed. The maximum ensures that a GPU that reports
-XIDs endlessly does not prevent the reopening."""
+"""Maximum number of samples by which new XIDs delay the reopening of NVML. Because of the delay, the XIDs of
+a failing GPU are reported with that GPU while it is still listed. Because of the maximum, a GPU that reports
+XIDs endlessly does not delay the reopening forever."""
 MOST_XIDS: Final = 256
-"""Maximum number of unreported XIDs that are kept for one GPU, if it is not read for long; the newest are
-kept."""
+"""Maximum number of unreported XIDs that are kept for one GPU. If there are more, because the GPU was not
+read for long, the newest are kept."""
 
 __all__ = ["Nvml", "NvmlUnavailableError"]
 
@@ -65,7 +66,7 @@ class Nvml:
         self._xids = XidWatch(pynvml)
         self._gpus: list[Gpu] = []
         self._came: dict[str, tuple[int, ...]] = {}
-        """XIDs that were not reported yet, by the GPU's key."""
+        """By key of the GPU: its XIDs that were not reported yet."""
         self._put_off = 0
         self._lost_since: float | None = None
         self._open = False
@@ -82,15 +83,15 @@ class Nvml:
         """Returns all GPUs except those whose index is in ``without``. Each has its XIDs since the previous
         call.
 
-        Raises NvmlUnavailableError if the driver was unloaded; a new Nvml has to be opened then.
+        Raises NvmlUnavailableError if the driver was unloaded. Then a new Nvml has to be opened.
         """
         self.begin()
         return tuple(self.device(index) for index in self.indexes if index not in without)
 
     def begin(self) -> None:
-        """Begins a sample: finds which GPUs there are, and their XIDs. Raises NvmlUnavailableError."""
+        """Begins a sample: finds which GPUs there are, and reads their XIDs. Raises NvmlUnavailableError."""
         lost_for = 0.0 if self._lost_since is None else self._clock() - self._lost_since
-        came = self._xids.read()  # XIDs are read before NVML is closed, which would drop them.
+        came = self._xids.read()  # XIDs are read before NVML is closed, because closing it would drop them.
         for index, xids in came.items():
             who = _key(self._gpus[index])
             self._came[who] = (*self._came.get(who, ()), *xids)[-MOST_XIDS:]
@@ -149,7 +150,7 @@ class Nvml:
         if not count:
             self.close()
             raise NvmlUnavailableError(f"NVIDIA driver {self.driver} is loaded, but no GPU is visible")
-        # If GPUs appeared or disappeared, the others may have other numbers than before.
+        # If GPUs appeared or disappeared, the other GPUs may have changed their numbers.
         as_before = self._bus == bus_before and count == len(self._gpus)
         known = {gpu.index: gpu for gpu in self._gpus if as_before}
         self._gpus = [
@@ -158,7 +159,7 @@ class Nvml:
         ]
 
     def _on_bus(self) -> tuple[str, ...]:
-        """Returns a list that changes if GPUs appear or disappear."""
+        """Returns a list whose content changes if GPUs appear or disappear."""
         try:
             return tuple(sorted(os.listdir(self._gpus_folder)))
         except OSError:
@@ -166,5 +167,5 @@ class Nvml:
 
 
 def _key(gpu: Gpu) -> str:
-    """Returns the key of a GPU, even of one that cannot report its UUID."""
+    """Returns a key that identifies a GPU, even if the GPU cannot report its UUID."""
     return gpu.uuid or str(gpu.index)

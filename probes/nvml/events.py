@@ -1,4 +1,4 @@
-"""Reads critical errors (XIDs) that the NVIDIA driver reports of its GPUs, through an NVML event set."""
+"""Reads critical errors (XIDs) that the NVIDIA driver reports about its GPUs, through an NVML event set."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 from stalltop.probes.nvml.asking import Asking
 
 _MOST_AT_ONCE: Final = 64
-"""Maximum number of events taken in one sample, so that a GPU that reports them endlessly does not delay the
-rest."""
+"""Maximum number of events that one sample takes, so that a GPU that reports events endlessly does not delay
+everything else."""
 _HIGHEST: Final = 1 << 16
 """Highest plausible XID; XIDs have three digits."""
 
@@ -25,10 +25,10 @@ class XidWatch:
         self._nvml = nvml
         self._set: Any = None
         self._indexes = dict[int, int]()
-        """Indexes of the watched devices, by the address of their handle."""
+        """By address of its handle: the index of each watched device."""
 
     def watch(self, ask: Asking, index: int, handle: Any) -> None:
-        """Registers this device, so that its XIDs are reported from now on. Raises what ``ask`` does if that
+        """Registers a device, so that its XIDs are reported from now on. Raises what ``ask`` raises if that
         fails."""
         if self._set is None:
             self._set = ask("nvmlEventSetCreate")
@@ -36,14 +36,16 @@ class XidWatch:
         self._indexes[_address(handle)] = index
 
     def read(self) -> dict[int, tuple[int, ...]]:
-        """Returns the XIDs since the previous read, by index of the device, in their order."""
+        """Returns the XIDs since the previous read, by index of the device, in the order in which they
+        occurred."""
         found = dict[int, tuple[int, ...]]()
         if not self._indexes:
             return found
         for _ in range(_MOST_AT_ONCE):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
-            except self._nvml.NVMLError:  # No event is left; or a device is lost, which its own figures show.
+            # There is no further event, or a device is lost; its own figures show the latter.
+            except self._nvml.NVMLError:
                 break
             index = self._indexes.get(_address(event.device))
             if index is not None and event.eventType == self._nvml.nvmlEventTypeXidCriticalError:

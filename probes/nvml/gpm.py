@@ -24,10 +24,11 @@ _SLACK: Final = 1.01
 
 
 class Gpm:
-    """Two GPM samples of one GPU, taken in turn. Holds memory of the driver until it is closed."""
+    """Two GPM samples of one GPU, which are taken alternately. Holds memory of the driver until it is
+    closed."""
 
     def __init__(self, ask: Asking, gpu: Any) -> None:
-        """Allocates the samples. Raises NvmlCallError if this board has no GPM."""
+        """Allocates the two samples. Raises NvmlCallError if this board has no GPM."""
         self._ask = ask
         self._samples: list[Any] = []
         self._taken = 0
@@ -38,8 +39,8 @@ class Gpm:
         self._samples.append(ask("nvmlGpmSampleAlloc"))
 
     def read(self, gpu: Any) -> dict[str, float | int]:
-        """Returns fields of ``Device`` for the time since the previous read; none in the first read. Raises
-        what ``Asking`` does."""
+        """Returns fields of ``Device`` for the time since the previous read; the first read returns none.
+        Raises what ``Asking`` raises."""
         ask = self._ask
         newest, before = self._samples[self._taken % 2], self._samples[(self._taken + 1) % 2]
         ask("nvmlGpmSampleGet", gpu, newest)

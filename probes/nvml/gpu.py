@@ -1,4 +1,4 @@
-"""Reads one GPU through NVML, each part at its own interval, and remembers when each part was read."""
+"""Reads one GPU through NVML. Reads each part at its own interval, and remembers when it read the part."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from stalltop.probes.nvml.questions import NOT_GIVEN
 from stalltop.probes.nvml.readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
 
 AGED_SECONDS: Final = 3.0
-"""Figures are reported with their age if they are older than this, and older than the interval of their
-reading, s."""
+"""A figure is reported with its age if it is older than this and older than the interval at which it is read,
+s."""
 LOOK_NS: Final = 2_000_000_000
-"""Time limit of one sample of a GPU, ns; the rest is left to the next sample."""
+"""Time limit of one sample of a GPU, ns. What was not read by then is read by the next sample."""
 ASKED_AGAIN_SECONDS: Final = 60.0
-"""Seconds after which a question that NVML did not support or not permit is asked again."""
+"""If NVML did not support or not permit a question, it is asked again after this many seconds."""
 _EARLY_SECONDS: Final = 0.3
-"""Samples are not exactly on time: a question that is due within this many seconds is asked now."""
+"""Samples are not exactly on time, so a question that would be due within this many seconds is asked now."""
 _DURATIONS: Final = 15
-"""Number of latest durations of a question, whose median decides how often it is asked."""
+"""This many of the latest durations of a question are kept. Their median decides how often the question is
+asked."""
 _WRONG: Final = ""
-"""Key under which an answer holds its problems, next to its fields."""
+"""Key in an answer, besides its fields, under which its problems are."""
 _AGING: Final = (
     frozenset(
         figure.field
@@ -52,19 +53,19 @@ class _LastAnswer:
     answer: dict[str, Any] = field(default_factory=dict)
     """Values by field."""
     problems: tuple[str, ...] = ()
-    """Why there is no answer, or a part of it is missing; empty if that is not worth reporting."""
+    """Why there is no answer, or why a part of it is missing. Empty if that need not be reported."""
     at: float = float("-inf")
     asked_now: bool = False
     """Whether the question was asked in the latest sample."""
     every_seconds: float = EACH_LOOK
-    """Interval at which the question should be asked, s; an expensive question is asked less often."""
+    """Interval at which the question should be asked, s. Expensive questions are asked less often."""
     again: float = float("-inf")
-    """Clock time before which the question is not asked again."""
+    """Clock time before which the question must not be asked again."""
     took_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_DURATIONS))
 
 
 class Gpu:
-    """Asks one GPU, each part at its own interval. Used from one thread."""
+    """Asks one GPU. Each part is asked for at its own interval. Used from one thread."""
 
     def __init__(
         self,
@@ -75,8 +76,8 @@ class Gpu:
         wall_clock: Callable[[], float] = time.time,
         known: Gpu | None = None,
     ) -> None:
-        """``known`` is the GPU that had this index before NVML was reopened. If the GPU cannot report its
-        name and UUID any more, those of ``known`` are kept."""
+        """``known`` is the GPU that had this index before NVML was opened again. If the GPU cannot report its
+        name and UUID any more, it gets those of ``known``."""
         self.index = index
         self.uuid: str = known.uuid if known else ""
         self.name: str = known.name if known else f"GPU {index}"
@@ -88,17 +89,17 @@ class Gpu:
         self._named = False
         self._mig: bool | None = None
         self._asked: list[tuple[str, _LastAnswer]] = []
-        """Questions that make up the latest sample."""
+        """The questions of the latest sample, with their answers."""
         self._spent_ns = 0
-        """Time spent in calls when the latest sample began."""
+        """Time spent in all calls when the latest sample began."""
         self._first = 0
-        """Index of the reading with which the latest sample began: the first reading that was left out of the
-        sample before because time was up, or 0."""
+        """Index of the reading with which the latest sample began. It is the first reading that the sample
+        before left out because its time was up; 0 if it left out none."""
         self._late = ""
 
     def look(self, handle: Any, watch: Callable[[], None]) -> Device:
-        """Returns the GPU as it is now, except for its XIDs. ``watch`` registers the GPU so that its XIDs are
-        reported. Raises what ``Asking`` does."""
+        """Returns the GPU as it is now, without its XIDs. ``watch`` registers the GPU so that its XIDs are
+        reported. Raises what ``Asking`` raises."""
         ask = self._ask
         self._asked.clear()
         self._first = next((at for at, reading in enumerate(READINGS) if reading.name == self._late), 0)
@@ -176,15 +177,14 @@ class Gpu:
         return kept.answer
 
     def _of_now(self, reading: Reading, answer: dict[str, Any]) -> dict[str, Any]:
-        """Returns ``answer``, without its counters if the question was not asked in this sample. Their
-        present values are unknown then, and the old values would look as if nothing had been counted
-        since."""
+        """Returns ``answer``. If the question was not asked in this sample, the counters are left out: their
+        present values are unknown, and the old values would look as if nothing had been counted since."""
         if self._kept[reading.name].asked_now:
             return answer
         return {name: value for name, value in answer.items() if name not in DEVICE_COUNTERS}
 
     def _question(self, reading: Reading, handle: Any) -> Question:
-        """Returns the question that gives ``reading`` as fields of ``Device``."""
+        """Returns the question whose answer is ``reading`` as fields of ``Device``."""
 
         def question() -> dict[str, Any]:
             found: dict[str, Any] = {}
@@ -244,7 +244,8 @@ class Gpu:
         return tuple(found[pid] for pid in sorted(found))
 
     def _ages(self) -> Iterator[tuple[str, float]]:
-        """Yields figures that are not new, and counters that were not asked for now, with their age in s."""
+        """Yields the names of figures that are not new, and of counters that were not read in this sample,
+        each with its age in s."""
         now = self._clock()
         old: dict[str, float] = {}
         for _, kept in self._asked:
@@ -256,7 +257,7 @@ class Gpu:
         yield from old.items()
 
     def _notes(self) -> Iterator[str]:
-        """Yields what could not be read, by reason."""
+        """Yields one line for each reason why something could not be read."""
         reasons: dict[str, list[str]] = {}
         for name, kept in self._asked:
             for reason in kept.problems:

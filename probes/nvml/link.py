@@ -21,16 +21,16 @@ NO_LIBRARY: Final = f"no NVIDIA driver on this host ({_LIBRARY} not found)"
 
 
 _FOLDERS: Final = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/lib/{multiarch}", "lib/{multiarch}")
-"""Folders where the loader finds libraries that ld.so.cache does not list."""
+"""Folders in which the loader finds libraries that are not in ld.so.cache."""
 _DRIVER: Final = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")
-"""Files that exist with a driver (the last one in WSL), wherever its library is."""
+"""Files of which one exists if there is a driver (the last one in WSL), wherever the driver's library is."""
 
 
 def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> bool:
     """Returns whether the driver's library may be installed. If it is not, no process is started to read
     NVML.
 
-    The library is not loaded, because that would run its code in this process.
+    This only looks for the file: loading the library would run its code in this process.
     """
     if any(os.path.lexists(root / path) for path in _DRIVER):
         return True
@@ -46,18 +46,19 @@ def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.en
 
 
 def _path() -> str:
-    """Returns the PYTHONPATH with which the NVML process finds stalltop's packages from any working
-    directory."""
+    """Returns the PYTHONPATH for the process that reads NVML. With it, the process finds stalltop's packages
+    from any working directory."""
     own = str(Path(__file__).absolute().parents[3])
     return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
 
 
 class ReaderLink:
-    """One process that reads NVML. No call waits for it longer than the caller says. Raises OSError if it
-    cannot be started."""
+    """One process that reads NVML. No call waits for the process longer than the caller says. Raises OSError
+    if the process cannot be started."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """``environment`` is set for the process in addition to this process's own."""
+        """``environment`` holds variables that are set for the process, in addition to those of this
+        process."""
         self._buffer = b""
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "stalltop.probes.nvml.process"],
@@ -66,7 +67,7 @@ class ReaderLink:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={**os.environ, **environment, "PYTHONPATH": _path()},
-            start_new_session=True,  # The terminal's signals must not reach it.
+            start_new_session=True,  # Signals of the terminal must not reach the process.
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -77,14 +78,14 @@ class ReaderLink:
         self._poll.register(self._stdout, select.POLLIN)
 
     def ask(self, **request: object) -> None:
-        """Sends a request. Raises OSError if the process does not take it."""
+        """Sends a request to the process. Raises OSError if the process does not take it."""
         line = json.dumps(request).encode() + b"\n"
         if os.write(self._stdin.fileno(), line) != len(line):
             raise BrokenPipeError("the request was written only in part")
 
     def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
-        """Yields the answers that arrive within this time. Waits until the time is over, unless the caller
-        stops the iteration. Raises OSError once the process has ended."""
+        """Yields the answers that arrive within ``patience_seconds``. Waits until this time is over, unless
+        the caller stops the iteration. Raises OSError once the process has ended."""
         end = time.monotonic() + patience_seconds
         while True:
             while len(self._buffer) >= 4:
@@ -102,8 +103,8 @@ class ReaderLink:
             self._buffer += came
 
     def end(self, patience_seconds: float = 0.2) -> bool:
-        """Kills the process; returns whether it has ended. A process whose call hangs inside the Linux kernel
-        ends only when that call returns."""
+        """Kills the process; returns whether it has ended. If the process hangs in a call inside the Linux
+        kernel, it ends only when that call returns."""
         self._process.kill()
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Reads the MIG devices of a GPU: parts of it that programs see as GPUs of their own."""
+"""Reads the MIG devices of a GPU. A MIG device is a part of a GPU that programs see as a GPU of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from stalltop.probes.nvml.questions import memory
 T = TypeVar("T")
 
 MOST_INSTANCES: Final = 64
-"""Maximum number of MIG devices that are looked for, whatever the driver says; a GPU has 7."""
+"""Maximum number of MIG devices of a GPU that are looked for, even if the driver reports more. A GPU has at
+most 7."""
 _MOST_BYTES: Final = 1 << 50
 
 
@@ -32,12 +33,12 @@ class Instance:
 
 
 def instances(ask: Asking, gpu: Any) -> tuple[Instance, ...]:
-    """Returns all present MIG devices; none if MIG is off. Raises what ``ask`` does."""
+    """Returns all present MIG devices; none if MIG is off. Raises what ``ask`` raises."""
     found = []
     for index in range(min(int(ask("nvmlDeviceGetMaxMigDeviceCount", gpu)), MOST_INSTANCES)):
         try:
             handle = ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu, index)
-        except NvmlCallError:  # Indexes have gaps.
+        except NvmlCallError:  # There is no device with this index: indexes have gaps.
             continue
         found.append(_instance(ask, index, handle))
     return tuple(found)
@@ -55,7 +56,7 @@ def _instance(ask: Asking, index: int, handle: Any) -> Instance:
 
 
 def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
-    """Returns a MIG device of GPU ``gpu`` as it is now. What it does not report is None."""
+    """Returns a MIG device of GPU ``gpu`` as it is now. Fields that it does not report are None."""
     told = _known(lambda: memory(ask, instance.handle)) or (None, None)
     used, total = (int(n) if n is not None and 0 <= n <= _MOST_BYTES else None for n in told)
     holders, told_of = _processes(ask, instance.handle)
@@ -74,8 +75,8 @@ def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
 
 
 def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], bool]:
-    """Returns the processes on a MIG device, and whether no process is left out. A driver that cannot list
-    processes by MIG device lists them with the GPU, from where ``with_processes`` adds them."""
+    """Returns the processes on a MIG device, and whether the list is complete. Some drivers cannot list
+    processes by MIG device. They list them with the whole GPU; from there, ``with_processes`` adds them."""
     try:
         return together({"C": listed(ask, handle, "Compute")}), True
     except NvmlCallError as none:
@@ -85,7 +86,8 @@ def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], boo
 def with_processes(
     instances: tuple[MigInstance, ...], processes: tuple[DeviceProcess, ...]
 ) -> tuple[MigInstance, ...]:
-    """Returns ``instances``, each with those of ``processes`` (all processes of the GPU) that run on it."""
+    """Returns ``instances``. Each gets those of ``processes``, which are all processes of the GPU, that run
+    on it."""
     return tuple(
         replace(one, processes=tuple(process for process in processes if _is_on(process, one)))
         for one in instances

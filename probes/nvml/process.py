@@ -1,5 +1,5 @@
-"""Reads NVML in a separate process, for ``reader``. If the driver hangs or crashes its caller, only this
-process is affected, which can be killed and replaced.
+"""Reads NVML in a separate process, for ``reader``. If the driver hangs, or crashes the process that calls
+it, only this process is affected. It can be killed and replaced.
 
 Reads requests from stdin, one line of JSON each, and writes answers to stdout as pickled tuples, each after
 its length (4 bytes, big endian):
@@ -42,7 +42,7 @@ class NvmlServer:
         self._next_open = 0.0
 
     def answer(self, request: dict[str, Any]) -> None:
-        """Answers one request. Raises OSError if nobody reads the answers any more."""
+        """Answers one request. Raises OSError if the answers are not read any more."""
         if request.get("costs"):
             self._say("costs", self._nvml.costs() if self._nvml else ())
             return
@@ -52,8 +52,8 @@ class NvmlServer:
             self._gone(str(reason))
         except OSError:
             raise
-        # For instance, the bindings may not fit the library. Any such failure costs only the figures of
-        # devices.
+        # For instance, the bindings may not fit the library. After any such failure, only the figures of
+        # devices are missing.
         except Exception as error:
             self._gone(clean(f"NVML failed: {type(error).__name__}: {error}"))
 
@@ -89,7 +89,7 @@ def main() -> None:
     """Answers requests until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # Output that a library prints must not mix with answers.
+    os.dup2(2, 1)  # Output of a library must not get between the answers.
     server = NvmlServer(answers)
     for line in sys.stdin:
         try:

@@ -1,4 +1,5 @@
-"""Lists the processes on a GPU, as NVML reports them, with the driver's utilization samples of each."""
+"""Lists the processes on a GPU, as NVML reports them, with the driver's utilization samples of each
+process."""
 
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ LISTS: Final = (
 """For each process list of NVML: its name in notes, its name in NVML functions, and the kind of its
 processes."""
 MOST_PROCESSES: Final = 1024
-"""Maximum number of processes on one device: more than the driver has contexts for."""
+"""Maximum number of processes that are read of one device. The driver has fewer contexts."""
 MOST_SAMPLES: Final = 4096
 OLDEST_SAMPLE_SECONDS: Final = 60.0
-"""Age beyond which a utilization sample is ignored, because it says nothing about the process now, s."""
+"""Age in seconds beyond which a utilization sample is ignored, because it says nothing about the process
+now."""
 _HIGHEST_PID: Final = 1 << 22
 """PID_MAX_LIMIT of the Linux kernel."""
 _MOST_BYTES: Final = 1 << 50
@@ -30,7 +32,7 @@ _HIGHEST_INSTANCE: Final = 1 << 16
 
 
 def listed(ask: Asking, gpu: Any, what: str) -> list[Any]:
-    """Returns the processes of one list. Raises what ``ask`` does."""
+    """Returns the processes of one of NVML's lists. Raises what ``ask`` raises."""
     try:
         found = ask(f"nvmlDeviceGet{what}RunningProcesses_v3", gpu)
     except NvmlCallError as none:
@@ -42,8 +44,8 @@ def listed(ask: Asking, gpu: Any, what: str) -> list[Any]:
 
 
 def together(lists: Mapping[str, Iterable[Any]]) -> tuple[DeviceProcess, ...]:
-    """Returns each process in these lists (by kind) once. The driver may list a process twice: an MPS client
-    also as compute process, a renderer as compute and graphics process."""
+    """Returns each process in these lists once; the keys of ``lists`` are kinds. The driver may list a
+    process twice: an MPS client also as a compute process, a renderer as a compute and a graphics process."""
     kinds: dict[int, set[str]] = {}
     memory: dict[int, int] = {}
     instances: dict[int, tuple[int | None, int | None]] = {}
@@ -51,7 +53,7 @@ def together(lists: Mapping[str, Iterable[Any]]) -> tuple[DeviceProcess, ...]:
         for entry in entries:
             pid, used = int(entry.pid), entry.usedGpuMemory
             if not 0 < pid <= _HIGHEST_PID:
-                continue  # The process is gone, or in another namespace.
+                continue  # The process has ended, or is in another PID namespace.
             if used is not None and int(used) <= _MOST_BYTES:
                 memory[pid] = max(int(used), memory.get(pid, 0))
             kinds.setdefault(pid, set()).add(kind)
@@ -74,19 +76,19 @@ def _instance(number: Any) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """The driver's last sample of one process."""
+    """The driver's latest sample of one process."""
 
     time: float
     """Unix time, s."""
     percents: tuple[float | None, float | None, float | None, float | None]
-    """SM, memory, encoder, decoder; None for an implausible value."""
+    """SM, memory, encoder and decoder, in percent; None for an implausible value."""
 
 
 class Samples:
     """Keeps the driver's latest utilization sample of each process of one GPU.
 
-    Each call passes the time of the newest sample that is known. Without it, the driver averages over an
-    unknown time; with it, the driver answers "not found" if there is no newer sample.
+    Each call passes the time of the newest known sample to the driver. If there is no newer sample, the
+    driver answers "not found". Without this time, the driver would average over an unknown period.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
@@ -95,7 +97,7 @@ class Samples:
         self._latest: dict[int, ProcessSample] = {}
 
     def look(self, ask: Asking, gpu: Any) -> None:
-        """Reads new samples. Raises what ``ask`` does."""
+        """Reads new samples. Raises what ``ask`` raises."""
         now = self._clock()
         oldest = now - OLDEST_SAMPLE_SECONDS
         since = self._seen_us or int(oldest * 1e6)
@@ -108,7 +110,7 @@ class Samples:
         for one in found[:MOST_SAMPLES]:
             at, pid = int(one.timeStamp) / 1e6, int(one.pid)
             if not oldest <= at <= now + 1.0 or not 0 < pid <= _HIGHEST_PID:
-                continue  # The sample is left over from a process that is gone.
+                continue  # The sample belongs to a process that has ended.
             self._seen_us = max(self._seen_us, int(one.timeStamp))
             known = self._latest.get(pid)
             if known is None or at >= known.time:

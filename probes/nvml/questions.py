@@ -1,6 +1,6 @@
 """Calls NVML, function by function, and returns plain numbers.
 
-Everything here raises what ``probes.nvml.asking.Asking`` does.
+Every function here raises what ``probes.nvml.asking.Asking`` raises.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Final
 from stalltop.probes.nvml.asking import Asking, NvmlCallError
 
 Answer = Sequence[int | float | None]
-"""One value for each figure of a reading."""
+"""The values of a reading, one for each of its figures."""
 Ask = Callable[[Asking, Any], Answer]
-"""A function that asks a device, given its handle."""
+"""A function that asks a device a question. It gets an Asking and the handle of the device."""
 
 NOT_GIVEN: Final = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 """NVML_VALUE_NOT_AVAILABLE as 32 and as 64 bits."""
 _ALL_LINKS: Final = 0xFFFFFFFF
-"""Scope of a field value: the sum over all NVLinks (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_*)."""
+"""Scope of a field value, if it is the sum over all NVLinks (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_*)."""
 
 
 def call(function: str, *constants: str) -> Ask:
-    """Returns an Ask that calls an NVML function whose answer is one number."""
+    """Returns an Ask that calls ``function`` of NVML, which returns one number."""
     return lambda ask, gpu: (ask(function, gpu, *constants),)
 
 
@@ -33,13 +33,13 @@ def utilization(ask: Asking, gpu: Any) -> Answer:
 
 
 def first(function: str) -> Ask:
-    """Returns an Ask that keeps only the first of a function's values."""
+    """Returns an Ask that calls ``function`` and keeps only the first of the values that it returns."""
     return lambda ask, gpu: tuple(ask(function, gpu)[:1])
 
 
 def memory(ask: Asking, gpu: Any) -> Answer:
-    """Returns used and total bytes of device memory. Version 2 of the call does not count memory that the
-    driver reserves as used, as nvidia-smi does not; drivers before 510 lack version 2."""
+    """Returns used and total bytes of device memory. Version 2 of the call leaves memory that the driver
+    reserves out of the used bytes, as nvidia-smi does. Drivers before 510 lack version 2."""
     try:
         told = ask("nvmlDeviceGetMemoryInfo", gpu, ask.nvml.nvmlMemory_v2)
     except NvmlCallError as none:
@@ -50,8 +50,8 @@ def memory(ask: Asking, gpu: Any) -> Answer:
 
 
 def thermal_margin(ask: Asking, gpu: Any) -> Answer:
-    """Returns by how many degrees Celsius the GPU is cooler than the temperature at which it slows down; 0 if
-    it is not cooler. Older drivers lack the call."""
+    """Returns how many degrees Celsius the GPU is below the temperature at which it slows down; 0 if it is
+    not below. Older drivers lack the call."""
     return (max(int(ask("nvmlDeviceGetMarginTemperature", gpu)), 0),)
 
 
@@ -62,17 +62,18 @@ def reasons(ask: Asking, gpu: Any) -> Answer:
     except NvmlCallError as none:
         if not none.missing:
             raise
-        # The function's name before driver 535
+        # name of the function before driver 535
         return (ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu),)
 
 
 def held(policy: str) -> Ask:
-    """Returns an Ask for the total time that clocks were throttled by ``policy`` (NVML_PERF_POLICY_*), ns."""
+    """Returns an Ask for the total time, in ns, for which ``policy`` (NVML_PERF_POLICY_*) throttled the
+    clocks."""
     return lambda ask, gpu: (ask("nvmlDeviceGetViolationStatus", gpu, policy).violationTime,)
 
 
 def ecc_errors(kind: str, counter: str) -> Ask:
-    """Returns an Ask for the total errors of this kind (NVML_MEMORY_ERROR_TYPE_*) in this counter
+    """Returns an Ask for the total number of errors of ``kind`` (NVML_MEMORY_ERROR_TYPE_*) in ``counter``
     (NVML_*_ECC)."""
     return call("nvmlDeviceGetTotalEccErrors", kind, counter)
 
@@ -92,7 +93,8 @@ def fans(ask: Asking, gpu: Any) -> Answer:
 
 
 def pcie_throughput(ask: Asking, gpu: Any) -> Answer:
-    """Returns what the driver measures over 20 ms for each direction, in bytes/s (NVML gives KB/s)."""
+    """Returns the throughput of each direction in bytes/s. The driver measures it over 20 ms, and gives it in
+    KB/s."""
     counters = ("NVML_PCIE_UTIL_RX_BYTES", "NVML_PCIE_UTIL_TX_BYTES")
     return [1000 * int(ask("nvmlDeviceGetPcieThroughput", gpu, counter)) for counter in counters]
 
@@ -120,14 +122,14 @@ _NAMED_FIELDS: Final = {
     "replays": (52, 0),
     "recoveries": (59, 0),
 }
-"""Field values by nvml.h's numbers (NVML_FI_DEV_*) and scope."""
+"""Field values by name: their numbers in nvml.h (NVML_FI_DEV_*), and their scopes."""
 _UNION: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""Members of nvmlValue_t by nvmlValueType_t."""
+"""Members of the union nvmlValue_t, in the order of nvmlValueType_t."""
 
 
 def field_values(ask: Asking, gpu: Any, *names: str) -> list[int | float | None]:
-    """Returns several fields in one call; None for each that this board does not have. Raises
-    NvmlCallError if it has none of them."""
+    """Returns the values of several fields, with one call. A value is None if this board does not have the
+    field. Raises NvmlCallError if it has none of the fields."""
     values = ask("nvmlDeviceGetFieldValues", gpu, [_NAMED_FIELDS[name] for name in names])
     found: list[int | float | None] = []
     for value in values:
@@ -140,7 +142,7 @@ def field_values(ask: Asking, gpu: Any, *names: str) -> list[int | float | None]
 
 
 def fields(*names: str) -> Ask:
-    """Returns an Ask for field values, by their names in ``_NAMED_FIELDS``."""
+    """Returns an Ask for several field values, which are named as in ``_NAMED_FIELDS``."""
     return lambda ask, gpu: field_values(ask, gpu, *names)
 
 
@@ -170,7 +172,7 @@ def _is_up(ask: Asking, gpu: Any, link: int) -> bool:
 
 
 def traffic(ask: Asking, gpu: Any) -> Answer:
-    """Returns totals over all NVLinks: bytes received, bytes sent, and errors."""
+    """Returns totals over all NVLinks: bytes received, bytes sent, and number of errors."""
     received, sent, *errors = field_values(
         ask, gpu, "received KiB", "sent KiB", "flit CRC", "data CRC", "replays", "recoveries"
     )

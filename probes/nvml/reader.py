@@ -1,4 +1,4 @@
-"""Reports the GPUs. Another process reads them, so that a driver that hangs never delays a window."""
+"""Reports the GPUs. A separate process reads them, so that a driver that hangs never delays a window."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from stalltop.model.devices.device import DEVICE_COUNTERS, Device, Devices
 from stalltop.probes.nvml.link import NO_LIBRARY, ReaderLink, library_there
 
 PATIENCE_SECONDS: Final = 0.3
-"""Seconds that a read waits for new figures; eight GPUs take some tens of ms."""
+"""Time that a read waits for new figures, in seconds. Reading eight GPUs takes some tens of ms."""
 STALE_SECONDS: Final = 3.0
-"""Age from which figures are marked with their age, s."""
+"""Age in seconds from which figures are shown with their age."""
 RETRY_SECONDS: Final = 15.0
 """Seconds between two searches for a driver that was missing."""
 HANG_SECONDS: Final = 30.0
-"""Seconds without an answer after which the process that reads NVML is killed and replaced. Opening NVML
-takes seconds for each GPU if the driver does not keep them initialized."""
+"""If the process that reads NVML has not answered for this many seconds, it is killed and replaced. Opening
+NVML takes seconds for each GPU if the driver does not keep the GPUs initialized."""
 SET_ASIDE_SECONDS: Final = (60.0, 600.0)
-"""Seconds for which a GPU is not read after NVML hung on it: the first value at first, doubled with each
-further hang up to the second value."""
+"""Times in seconds for which a GPU is not read after NVML hung on it. The first time it is the first value.
+It is doubled each further time, up to the second value."""
 MOST_HANGING: Final = 4
-"""Maximum number of NVML processes that hang inside the Linux kernel and cannot be killed. At this number no
-further process is started."""
+"""Maximum number of NVML processes that hang inside the Linux kernel and cannot be killed. Once there are
+this many, no further process is started."""
 
 
 class NvmlConnection(Protocol):
@@ -36,7 +36,7 @@ class NvmlConnection(Protocol):
         ...
 
     def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
-        """Yields what arrives within this time. Raises OSError."""
+        """Yields the answers that arrive within ``patience_seconds``. Raises OSError."""
         ...
 
     def end(self) -> bool:
@@ -50,7 +50,7 @@ class NvmlConnection(Protocol):
 
 @dataclass(slots=True)
 class _Aside:
-    """A GPU on which NVML hung."""
+    """A GPU that is not read for a while, because NVML hung on it."""
 
     seconds: float
     until: float
@@ -60,7 +60,8 @@ class DeviceReader:
     """Reports the latest known state of the GPUs. Used from one thread; only another process touches NVML.
 
     A counter (``DEVICE_COUNTERS``, XIDs) is reported as its increase since the last read that reported it. If
-    NVML gave nothing new in time, the counter is None, and the next read that has it includes the increase.
+    NVML gave no new value in time, the counter is None. The next read that has a new value then reports the
+    whole increase.
     """
 
     def __init__(
@@ -71,8 +72,8 @@ class DeviceReader:
         clock: Callable[[], float] = time.monotonic,
         patience_seconds: float | None = None,
     ) -> None:
-        """``environment`` has environment variables that are set for the process that reads NVML, such as the
-        path of its library."""
+        """``environment`` has variables that are set for the process that reads NVML, such as the path of its
+        library."""
         self._environment = environment or {}
         self._begin = begin
         self._clock = clock
@@ -89,25 +90,26 @@ class DeviceReader:
         self._unavailable = ""
         self._driver = ""
         self._seen: dict[int, tuple[Device, float]] = {}
-        """Last known state of each GPU, and when it was read."""
+        """By index: the last known state of each GPU, and when it was read."""
         self._costs: tuple[CallCost, ...] | None = None
         self._fresh: set[int] = set()
         """Indexes of GPUs whose figures arrived since the previous call of ``read``."""
         self._indexes: tuple[int, ...] = ()
         self._told: dict[tuple[str, str], int] = {}
-        """The driver's totals that were last reported, by device and counter."""
+        """By device and counter: the driver's total that was last reported."""
         self._xids: dict[str, tuple[int, ...]] = {}
-        """XIDs that were received and not reported yet, by device."""
-        # Started now, because opening NVML may take seconds if the driver does not keep the GPUs initialized.
+        """By device: XIDs that were received and are not reported yet."""
+        # The first sample is requested now, because opening NVML may take seconds if the driver does not keep
+        # the GPUs initialized.
         self._look()
 
     def read(self) -> Devices:
-        """Returns the GPUs as they are now or, if the driver does not answer, as last seen, with a note of
-        their age."""
+        """Returns the GPUs as they are now. If the driver does not answer, returns them as they were last
+        seen, with a note that tells their age."""
         if not self._closed:
             fresh = not self._looking
             self._look()
-            # A sample that was already under way is not waited for, except the first one.
+            # If a sample is already under way, it is not waited for, unless it is the first one.
             opening = not self._seen and self._clock() - self._began < STALE_SECONDS
             self._listen(self._patience if fresh or opening else 0.0)
         now = self._clock()
@@ -126,12 +128,12 @@ class DeviceReader:
 
     @property
     def looking(self) -> bool:
-        """Returns whether an answer of NVML is still to come."""
+        """Returns whether an answer of NVML has not arrived yet."""
         return self._looking
 
     def costs(self, patience_seconds: float) -> tuple[CallCost, ...]:
-        """Returns what the calls of NVML cost so far, the most expensive first; none if no answer comes in
-        time."""
+        """Returns what the calls of NVML have cost so far, the most expensive first; none if no answer comes
+        in time."""
         end = self._clock() + patience_seconds
         self._costs = None
         try:
@@ -189,8 +191,8 @@ class DeviceReader:
         return True
 
     def _give_up(self, now: float) -> None:
-        """Drops a process that has been silent for long. The process that replaces it skips the GPU on which
-        NVML hangs."""
+        """Gives up a process that has not answered for long. The process that replaces it leaves out the GPU
+        on which NVML hangs."""
         if self._asking is not None:
             first, most = SET_ASIDE_SECONDS
             before = self._aside.get(self._asking)
@@ -251,7 +253,7 @@ class DeviceReader:
             self._looking, self._asking = False, None
 
     def _renumbered(self) -> None:
-        """Forgets which GPUs NVML hung on, because their numbers have changed."""
+        """Forgets on which GPUs NVML hung, because the GPUs have other numbers now."""
         for index in self._aside:
             self._seen.pop(index, None)
         self._aside.clear()
@@ -259,7 +261,7 @@ class DeviceReader:
     # What is reported of the GPUs
 
     def _aged(self, device: Device, age: float) -> Device:
-        """Returns ``device`` with its age, if that is high enough to matter."""
+        """Returns ``device`` with its age, if it is old enough that this matters."""
         if age < STALE_SECONDS:
             return device
         note = f"NVML has not answered for {age:.0f} s: the figures are that old"
@@ -268,8 +270,8 @@ class DeviceReader:
         return replace(device, notes=(*device.notes, note), ages=tuple(ages.items()))
 
     def _since_told(self, device: Device, age: float) -> Device:
-        """Returns ``device``, read ``age`` seconds ago, with its counters as increases since they were last
-        reported: 0 the first time, None if nothing new is known."""
+        """Returns ``device``, which was read ``age`` seconds ago. Its counters are replaced by their
+        increases since they were last reported: 0 the first time, None if there is no new value."""
         fresh = device.index in self._fresh
         changes = dict[str, Any](xids=self._xids.pop(_key(device), ()))
         ages = dict(device.ages)
@@ -282,7 +284,7 @@ class DeviceReader:
                 continue
             place = _key(device), name
             before = self._told.get(place, total)
-            # A lower total means that the driver was reloaded and counts from 0.
+            # If a total is lower than before, the driver was loaded again and counts from 0.
             changes[name] = total - before if total >= before else total
             self._told[place] = total
         return replace(device, ages=tuple(ages.items()), **changes)
@@ -299,5 +301,5 @@ def _figures(device: Device) -> Iterator[str]:
 
 
 def _key(device: Device) -> str:
-    """Returns the key of a device, even of one that cannot report its UUID."""
+    """Returns a key that identifies a device, even if the device cannot report its UUID."""
     return device.uuid or str(device.index)

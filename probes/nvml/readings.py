@@ -1,4 +1,4 @@
-"""Lists what is read of each GPU through NVML: the call and the interval of each figure, and its highest
+"""Lists what is read of each GPU through NVML: for each figure the call, the interval, and the highest
 plausible value.
 
 ``READINGS`` is the table. Numbers are as the driver gives them: totals since it was loaded, milliwatts, bits.
@@ -19,7 +19,8 @@ SOON: Final = 2.0
 """Seconds between two readings of figures that change slowly, or are expensive to read."""
 SELDOM: Final = 10.0
 STEADY: Final = 60.0
-"""Seconds between two readings of figures that hardly ever change; these are reported without an age."""
+"""Seconds between two readings of figures that hardly ever change. Such figures are reported without an
+age."""
 ONCE: Final = float("inf")
 
 _PERCENT, _CELSIUS, _MHZ = 100, 250, 100_000
@@ -40,16 +41,18 @@ THROTTLE_REASONS: Final = (
 )
 """Bits of nvml.h's nvmlClocksEventReasons that throttle the clocks against the user's wish.
 
-Left out, since they are no fault: 0x001 idle, 0x002 clocks chosen for applications, 0x100 display clocks.
+Three bits are left out, because they are not faults: 0x001 (idle), 0x002 (clocks chosen for applications) and
+0x100 (display clocks).
 """
 COMPUTE_MODES: Final = ("default", "exclusive thread", "prohibited", "exclusive process")
-"""Names by number in nvml.h (nvmlComputeMode_t)."""
+"""Names of compute modes; the index is the number in nvml.h (nvmlComputeMode_t)."""
 VIRTUALIZATION_MODES: Final = ("none", "passthrough", "vGPU", "vGPU host", "vSGA host")
-"""Names by number in nvml.h (nvmlGpuVirtualizationMode_t)."""
+"""Names of virtualization modes; the index is the number in nvml.h (nvmlGpuVirtualizationMode_t)."""
 
 
 def throttle_reasons(bits: int) -> tuple[str, ...]:
-    """Returns the names of the throttle reasons in ``bits``, and the number of an unknown bit."""
+    """Returns the names of the throttle reasons in ``bits``. A bit that is not known is named by its
+    number."""
     names = [name for bit, name in THROTTLE_REASONS if bits & bit]
     unknown = bits & ~(0x103 | sum(bit for bit, _ in THROTTLE_REASONS))
     return (*names, f"reason {unknown:#x}") if unknown else tuple(names)
@@ -69,7 +72,7 @@ class NvmlFigure:
 
     field: str
     most: float
-    """Highest plausible value; an answer above it is not shown."""
+    """Highest plausible value; a higher answer is not shown."""
     make: Callable[[Any], Any] = int
 
 
@@ -78,16 +81,16 @@ class Reading:
     """One question to NVML."""
 
     name: str
-    """Name of the question, in the note on a device that does not answer it."""
+    """Name of the question; used in a note if a device does not answer it."""
     figures: tuple[NvmlFigure, ...]
     ask: Ask
-    """Function that asks the question; raises what ``Asking`` does."""
+    """Function that asks the question; it raises what ``Asking`` raises."""
     every_seconds: float = EACH_LOOK
     optional: bool = True
-    """Whether many boards do not support it, so that its absence is not reported."""
+    """Whether many boards do not support the question: then it is not reported that it has no answer."""
     given: str = ""
-    """Field of ``Device``. The question is not asked if an earlier answer of this sample has that field
-    already."""
+    """Field of ``Device``. If an earlier answer of the same sample already has this field, the question is
+    not asked."""
 
 
 def _one(

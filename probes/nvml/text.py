@@ -22,7 +22,7 @@ _OTHERS = (
         "",
     ),
 )
-"""Figures that are not entries of ``READINGS``."""
+"""Figures that are not in ``READINGS``."""
 
 
 def markdown() -> str:

@@ -1,8 +1,8 @@
-"""Finds the Python that runs BCC.
+"""Finds the Python interpreter that can run BCC.
 
-BCC comes as a package of the distribution, for the distribution's own Python. If that is too old for
-stalltop, stalltop runs under another Python, which does not see BCC; the compiler runs in a separate process
-anyway.
+BCC is a package of the distribution, for the distribution's own Python. If that Python is too old for
+stalltop, stalltop runs under another Python, which does not see BCC. This works because the compiler runs in
+a separate process.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ INSTALL_BCC: Final = (
     "install it: apt install python3-bpfcc, or dnf install python3-bcc (PyPI's bcc is another program)"
 )
 ANSWER_SECONDS: Final = 30.0
-"""Time limit for an interpreter's answer, s: it takes 20 ms to tell whether it has BCC, some 100 ms to tell
-the version."""
+"""Time limit for an answer of an interpreter, s. It takes 20 ms to tell whether it has BCC, and some 100 ms
+to tell the version."""
 
 _HAS_BCC: Final = """
 import importlib.util, os, sys
@@ -26,8 +26,8 @@ found = importlib.util.find_spec("bcc")
 folders = found.submodule_search_locations or () if found else ()
 sys.exit(not any(os.path.exists(os.path.join(one, "libbcc.py")) for one in folders))
 """
-"""Script that exits with 0 if BCC is installed: only BCC, not PyPI's package of that name, has this module
-for the C library."""
+"""Script that exits with 0 if BCC is installed. It looks for a module for the C library, which only BCC has,
+not PyPI's package of the same name."""
 _VERSION: Final = """
 import sys
 try:
@@ -42,7 +42,8 @@ print(getattr(bcc, "__version__", "of unknown version"))
 
 @functools.cache
 def bcc_interpreter() -> str:
-    """Returns the first Python that has BCC, this one or the distribution's; this one if none has."""
+    """Returns the first Python that has BCC: this one or the distribution's. If neither has BCC, returns this
+    one."""
     found = (one for one in (sys.executable, DISTRIBUTION) if _ask(one, _HAS_BCC).returncode == 0)
     return next(found, sys.executable)
 
@@ -63,7 +64,7 @@ def _ask(python: str, question: str) -> subprocess.CompletedProcess[str]:
             capture_output=True,
             text=True,
             errors="replace",
-            cwd="/",  # This folder is searched first for modules.
+            cwd="/",  # Python searches this folder first for modules.
             timeout=ANSWER_SECONDS,
             check=False,
         )

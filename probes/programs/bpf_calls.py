@@ -24,9 +24,10 @@ _NAME_BYTES: Final = 16
 """BPF_OBJ_NAME_LEN, with the zero byte at its end."""
 _LOG_ALL: Final = 1
 _LOG_BYTES: Final = 1 << 24
-"""Size of the verifier's log for a refused program: the most that Linux kernels from 5.2 on write."""
+"""Size of the log that the verifier writes for a program that it refuses. Linux kernels from 5.2 on write at
+most this much."""
 
-# Values of enum bpf_cmd, of linux/bpf.h
+# Values of enum bpf_cmd (linux/bpf.h).
 _MAP_CREATE: Final = 0
 _MAP_LOOKUP_ELEM: Final = 1
 _MAP_UPDATE_ELEM: Final = 2
@@ -46,12 +47,12 @@ UPROBE_MULTI: Final = 48
 _UPROBE_MULTI_RETURN: Final = 1  # BPF_F_UPROBE_MULTI_RETURN
 
 _BATCH_COUNT_AT: Final = 32
-"""Offset of ``batch.count`` in union bpf_attr: the number of elements to take, and afterwards the number
-taken."""
+"""Offset of ``batch.count`` in union bpf_attr. Before the call this is the number of elements to take; after
+it, the number of elements taken."""
 _INFO_BYTES: Final = 232
 _RECURSION_MISSES_AT: Final = 208
-"""Offset of ``recursion_misses`` in struct bpf_prog_info; the value stays 0 if the Linux kernel has no such
-field."""
+"""Offset of ``recursion_misses`` in struct bpf_prog_info. If the Linux kernel has no such field, the value
+stays 0."""
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
@@ -136,7 +137,7 @@ def _load(
 
 
 def _why(name: str, kind: int, code: bytes, attach_type: int) -> str:
-    """Returns the verifier's log of a program that it refuses; '' if there is none."""
+    """Returns what the verifier logs about a program that it refuses; '' if it logs nothing."""
     log = ctypes.create_string_buffer(_LOG_BYTES)
     try:
         os.close(_load(name, kind, code, attach_type, log))
@@ -146,7 +147,8 @@ def _why(name: str, kind: int, code: bytes, attach_type: int) -> str:
 
 
 def get(map_fd: int, key: bytes, size: int) -> bytes:
-    """Returns one element of a map, ``size`` bytes of it. Raises OSError, with ENOENT if there is none."""
+    """Returns the first ``size`` bytes of one element of a map. Raises OSError, with ENOENT if there is no
+    such element."""
     key_buffer, value_buffer = (
         ctypes.create_string_buffer(key, len(key)),
         ctypes.create_string_buffer(size),
@@ -167,7 +169,8 @@ def put(map_fd: int, key: bytes, value: bytes) -> None:
 
 
 def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
-    """Runs a raw tracepoint's program once, now, with these arguments of its tracepoint. Raises OSError."""
+    """Runs a raw tracepoint's program once, now, with ``arguments`` as the tracepoint's arguments. Raises
+    OSError."""
     context = ctypes.create_string_buffer(struct.pack(f"={len(arguments)}Q", *arguments), 8 * len(arguments))
     _bpf(
         _PROG_TEST_RUN,
@@ -216,17 +219,17 @@ def delete_all(map_fd: int, keys: NDArray[np.void]) -> None:
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-        # The call stops at the first missing key, and returns how many it removed before.
+        # The call stops at the first missing key, and returns how many keys it removed before that one.
         done += int(struct.unpack_from("=I", attributes, _BATCH_COUNT_AT)[0]) + 1
 
 
 def take_all(
     map_fd: int, key: np.dtype[np.void], value: np.dtype[np.void], room: int = 256
 ) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Returns keys and values of all elements of a hash, and removes them from it.
+    """Returns the keys and values of all elements of a hash, and removes the elements.
 
-    ``room`` is how many come with one call; it grows if the Linux kernel needs more. What a program on
-    another CPU adds to an element at the very moment of its removal is lost. Raises OSError.
+    Each call takes ``room`` elements, or more if the Linux kernel requires that. If a program on another CPU
+    adds to an element just when the element is removed, what it adds is lost. Raises OSError.
     """
     return _elements(_MAP_LOOKUP_AND_DELETE_BATCH, map_fd, key, value, room)
 
@@ -234,10 +237,10 @@ def take_all(
 def look_at_all(
     map_fd: int, key: np.dtype[np.void], value: np.dtype[np.void], room: int = 4096
 ) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Returns keys and values of all elements of a hash, and leaves them there.
+    """Returns the keys and values of all elements of a hash, and leaves the elements there.
 
-    ``room`` is how many come with one call. Elements added or removed meanwhile may be missed. Raises
-    OSError.
+    Each call reads ``room`` elements. Elements that are added or removed in the meantime may be missed.
+    Raises OSError.
     """
     return _elements(_MAP_LOOKUP_BATCH, map_fd, key, value, room)
 
@@ -285,8 +288,8 @@ def _elements(
 def map_memory(
     map_fd: int, size: int, *, offset: int = 0, writable: bool = True
 ) -> ctypes.Array[ctypes.c_ubyte]:
-    """Maps the memory of an array map made with BPF_F_MMAPABLE, or of a ring: ``size`` bytes of it from
-    ``offset``.
+    """Maps ``size`` bytes, from ``offset`` on, of the memory of an array map (made with BPF_F_MMAPABLE) or of
+    a ring.
 
     The memory stays mapped as long as the result is referred to, even if the descriptor is closed. (Python's
     own mmap would keep a copy of the descriptor.) Raises OSError.
@@ -318,8 +321,8 @@ def attach_uprobe_multi(
 ) -> int:
     """Probes functions of a file, in all processes, until the returned descriptor is closed.
 
-    ``offsets`` are file offsets (bytes); each has its cookie. Raises OSError: one function that cannot be
-    probed fails the whole link.
+    ``offsets`` are file offsets in bytes; each has its cookie. Raises OSError. If a single function cannot be
+    probed, the whole link fails.
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
     places = (ctypes.c_uint64 * len(offsets))(*offsets)
@@ -342,16 +345,16 @@ def attach_uprobe_multi(
 
 
 def attach_perf_event(program_fd: int, event_fd: int, cookie: int) -> int:
-    """Runs a program at a perf event until the returned descriptor is closed; the descriptor keeps the event
-    open too."""
+    """Runs a program at a perf event until the returned descriptor is closed. This descriptor also keeps the
+    event open."""
     return _bpf(_LINK_CREATE, struct.pack("=IIIIQ", program_fd, event_fd, _PERF_EVENT, 0, cookie))
 
 
 def open_uprobe_event(kind: int, path: str, offset: int, *, cpu: int, config: int) -> int:
     """Returns the descriptor of a perf event for a uprobe in all processes.
 
-    ``kind`` is the type of the Linux kernel's uprobe PMU, ``offset`` a file offset (bytes); ``config`` has
-    the PMU's bit for return probes. Raises OSError.
+    ``kind`` is the type of the Linux kernel's uprobe PMU, and ``offset`` is a file offset in bytes.
+    ``config`` has the PMU's bit for return probes, if it is one. Raises OSError.
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
     # struct perf_event_attr up to config2 (PERF_ATTR_SIZE_VER1): wakeup_events 1, the rest 0.
@@ -371,7 +374,7 @@ def open_uprobe_event(kind: int, path: str, offset: int, *, cpu: int, config: in
 
 
 def missed_runs(program_fd: int) -> int:
-    """Returns how often the Linux kernel skipped a program that should have run, since it was loaded."""
+    """Returns how often the Linux kernel skipped a run of a program, since the program was loaded."""
     info = ctypes.create_string_buffer(_INFO_BYTES)
     _bpf(_OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", program_fd, _INFO_BYTES, ctypes.addressof(info)))
     return int(struct.unpack_from("=Q", info, _RECURSION_MISSES_AT)[0])

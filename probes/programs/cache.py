@@ -1,8 +1,8 @@
-"""Caches compiled programs from one start to the next, so that only the first one needs the compiler.
+"""Caches compiled programs from one start to the next, so that only the first start needs the compiler.
 
-The content of these files runs in the Linux kernel, so only files of this user are used, in a folder that
-nobody else can write to. Files beside the source, as a package or an image ships them, are trusted like the
-source itself.
+The content of these files runs in the Linux kernel. So files are used only if they belong to this user and
+lie in a folder to which no other user can write. Files that a package or an image ships beside the source are
+trusted like the source itself.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ SHIPPED: Final = SOURCE / "compiled"
 """Folder where a package puts files that were compiled when it was built."""
 _PROGRAMS: Final = ".programs"
 _REFUSED: Final = ".refused"
-"""Suffix of a file that names the Linux release that has refused newly compiled programs."""
+"""Suffix of a file that contains the Linux release that has refused newly compiled programs."""
 _NEW: Final = ".new-"
-"""Prefix of a file's name while it is written."""
+"""Prefix of a file's name while the file is being written."""
 _SECONDS: Final = "seconds"
 """Name of the file that holds the duration of the last compilation."""
 _STALE_SECONDS: Final = 3600.0
-"""Age, s, from which an unfinished file is taken for one that a killed start has left."""
+"""Age in seconds from which an unfinished file is assumed to be left over from a start that was killed."""
 _MOST_BYTES: Final = 16 << 20
 _MOST_FILES: Final = 32
-"""Maximum number of files in the folder: an update of stalltop adds new ones, and the oldest are removed."""
+"""Maximum number of files in the folder. Each update of stalltop adds new files, and the oldest are
+removed."""
 _USUAL_SECONDS: Final = 3.0
-"""Assumed duration of a compilation on a machine without a record, s."""
+"""Assumed duration of a compilation if this machine has no record of one, s."""
 
 
 class CacheFileError(Exception):
@@ -43,7 +44,8 @@ class CacheFileError(Exception):
 
 
 def folder() -> Path:
-    """Returns the cache's folder: ``STALLTOP_CACHE_DIR``, for root the system's, else the user's own.
+    """Returns the folder of the cache: ``STALLTOP_CACHE_DIR`` if set; otherwise the system's folder for root,
+    and the user's own for other users.
 
     Raises CacheFileError if the user has no home.
     """
@@ -69,11 +71,11 @@ def find(recipe: Recipe) -> Compiled | None:
     try:
         return Compiled.from_bytes((SHIPPED / (key + _PROGRAMS)).read_bytes(), key)
     except (OSError, ValueError):
-        return None  # A damaged file counts as not shipped.
+        return None  # A damaged file is treated as if it had not been shipped.
 
 
 def keep(recipe: Recipe, compiled: Compiled) -> None:
-    """Writes ``compiled`` for the next start. Raises CacheFileError."""
+    """Writes ``compiled`` into the cache for the next start. Raises CacheFileError."""
     key = recipe.key()
     with _opened(make=True) as own:
         _write(own, key + _PROGRAMS, compiled.to_bytes(key))
@@ -82,21 +84,20 @@ def keep(recipe: Recipe, compiled: Compiled) -> None:
 
 
 def is_refused(recipe: Recipe) -> bool:
-    """Returns whether this Linux release has refused what was newly compiled for ``recipe``."""
+    """Returns whether this Linux release has refused newly compiled programs of ``recipe``."""
     with contextlib.suppress(CacheFileError):
         return _read(recipe.key() + _REFUSED) == platform.release().encode()
     return False
 
 
 def note_refused(recipe: Recipe) -> None:
-    """Notes that this Linux release has refused ``recipe``, so that the next start does not compile it
-    again."""
+    """Notes that this Linux release has refused ``recipe``. The next start then does not compile it again."""
     with contextlib.suppress(CacheFileError), _opened(make=True) as own:
         _write(own, recipe.key() + _REFUSED, platform.release().encode())
 
 
 def usual_seconds() -> float:
-    """Returns the seconds that the last compilation took here, or a usual value if none is known."""
+    """Returns how many seconds the last compilation took on this host; a usual value if that is not known."""
     with contextlib.suppress(CacheFileError, ValueError):
         if data := _read(_SECONDS):
             return min(max(float(data), 0.1), 300.0)
@@ -105,7 +106,8 @@ def usual_seconds() -> float:
 
 @contextlib.contextmanager
 def _opened(*, make: bool = False) -> Iterator[int]:
-    """Opens the folder, which belongs to this user alone. An OSError within becomes a CacheFileError."""
+    """Opens the folder, which belongs to this user alone. Turns an OSError in the ``with`` block into a
+    CacheFileError."""
     place = folder()
     try:
         if make:
@@ -131,7 +133,7 @@ def _check(fd: int, path: Path) -> None:
 
 
 def _read(name: str) -> bytes | None:
-    """Returns the content of the file of this name in the folder; None if there is none."""
+    """Returns the content of the file ``name`` in the folder; None if there is none."""
     place = folder()
     if not place.exists():
         return None
@@ -148,7 +150,8 @@ def _read(name: str) -> bytes | None:
 
 
 def _write(own: int, name: str, data: bytes) -> None:
-    """Writes the file completely or not at all: of two starts at once, the later replaces the file."""
+    """Writes the file completely or not at all. If two starts write at the same time, the later one replaces
+    the file."""
     new = f"{_NEW}{os.getpid()}-{time.monotonic_ns()}"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=own)
     try:

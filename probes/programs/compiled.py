@@ -1,7 +1,8 @@
-"""Represents compiled programs: what of them is loaded into the Linux kernel, and the file that holds them.
+"""Represents compiled programs: the part that is loaded into the Linux kernel, and the file that holds them.
 
-Nothing in them depends on the host that compiled them: maps, and numbers that differ between Linux kernels,
-such as the offset of a member, are referred to by name. Both are filled in when the programs are loaded.
+Compiled programs do not depend on the host on which they were compiled. They refer by name to maps, and to
+numbers that differ between Linux kernels, such as the offset of a member. Maps and numbers are filled in when
+the programs are loaded.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ _SIZE: Final = 8
 """Size of an instruction, bytes."""
 _LOAD_64: Final = 0x18
 _MAP_FD: Final = 0x10
-"""BPF_PSEUDO_MAP_FD, in the byte of the register that is loaded."""
+"""BPF_PSEUDO_MAP_FD, in the byte that holds the registers of the instruction."""
 Places = Iterable[tuple[int, str]]
 _MOST_LOADERS: Final = 4
-"""Maximum number of programs loaded at the same time: the Linux kernel can verify them in parallel."""
+"""Maximum number of programs that are loaded at the same time. The Linux kernel can verify them in
+parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +43,23 @@ class CompiledMap:
     key_bytes: int
     value_bytes: int
     entries: int | str
-    """Number of elements, or the name of the number that is given when the map is created."""
+    """Number of elements; or, if that is given only when the map is created, the name of that number."""
     flags: int
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A program: instructions, some of which load a value that has to be filled in."""
+    """A program: its instructions. Into some of them, a value has to be filled in."""
 
     name: str
     type: int
     """enum bpf_prog_type, of linux/bpf.h."""
     code: bytes
     maps: tuple[tuple[int, str], ...]
-    """Instructions that load a map: number of the instruction, and name of the map."""
+    """Instructions that load a map: the number of the instruction, and the name of the map."""
     values: tuple[tuple[int, str], ...]
-    """Instructions that load a number known at loading: number of the instruction, and name of the value."""
+    """Instructions that load a number that is known only at loading: the number of the instruction, and the
+    name of the value."""
 
     @classmethod
     def from_text(cls, name: str, kind: int, code: str, maps: Places, values: Places) -> CompiledProgram:
@@ -72,7 +75,7 @@ class CompiledProgram:
         return made
 
     def filled(self, maps: Mapping[str, int], values: Mapping[str, int]) -> bytes:
-        """Returns its instructions with the descriptors of ``maps`` and with ``values`` filled in."""
+        """Returns the instructions with the descriptors of ``maps`` and with ``values`` filled in."""
         code = bytearray(self.code)
         for number, name in self.maps:
             code[number * _SIZE + 1] |= _MAP_FD
@@ -93,7 +96,8 @@ class Compiled:
     """Duration of the compilation, s."""
 
     def to_bytes(self, key: str) -> bytes:
-        """Returns the content of a file; ``key`` identifies what the programs were compiled from."""
+        """Returns the programs as the content of a file. ``key`` identifies what the programs were compiled
+        from."""
         body = json.dumps(
             {
                 "key": key,
@@ -110,7 +114,8 @@ class Compiled:
 
     @classmethod
     def from_bytes(cls, data: bytes, key: str) -> Compiled:
-        """Parses what ``to_bytes`` wrote. Raises ValueError if it is damaged or has another ``key``."""
+        """Parses what ``to_bytes`` returned. Raises ValueError if ``data`` is damaged or has another
+        ``key``."""
         head, _, body = data.partition(b"\n")
         if not head.startswith(_MAGIC):
             raise ValueError("it is not of this version")
@@ -131,8 +136,9 @@ class Compiled:
     def load(self, values: Mapping[str, int], *, attach_type: int = 0) -> dict[str, int]:
         """Loads the maps and programs; returns their descriptors by name.
 
-        ``values`` are the numbers to be filled in, ``attach_type`` is for programs at probes (enum
-        bpf_attach_type). Raises BpfError, and KeyError for a missing number, with nothing left behind.
+        ``values`` are the numbers to be filled in. ``attach_type`` is for programs at probes (enum
+        bpf_attach_type). Raises BpfError; raises KeyError if a number is missing. After an error, nothing
+        stays loaded.
         """
         loaded: dict[str, int] = {}
         try:
@@ -160,15 +166,16 @@ class Compiled:
 
 
 def _loaders() -> int:
-    """Returns the number of threads that load: one CPU is left free, because the screen is drawn
-    meanwhile."""
+    """Returns the number of threads that load programs. One CPU is left free, because the screen is drawn at
+    the same time."""
     return min(_MOST_LOADERS, max(len(os.sched_getaffinity(0)) - 1, 1))
 
 
 def _for_each(load: Callable[[CompiledProgram], None], programs: Iterable[CompiledProgram]) -> None:
-    """Calls ``load`` for some programs at a time. Raises the first error, after all threads have ended.
+    """Calls ``load`` for each program, for several at a time. Raises the first error, after all threads have
+    ended.
 
-    The threads are daemons: stalltop can exit meanwhile without waiting for the Linux kernel.
+    The threads are daemons, so stalltop can exit without waiting for the Linux kernel.
     """
     left = list(programs)[::-1]
     failed: list[BaseException] = []

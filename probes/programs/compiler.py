@@ -1,15 +1,17 @@
 """Compiles the BPF programs with BCC, for the process that started this one.
 
-Runs as a script in a separate process, under any Python that has BCC (3.8 or later): BCC contains a whole
-compiler, some 100 MB that the monitor would otherwise keep, and writes its errors straight to the terminal.
-Imports nothing of stalltop.
+Runs as a script in a separate process, under any Python that has BCC (3.8 or later). BCC contains a whole
+compiler, some 100 MB that would otherwise stay in the monitor's memory, and writes its errors directly to the
+terminal. Imports nothing of stalltop.
 
-Reads a JSON object from stdin: ``text`` and ``cflags`` for the compiler, ``headers`` (the folder with the
-Linux kernel's), ``programs`` (names of functions), ``mark`` (the upper half of constants that stand for
-numbers known when the programs are loaded) and, optionally, ``niceness``. Writes a JSON object to stdout:
-``maps``, each with name, type, key_bytes, value_bytes, entries and flags, and ``programs``, each with name,
-code (base64), and the instructions that load a map (``maps``: instruction, name) or such a number
-(``values``: instruction, number); or ``failed`` (``import`` or ``compile``) and ``detail``.
+Reads a JSON object from stdin. It has ``text`` and ``cflags`` for the compiler, ``headers`` (the folder with
+the Linux kernel's headers), ``programs`` (names of functions), ``mark`` (the upper half of constants that
+stand for numbers known when the programs are loaded) and, optionally, ``niceness``.
+
+Writes a JSON object to stdout. It has ``maps`` and ``programs``. Each map has name, type, key_bytes,
+value_bytes, entries and flags. Each program has name, code (base64), the instructions that load a map
+(``maps``: instruction, name), and the instructions that load such a number (``values``: instruction, number).
+If the compilation fails, the object has ``failed`` (``import`` or ``compile``) and ``detail`` instead.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from typing import Any
 _LOAD_64 = 0x18
 """BPF_LD | BPF_DW | BPF_IMM: the only instruction with twice the size."""
 _MAP_FD = 1
-"""BPF_PSEUDO_MAP_FD, in the upper half of the registers' byte: the constant is the descriptor of a map."""
+"""BPF_PSEUDO_MAP_FD, in the upper half of the byte that holds the registers. It says that the constant is the
+descriptor of a map."""
 _PR_SET_PDEATHSIG = 1
 """Value from linux/prctl.h."""
 _SIZE = 8
@@ -60,7 +63,7 @@ def compile_programs(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _map_names(lib: Any, module: ctypes.c_void_p) -> dict[int, str]:
-    """Returns names of maps by descriptor, through functions of bcc_common.h that BCC's Python does not
+    """Returns the names of maps by descriptor. Uses functions of bcc_common.h that BCC's Python does not
     declare."""
     lib.bpf_num_tables.restype = ctypes.c_size_t
     lib.bpf_table_name.restype = ctypes.c_char_p
@@ -110,19 +113,19 @@ def _program(name: str, code: bytes, map_names: dict[int, str], mark: int) -> di
 
 
 def main() -> None:
-    """Serves the one request of this process, which the Linux kernel kills if its parent ends."""
+    """Serves the one request of this process. If the parent ends, the Linux kernel kills this process."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     answer_fd = os.dup(1)
-    os.dup2(2, 1)  # Output that the compiler prints must not mix with the answer.
+    os.dup2(2, 1)  # Output of the compiler must not get into the answer.
     answer = compile_programs(json.load(sys.stdin))
     with os.fdopen(answer_fd, "w") as out:
         json.dump(answer, out)
-    # The Linux kernel releases everything faster than BCC's own cleanup.
+    # The process ends without BCC's own cleanup, because the Linux kernel releases everything faster.
     sys.stderr.flush()
     os._exit(0)
 
 
 if __name__ == "__main__":
     if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-        del sys.path[0]  # BCC must not import this folder's modules by accident.
+        del sys.path[0]  # Without this, BCC could import modules of this folder by accident.
     main()

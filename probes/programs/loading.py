@@ -29,7 +29,7 @@ from stalltop.probes.programs.task_offsets import TaskOffsets
 OLDEST_KERNEL: Final = (5, 15)
 """The first Linux with attach cookies for probes (bpf_get_attach_cookie)."""
 RING_BYTES: Final = 512 << 10
-"""Size of the ring of captured calls: room for 2,700 calls, the most that ten seconds bring."""
+"""Size of the ring of captured calls. It has room for 2,700 calls, the most that ten seconds bring."""
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 """Inode of the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 _CAP_SYS_ADMIN: Final = 21
@@ -39,15 +39,16 @@ _CAP_BPF: Final = 39
 
 @dataclass(frozen=True)
 class Programs:
-    """What was loaded: descriptors of programs and maps, and mapped arrays. Maps are named as in ``bpf/``;
-    `_DESCRIPTORS` gives the names that programs have there."""
+    """The result of loading: descriptors of programs and maps, and mapped arrays. Maps have the same names as
+    in ``bpf/``; `_DESCRIPTORS` gives the names of programs there."""
 
     entry: int
     returns: int
     ends: int
     execs: int
     switches: int
-    """-1 if calls are not split, as are ``wakes``, ``moves``, ``charge_of`` and ``free_charges``."""
+    """Descriptor; -1 if calls are not split. The same holds for ``wakes``, ``moves``, ``charge_of`` and
+    ``free_charges``."""
     wakes: int
     moves: int
     functions: int
@@ -74,14 +75,14 @@ class Programs:
     told_programs: int
     registered: int
     slots: NDArray[np.void]
-    """Mapped array, dtype ``layout.SLOT``; the other arrays are mapped likewise. BPF programs change them at
-    any time."""
+    """Mapped array, dtype ``layout.SLOT``. The other arrays are mapped in the same way. BPF programs may
+    change them at any time."""
     owners: NDArray[np.void]
     threads: NDArray[np.void]
     losses: NDArray[np.void]
     charges: NDArray[np.void] | None
     off_cpu: NDArray[np.void] | None
-    """None if calls are not split, as is ``charges``."""
+    """None if calls are not split; the same holds for ``charges``."""
     heaps: NDArray[np.void]
     activities: NDArray[np.void]
     members: NDArray[np.void]
@@ -118,7 +119,7 @@ _DESCRIPTORS: Final = {
     for field in fields(Programs)
     if field.type == "int"
 }
-"""Fields that are descriptors, with their names in ``bpf/``."""
+"""Names of the fields that are descriptors, with the names of these programs and maps in ``bpf/``."""
 
 
 def load(
@@ -130,9 +131,9 @@ def load(
     ring_bytes: int = RING_BYTES,
     progress: Progress | None = None,
 ) -> Programs:
-    """Compiles and loads the programs, for uprobe_multi links or (not ``multi``) for perf events.
+    """Compiles and loads the programs: for uprobe_multi links if ``multi`` is set, otherwise for perf events.
 
-    ``task`` holds the offsets that splitting the time of calls needs; without it, no call is split.
+    ``task`` holds the offsets that are needed to split the time of calls; without it, no call is split.
     ``ring_bytes`` is the room for captured calls: a power of two, and whole pages. Raises TracingError with
     the reason and the remedy.
     """
@@ -181,13 +182,13 @@ def load(
             raise TracingError(f"the kernel's counters could not be made ready: {error}") from error
         raise
     finally:
-        for fd in fds.values():  # Maps that only the programs use.
+        for fd in fds.values():  # The remaining descriptors are of maps that only the programs use.
             os.close(fd)
 
 
 def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> None:
-    """Puts every element into its free queue, by a BPF program: with one system call per element, all of them
-    would take a second."""
+    """Puts every element into its queue of free elements. A BPF program does that: with one system call for
+    each element, it would take a second."""
     counts = [slots, threads, layout.HEAPS, layout.ACTIVITIES, layout.MEMBERS, layout.KERNELS]
     try:
         for queue, count in enumerate([*counts, *([layout.CHARGES] if splits else [])]):
@@ -199,8 +200,8 @@ def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> Non
 
 def possible_cpus() -> int:
     """Returns the highest number that a CPU can have on this host, plus one."""
-    # The file holds, for instance, "0-3,8-11". Without it, assume the most that distributions build x86-64
-    # kernels for.
+    # The file contains, for instance, "0-3,8-11". If there is no such file, the largest number is assumed for
+    # which distributions build x86-64 kernels.
     try:
         return int(re.split("[-,]", Path("/sys/devices/system/cpu/possible").read_text())[-1]) + 1
     except (OSError, ValueError):
@@ -208,7 +209,7 @@ def possible_cpus() -> int:
 
 
 def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
-    """Returns the array of a map, which lives as long as it is referred to; closes ``fd``."""
+    """Returns the array of a map. It lives as long as it is referred to. Closes ``fd``."""
     try:
         memory: NDArray[np.uint8] = np.ctypeslib.as_array(map_memory(fd, dtype.itemsize * n))
         return memory.view(dtype)
@@ -225,7 +226,7 @@ def _ring(fd: int, size: int, record: np.dtype[np.void]) -> Ring:
 
 
 class Loaded(NamedTuple):
-    """Result of `load_prepared`."""
+    """The result of `load_prepared`."""
 
     fds: dict[str, int]
     """Descriptors of maps and programs, by name."""
@@ -243,8 +244,9 @@ def load_prepared(
 ) -> Loaded:
     """Loads the maps and programs of ``recipe``, with ``values`` filled in.
 
-    If the Linux kernel refuses cached programs, they are compiled anew, once for each Linux release: the
-    compiler that built them may have been at fault. Raises TracingError with the reason and the remedy.
+    If the Linux kernel refuses cached programs, they are compiled again, because the compiler that built them
+    may have been at fault. This is done once for each Linux release. Raises TracingError with the reason and
+    the remedy.
     """
     prepared = prepare(recipe, niceness=niceness, progress=progress)
     if progress is not None:
@@ -276,7 +278,7 @@ def refusal(refused: BpfError) -> TracingError:
 
 
 def check_host() -> None:
-    """Raises TracingError if it is certain in advance that nothing can be traced here."""
+    """Raises TracingError if it is already certain that nothing can be traced on this host."""
     machine = platform.machine()
     if machine not in ("x86_64", "aarch64"):
         raise TracingError(f"{machine} is not supported", "run stalltop on x86-64 or aarch64")
@@ -296,10 +298,11 @@ def check_host() -> None:
 
 
 def pid_namespace() -> dict[str, int]:
-    """Returns the numbers that identify this process's PID namespace to the BPF programs; empty in the
+    """Returns the numbers by which the BPF programs find this process's PID namespace; empty if it is the
     host's.
 
-    In a namespace of its own, stalltop knows processes by the ids that they have there.
+    If stalltop runs in another PID namespace than the host's, it knows processes by their ids in that
+    namespace.
     """
     try:
         namespace = os.stat("/proc/self/ns/pid")
@@ -313,9 +316,11 @@ def pid_namespace() -> dict[str, int]:
 
 
 def explained(reason: TracingError) -> TracingError:
-    """Returns ``reason``; if the Linux kernel is older than ``OLDEST_KERNEL``, an error that says so.
+    """Returns ``reason``. If the Linux kernel is older than ``OLDEST_KERNEL``, returns an error that says so
+    instead.
 
-    The version number alone does not decide: distributions backport newer parts of Linux to older releases.
+    The version number alone does not decide whether tracing works, because distributions add newer parts of
+    Linux to older releases.
     """
     release = platform.release()
     version = re.match(r"(\d+)\.(\d+)", release)

@@ -22,34 +22,37 @@ from stalltop.probes.programs.compiled import Compiled
 from stalltop.probes.programs.recipes import Recipe
 
 COMPILE_SECONDS: Final = 300.0
-"""Time after which a compilation counts as hung, s: two seconds are usual, a minute on a busy host."""
+"""Time after which a compilation is assumed to hang, s. Usually it takes two seconds; on a busy host it may
+take a minute."""
 _MACHINES: Final = {"x86_64": "x86", "aarch64": "arm64"}
-"""BCC's names of machines. BCC compiles for the machine that the environment variable ARCH names, which a
-user who builds Linux for other machines may have set: so it is set to this one."""
+"""BCC's names of machines. BCC compiles for the machine that the environment variable ARCH names. A user who
+builds Linux for other machines may have set ARCH, so it is set to this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Compiled programs and where they come from."""
+    """Compiled programs, and where they come from."""
 
     compiled: Compiled
     kept: bool
-    """Whether they come from the cache or from a package, and were not compiled now."""
+    """Whether the programs come from the cache or from a package. If not, they were compiled now."""
     complaint: str = ""
-    """Why they could not be cached; '' if they could, or were not compiled now."""
+    """Why the programs could not be cached; '' if they were cached, or if they were not compiled now."""
 
 
 def prepare(
     recipe: Recipe, *, anew: bool = False, niceness: int = 0, progress: Progress | None = None
 ) -> Prepared:
-    """Returns the programs of ``recipe``: from the cache, or else compiled now (with ``anew``, in any case).
+    """Returns the programs of ``recipe``. They come from the cache if it has them, and are compiled
+    otherwise. With ``anew``, they are compiled in any case.
 
-    ``progress`` is informed of a compilation, which takes seconds. Raises TracingError with the reason and
-    the remedy.
+    ``progress`` is informed if programs are compiled, because this takes seconds. Raises TracingError with
+    the reason and the remedy.
     """
     found = None
     if not anew:
-        # An unusable file is compiled anew; an unusable folder is reported by `keep`.
+        # If the file cannot be used, the programs are compiled again. If the folder cannot be used, `keep`
+        # reports that.
         with contextlib.suppress(CacheFileError):
             found = program_cache.find(recipe)
     if found is not None:
@@ -71,7 +74,7 @@ def _compile(recipe: Recipe, niceness: int) -> Compiled:
             [bcc_interpreter(), compiler.__file__],
             input=json.dumps(recipe.request(niceness)).encode(),
             capture_output=True,
-            cwd="/",  # The compiler needs a folder that exists.
+            cwd="/",  # The compiler needs a working folder that exists.
             env={**os.environ, "ARCH": _MACHINES.get(platform.machine(), "")},
             timeout=COMPILE_SECONDS,
             check=False,
@@ -99,7 +102,7 @@ def _reason(failed: str, detail: str, told: str) -> TracingError:
 
 
 def may_not(why: str) -> TracingError:
-    """Returns the error for a user or container that lacks the privilege."""
+    """Returns the error for a user or container that may not load eBPF programs, for the reason ``why``."""
     return TracingError(
         f"this user or container may not load eBPF programs ({why})",
         "run as root on the host; a container needs --privileged (its seccomp profile must allow bpf())",

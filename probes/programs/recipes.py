@@ -1,5 +1,5 @@
-"""Defines what compiled programs are built from: source, options, and numbers that are filled in at
-loading."""
+"""Defines from what compiled programs are built: the source, the options, and the numbers that are filled in
+when they are loaded."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ HEADERS: Final = SOURCE / "headers"
 MARK: Final = 0x5354414C4C000000
 """AT_LOAD_MARK of bpf/base/at_load.h."""
 RING_BYTES: Final = "RING_BYTES"
-"""Name of the number that holds a ring's size."""
+"""Name of the number that is the size of a ring."""
 
 _ORDERED_ATOMICS: Final = (5, 18)
-"""The first Linux whose BPF compiler for aarch64 supports atomic operations with a result."""
+"""The first Linux release whose BPF compiler for aarch64 supports atomic operations that return a result."""
 
 _FORMAT: Final = 1
-"""Version of the request to the compiler, apart from source and options. Part of every key of the cache."""
+"""Version of the request to the compiler, apart from the source and the options. It is a part of every key of
+the cache."""
 _STAND_INS: Final = {"SLOTS": 61, "THREADS": 67, "CPUS": 71}
-"""Sizes of maps during compilation, which stand for sizes known at loading. They are small, because the
-compiler creates each map. No other map has one of these sizes, so the maps to resize are found by them."""
+"""Sizes of maps that are used during the compilation, in place of sizes that are known only at loading. They
+are small, because the compiler creates each map. No other map has one of these sizes, so the maps to resize
+can be found by them."""
 _RING: Final = 27  # BPF_MAP_TYPE_RINGBUF
 _INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that compiled programs depend on, except the compiler."""
+    """Everything that determines compiled programs, except the compiler."""
 
     text: str
     programs: Mapping[str, int]
     """Names of functions, each with its type: KPROBE or RAW_TRACEPOINT."""
     flags: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    """The source's names of numbers that become known when the programs are loaded."""
+    """Names, in the source, of numbers that become known when the programs are loaded."""
 
     def request(self, niceness: int) -> dict[str, Any]:
         """Returns the request to ``probes.programs.compiler``."""
@@ -58,14 +60,15 @@ class Recipe:
         }
 
     def key(self) -> str:
-        """Returns a digest of everything that decides the result, except the compiler's version."""
+        """Returns a digest of everything that determines the compiled programs, except the compiler's
+        version."""
         headers = {str(path.relative_to(HEADERS)): path.read_text() for path in HEADERS.rglob("*.h")}
         parts = [_FORMAT, platform.machine(), self._options(), dict(self.programs), self.text, headers]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def compiled(self, answer: Mapping[str, Any], seconds: float) -> Compiled:
-        """Returns the compiler's answer as a value. Raises KeyError, TypeError or ValueError if it is not
-        valid."""
+        """Returns the programs of the compiler's answer. Raises KeyError, TypeError or ValueError if the
+        answer is not valid."""
         names = {size: name for name, size in _STAND_INS.items()}
 
         def entries(said: int, kind: int) -> int | str:
@@ -94,14 +97,15 @@ class Recipe:
             *self.flags,
             *(f"-D{name}=AT_LOAD({number})" for number, name in enumerate(self.values)),
             *(f"-D{name}={size}" for name, size in _STAND_INS.items()),
-            # BCC makes a ring of whole pages.
+            # BCC creates a ring whose size is a number of whole pages.
             "-DRING_PAGES=1",
             f"-DPAGE_SIZE={mmap.PAGESIZE}",
         ]
 
 
 def source_text(name: str = "trace.c") -> str:
-    """Returns a file of ``bpf/`` with its own headers inlined: BCC finds maps only in a single text."""
+    """Returns a file of ``bpf/`` in which its own headers are inlined, because BCC finds maps only in a
+    single text."""
     included: set[str] = set()
 
     def lines_of(name: str) -> list[str]:
@@ -125,8 +129,8 @@ FILLING: Final = "elements_are_free"
 
 
 def ordering(machine: str, release: str) -> tuple[str, ...]:
-    """Returns the options for a machine on which other CPUs see writes in another order: see
-    ``bpf/base/ordering.h``."""
+    """Returns the options for a machine on which other CPUs may see writes in another order
+    (``bpf/base/ordering.h``)."""
     version = re.match(r"(\d+)\.(\d+)", release)
     known = version is not None and (int(version[1]), int(version[2])) >= _ORDERED_ATOMICS
     return ("-DORDERED_ATOMICS",) if machine == "aarch64" and known else ()
@@ -142,10 +146,10 @@ _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
 
 
 def tracing(task: Sequence[str], namespace: Sequence[str], release: str | None = None) -> Recipe:
-    """Returns the programs that count calls.
+    """Returns the recipe of the programs that count calls.
 
-    ``task`` names the numbers that splitting the time of calls needs; without them no call is split.
-    ``namespace`` names the numbers that identify stalltop's PID namespace; it is empty in the host's.
+    ``task`` names the numbers that are needed to split the time of calls; without them, no call is split.
+    ``namespace`` names the numbers that identify stalltop's PID namespace; it is empty if that is the host's.
     """
     return Recipe(
         source_text(),

@@ -1,8 +1,9 @@
-"""Reads a BPF ring buffer through its mapped memory: no thread, no system call.
+"""Reads a BPF ring buffer through its mapped memory, without a thread and without a system call.
 
-Its layout is part of the Linux kernel's interface (Documentation/bpf/ringbuf.rst): a page with the position
-of the consumer, one with that of the producer, then the data, mapped twice in a row so that no record is ever
-cut in two. Every record has a header of 8 bytes, whose first four are its length and two flags.
+The layout is a part of the Linux kernel's interface (Documentation/bpf/ringbuf.rst). First there is a page
+with the position of the consumer, then a page with the position of the producer, then the data. The data is
+mapped twice in a row, so that no record is ever cut in two. Every record has a header of 8 bytes. The first
+four bytes hold the record's length and two flags.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _DISCARDED: Final = np.uint32(1 << 30)
 class Ring:
     """A ring whose records are all of one type. Used from one thread at a time.
 
-    ``size`` is that of its data in bytes, a power of two and whole pages. Raises OSError if it cannot be
-    mapped.
+    ``size`` is the size of its data in bytes: a power of two, and whole pages. Raises OSError if the ring
+    cannot be mapped.
     """
 
     def __init__(self, map_fd: int, size: int, record: np.dtype[np.void]) -> None:
@@ -48,7 +49,7 @@ class Ring:
             return np.empty(0, self._entry["record"])
         start = first & self._mask
         found = self._data[start : start + n * width].view(self._entry)
-        # Reading stops at a record that is being written: later records are read after it.
+        # Reading stops at a record that is still being written. Later records are read in the next call.
         busy = (found["length"] & _BUSY) != 0
         if busy.any():
             found = found[: int(np.argmax(busy))]

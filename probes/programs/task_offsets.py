@@ -1,5 +1,5 @@
-"""Finds the offsets of the members of task_struct that are read, in the running Linux kernel's types
-(BTF)."""
+"""Finds the offsets of those members of task_struct that the BPF programs read, in the types of the running
+Linux kernel (BTF)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _EXTRA_WORDS: Final = {
     17: (0, 1),
     19: (3, 0),
 }
-"""Words that follow the first three of a type, by its kind (linux/btf.h): (per member, per type)."""
+"""By kind of a type (linux/btf.h): the number of words that follow the first three, as (per member, per
+type)."""
 _TYPE_WORDS: Final = 3
-"""Words of struct btf_type (name_off, info, size), and of each member that follows it (name_off, type,
-offset)."""
+"""Number of words of struct btf_type (name_off, info, size), and also of each member that follows it
+(name_off, type, offset)."""
 _WITH_BIT_FIELDS: Final = 1 << 31
 """Flag in ``info``: the upper 8 bits of a member's offset are the size of its bit field."""
 
@@ -54,7 +55,7 @@ class TaskOffsets:
     flags: int
     """``PF_`` flags of linux/sched.h, 32 bits."""
     cgroups: int
-    """Pointer to its ``struct css_set``; the next three fields lead from there to the id of the task's
+    """Pointer to the task's ``struct css_set``. The next three fields lead from there to the id of the task's
     cgroup."""
     default_cgroup: int
     """In ``struct css_set``: pointer to its ``struct cgroup`` in the hierarchy of cgroup v2."""
@@ -67,7 +68,7 @@ class TaskOffsets:
     start: int
     """When the task started (``start_time``), CLOCK_MONOTONIC, 64 bits."""
     jobctl: int
-    """Flags that say why the task is held, of linux/sched/jobctl.h, 64 bits."""
+    """Flags that say why the task is held (linux/sched/jobctl.h), 64 bits."""
 
     def values(self) -> dict[str, int]:
         """Returns the offsets by the names that the programs use."""
@@ -118,8 +119,8 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
 
 
 def knows_uprobe_multi(path: Path = BTF) -> bool:
-    """Returns whether the Linux kernel may have ``uprobe_multi`` links: False if its types show that it has
-    none."""
+    """Returns whether the Linux kernel may have ``uprobe_multi`` links. It is False only if the kernel's
+    types show that it has none."""
     try:
         return KernelTypes.of_kernel(path).knows("BPF_TRACE_UPROBE_MULTI")
     except NoBtfError:
@@ -148,16 +149,16 @@ class KernelTypes:
             raise NoBtfError(f"{path} cannot be read: {error}") from error
 
     def knows(self, name: str) -> bool:
-        """Returns whether anything has this name: a type, a member, a value of an enum."""
+        """Returns whether anything has this name: a type, a member, or a value of an enum."""
         return self._strings.find(b"\0" + name.encode() + b"\0") >= 0
 
     def offsets(self, name: str, members: tuple[str, ...]) -> dict[str, int]:
-        """Returns the offsets (bytes) of ``members`` in the struct called ``name``.
+        """Returns the offsets in bytes of ``members`` in the struct ``name``.
 
-        There are some 100,000 types, without an index. To avoid walking them, the number of the struct's name
-        is searched among all words, and a hit counts if the words after it can be that struct with these
-        members. Members may also be in a nameless struct or union within: only if some are missing, all types
-        are walked once. Raises NoBtfError.
+        There are some 100,000 types, without an index. To avoid reading all of them, the number of the
+        struct's name is searched among all words. A match counts if the words after it can be that struct
+        with these members. A member may also be in a nameless struct or union inside the struct. So if some
+        members are missing, all types are read, once. Raises NoBtfError.
         """
         words = self._words
         wanted = {self._place(member): member for member in members}
@@ -192,7 +193,7 @@ class KernelTypes:
         return found
 
     def _start(self, number: int) -> int:
-        """Returns where the type of this number begins, in words."""
+        """Returns the number of the word at which type ``number`` begins."""
         if self._starts is None:
             starts, at, words = [0], 0, self._words.tolist()  # Number 0 is void, which is not stored.
             while at < len(words) - 1:

@@ -1,7 +1,7 @@
-"""Checks whether this host can be traced and what will be missing, with one small check per subject.
+"""Checks whether this host can be traced and what will be missing, with one small check for each subject.
 
-A check reports what it finds and what to do about it; no check changes anything. A trial decides in the end:
-it traces a function of stalltop's own, and every call must be counted.
+A check reports what it finds and what to do about it. No check changes anything. The last check decides: it
+traces a function of stalltop's own, and succeeds only if every call is counted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from stalltop.model.errors import TracingError
 from stalltop.model.finding import Finding, can_trace
 from stalltop.model.text.clean import clean
+from stalltop.model.text.words import numbered
 from stalltop.probes.programs.bcc_interpreter import INSTALL_BCC
 from stalltop.probes.readiness.surroundings import Surroundings
 from stalltop.probes.readiness.tenants import allocations, pods, runtimes
@@ -26,10 +27,10 @@ CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 19, 21, 38, 39
 INITIAL_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC, "cgroup": 0xEFFFFFFB}
 """Inodes of the host's own namespaces (linux/proc_ns.h)."""
 OPEN_FILES = 4096
-"""Number of open files that suffices for one perf event and one link per probe, on Linux kernels that need
-them."""
+"""Number of open files that is enough for a perf event and a link for each probe. Only Linux kernels without
+uprobe_multi need that many."""
 SMALLEST_SCREEN = (60, 15)
-"""Columns and rows that the live screen needs."""
+"""Smallest number of columns and rows with which the live screen works."""
 
 
 def check(surroundings: Surroundings) -> tuple[Finding, ...]:
@@ -37,7 +38,7 @@ def check(surroundings: Surroundings) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     for name, look in CHECKS:
         findings.append(_looked(name, look, surroundings))
-    if can_trace(findings):  # If tracing is impossible, the trial would only repeat the reason.
+    if can_trace(findings):  # If tracing is impossible, the trial would fail for the same reason.
         findings.insert(len(BASICS), _looked("trial", _trial, surroundings))
     return tuple(findings)
 
@@ -45,7 +46,7 @@ def check(surroundings: Surroundings) -> tuple[Finding, ...]:
 def _looked(name: str, look: Callable[[Surroundings], Finding], surroundings: Surroundings) -> Finding:
     try:
         return look(surroundings)
-    except Exception as error:  # A check that fails must not hide the others.
+    except Exception as error:  # If a check fails, the others must still be shown.
         return Finding(name, "warn", clean(f"could not be checked: {type(error).__name__}: {error}"))
 
 
@@ -56,7 +57,8 @@ def _release(surroundings: Surroundings) -> tuple[int, int]:
 
 def _kernel(surroundings: Surroundings) -> Finding:
     if _release(surroundings) < OLDEST_KERNEL:
-        # Only a warning: distributions backport newer parts of Linux to older releases. The trial decides.
+        # This is only a warning, because distributions add newer parts of Linux to older releases. The trial
+        # decides.
         wanted = "{}.{}".format(*OLDEST_KERNEL)
         return Finding(
             "kernel",
@@ -263,7 +265,7 @@ def _cuda(surroundings: Surroundings) -> Finding:
 
 
 def _processes(count: int) -> str:
-    return "1 process" if count == 1 else f"{count} processes"
+    return numbered(count, "process", "processes")
 
 
 def _gpu(surroundings: Surroundings) -> Finding:
@@ -338,7 +340,7 @@ BASICS: tuple[tuple[str, Callable[[Surroundings], Finding]], ...] = (
     ("bcc", _bcc),
     ("uprobes", _uprobes),
 )
-"""Checks of what tracing cannot do without."""
+"""Checks of what is indispensable for tracing."""
 CHECKS = (
     *BASICS,
     ("bpf jit", _jit),

@@ -1,7 +1,7 @@
-"""Represents the host for the readiness check: everything that the check reads goes through one value.
+"""Represents the host for the readiness check. Everything that the check reads goes through one object.
 
-Files are read below ``root`` and the rest is given as plain values and functions, so that tests can present
-any host.
+Files are read below ``root``. Everything else is given as plain values and functions, so that tests can
+represent any host.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from stalltop.probes.programs.bcc_interpreter import bcc_version
 from stalltop.probes.tenants.host_files import host_files
 
 CUDA_SCAN_SECONDS = 2.0
-"""Time limit of the search for CUDA libraries in processes, s."""
+"""Time limit for searching processes for CUDA libraries, s."""
 COSTING_LOOKS, COSTING_SECONDS, COSTING_AT_MOST_SECONDS = 10, 0.3, 30.0
-"""Number of samples of the GPUs from which the costs of NVML calls are taken, the seconds between two
-samples, and the seconds that all may take. That limit is long, because the costs matter most if the driver is
-slow."""
+"""How the costs of NVML calls are found: the number of samples of the GPUs, the seconds between two samples,
+and the maximum number of seconds for all samples. This maximum is high, because the costs matter most if the
+driver is slow."""
 DEVICE_SECONDS = 5.0
-"""Time limit for the driver to open and answer, s; some seconds are usual if nothing else uses a GPU."""
+"""Time limit for opening the driver and getting an answer, s. If nothing else uses a GPU, some seconds are
+usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,9 @@ class CudaUse:
     """CUDA and NCCL libraries that processes have mapped."""
 
     processes: Mapping[str, int] = field(default_factory=dict)
-    """Number of processes that have a library mapped, by its base name."""
+    """By base name of a library: the number of processes that have it mapped."""
     hidden: int = 0
-    """Processes whose mappings could not be read."""
+    """Number of processes whose mappings could not be read."""
     complete: bool = True
     """False if there were too many processes to read in the time allowed."""
 
@@ -69,10 +70,10 @@ class Surroundings:
     bcc: Callable[[], str]
     """Returns the version of BCC. Raises ImportError, with a reason, if it cannot be used."""
     trial: Callable[[], tuple[str, str]]
-    """Traces for a moment. Returns the result, and why compiled programs cannot be cached ('' if they are).
-    Raises TracingError."""
+    """Traces for a moment. Returns the result, and why compiled programs cannot be cached ('' if they are
+    cached). Raises TracingError."""
     kept: Callable[[], bool] = lambda: False
-    """Returns whether the next start needs no compiler, and so no BCC."""
+    """Returns whether the next start needs no compiler, and so does not need BCC either."""
     program: Callable[[str], str | None] = shutil.which
     devices: Callable[[], Devices] = Devices
     cuda: Callable[[], CudaUse] = CudaUse
@@ -106,7 +107,7 @@ class Surroundings:
             return False
 
     def namespace(self, kind: str) -> int:
-        """Returns the inode of this process's namespace of that kind; 0 if it is not known."""
+        """Returns the inode of this process's namespace of the given kind; 0 if it is not known."""
         try:
             link = os.readlink(self.root / f"proc/self/ns/{kind}")
             return int(link.partition("[")[2].rstrip("]"))
@@ -165,8 +166,8 @@ def _devices() -> Devices:
 
 
 def nvml_costs() -> tuple[CallCost, ...]:
-    """Returns what the calls of NVML cost on this host, from some samples of its GPUs; none if there are no
-    GPUs, or the driver never answers."""
+    """Returns what the calls of NVML cost on this host, measured in some samples of its GPUs. Returns none if
+    there are no GPUs, or if the driver never answers."""
     reader = DeviceReader(patience_seconds=DEVICE_SECONDS)
     end = time.monotonic() + COSTING_AT_MOST_SECONDS
     try:

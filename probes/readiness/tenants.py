@@ -47,7 +47,7 @@ RUNTIMES: Final = (
 
 
 def runtimes(surroundings: Surroundings) -> Finding:
-    """Reports which runtimes there are, and for which of them the names of containers cannot be read."""
+    """Reports which runtimes are installed, and for which of them the names of containers cannot be read."""
     if not surroundings.of_host("."):
         return Finding(
             "containers",
@@ -74,7 +74,7 @@ def runtimes(surroundings: Surroundings) -> Finding:
 
 
 def _no_answer(surroundings: Surroundings, socket: str) -> str:
-    """Returns why a socket gives no answer; '' if it answers."""
+    """Returns why a socket does not answer; '' if it answers."""
     if not socket:
         return "no socket"
     path = surroundings.files / socket
@@ -88,7 +88,7 @@ def _no_answer(surroundings: Surroundings, socket: str) -> str:
 
 
 def pods(surroundings: Surroundings) -> Finding:
-    """Returns which source lists the pods of this node."""
+    """Reports which source lists the pods of this node."""
     if not is_node(surroundings.files):
         return Finding("pods", "ok", "no kubelet on this host")
     found = PodReader(surroundings.files).read()
@@ -105,7 +105,7 @@ def pods(surroundings: Surroundings) -> Finding:
 
 
 def allocations(surroundings: Surroundings) -> Finding:
-    """Returns whether the kubelet, if there is one, reports which pod was given which GPU."""
+    """Reports whether the kubelet, if there is one, says which pod was given which GPU."""
     found = pod_resources.read(surroundings.files)
     if found.unavailable:
         if not is_node(surroundings.files):

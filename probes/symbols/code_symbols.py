@@ -1,7 +1,8 @@
-"""Finds the CUDA kernel that a host function of a process stands for, in the file mapped at its address.
+"""Finds the CUDA kernel for which a host function of a process stands, in the file that is mapped at the
+function's address.
 
-A file's symbols are read at once. If they lack the name, the file's code is searched (``registrations``),
-which takes seconds for a large library: a separate thread does that, once for each file.
+The symbols of a file are read at once. If they lack the name, the file's code is searched
+(``registrations``). This takes seconds for a large library, so a separate thread does it, once for each file.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _KEPT_FILES: Final = 8
 _LINE: Final = re.compile(
     rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) [0-9a-f:]+ [1-9]\d* +(/[^\n]*)$", re.MULTILINE
 )
-"""Matches an executable mapping of a file in /proc/PID/maps: its addresses, its offset in the file, and the
+"""Matches, in /proc/PID/maps, an executable mapping of a file: its addresses, its offset in the file, and the
 path."""
 
 Version = tuple[int, int, int, int]
@@ -50,19 +51,19 @@ _NOTHING: Final = _Functions(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class CodeSymbols:
-    """Looks up addresses, and remembers the files that were read last. Used from one thread."""
+    """Looks up addresses, and remembers the files that it read last. Used from one thread."""
 
     def __init__(self) -> None:
         self._symbols: OrderedDict[Version, _Functions] = OrderedDict()
         self._registered: OrderedDict[Version, _Functions | None] = OrderedDict()
-        """Functions that the code of each file registers, by version of the file; None if the code has not
-        been searched yet."""
+        """By version of a file: the functions that its code registers; None if the code has not been searched
+        yet."""
         self._parts: dict[int, list[_CodeRange]] = {}
         self._files: queue.SimpleQueue[tuple[int, Version] | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
 
     def close(self) -> None:
-        """Lets the thread that searches code end, without waiting for it."""
+        """Ends the thread that searches code. Does not wait for it."""
         self._files.put(None)
 
     def begin(self) -> None:
@@ -70,10 +71,10 @@ class CodeSymbols:
         self._parts.clear()
 
     def name(self, pid: int, address: int) -> bytes | None:
-        """Returns the mangled name of the CUDA kernel that the function at ``address`` stands for, or else
-        the name of that function.
+        """Returns the mangled name of the CUDA kernel for which the function at ``address`` stands. If there
+        is none, returns the name of that function.
 
-        Returns an empty name if there is none, and None if it is not known yet.
+        Returns an empty name if the function has no name either, and None if the name is not known yet.
         """
         with contextlib.suppress(OSError, ElfError):
             if pid not in self._parts:

@@ -1,9 +1,9 @@
-"""Names CUDA kernels: by the names that the kernel side captured, or else by the program's symbols.
+"""Finds the names of CUDA kernels: the kernel side has captured them, or they are in the program's symbols.
 
-A program launches CUDA kernels by address (of the host function that stands for the CUDA kernel) or by a
-handle of the driver. Programs that were started before the probes were attached registered the names
-unobserved. Then an address is looked up in the symbols of the file that is mapped there, and then in its
-code; a handle stays unknown.
+A program launches a CUDA kernel by the address of the host function that stands for it, or by a handle of the
+driver. Programs that were started before the probes were attached registered the names unobserved. In such a
+program, an address is looked up in the symbols of the file that is mapped there, and then in the file's code.
+A handle stays unknown.
 """
 
 from __future__ import annotations
@@ -25,39 +25,40 @@ from stalltop.probes.symbols.code_symbols import CodeSymbols
 from stalltop.probes.symbols.demangler import Demangler, is_mangled
 
 MOST_NAME_BYTES: Final = 4096
-"""Maximum number of bytes that are read of a mangled name; longer names are cut."""
+"""Maximum number of bytes that are read of a mangled name. A longer name is cut."""
 MOST_NAME: Final = 1024
 """Maximum number of characters that are shown of a demangled name."""
 MOST_SHOWN: Final = 65536
-"""Maximum number of names that are remembered as they are shown: four for each record of a CUDA kernel."""
+"""Maximum number of names that are remembered in the form in which they are shown: four for each record of a
+CUDA kernel."""
 INSTALL_LIBRARY: Final = "install libstdc++ (apt install libstdc++6)"
 BUDGET_SECONDS: Final = 0.1
-"""Time limit per window for searching names in files and memory of processes, s; the next window
-continues."""
+"""Time limit in each window for searching names in files and in the memory of processes, s. The next window
+continues the search."""
 TRIES: Final = 3
-"""Maximum number of windows in which a name is searched for. If it is not found then, the CUDA kernel stays
+"""A name is searched for in at most this many windows. If it is not found by then, the CUDA kernel stays
 without a name."""
 _STUB: Final = "__device_stub__"
 """Prefix that compilers may put before the name of the host function that stands for a CUDA kernel."""
 
 Inherited = Callable[[int, int], int]
-"""Given a process and a function, returns the address of the name that the process's parent registered for
-the function; 0 if it registered none."""
+"""Function of a process and a host function. Returns the address of the name that the parent of the process
+registered for this host function; 0 if it registered none."""
 Runs = Callable[[int, int], bool]
-"""Given a process and ``RawKernel.born_ns`` of a program, returns whether the process still runs that
-program."""
+"""Function of a process and of ``RawKernel.born_ns`` of a program. Returns whether the process still runs
+that program."""
 _Which = tuple[int, int, int, bytes]
-"""Key of a CUDA kernel within a process: function, ``born_ns`` of its program, generation, and the name that
+"""Key of a CUDA kernel within a process: function, ``born_ns`` of the program, generation, and the name that
 was captured."""
 
 
 class _Name(NamedTuple):
-    """What is known of a name."""
+    """What is known of the name of a CUDA kernel."""
 
     text: bytes
     """The name, mangled or not; empty if it is not known."""
     cut: bool = False
-    """Whether ``text`` is only the beginning of the name."""
+    """Whether ``text`` is cut, so that only the beginning of the name is known."""
 
 
 _UNKNOWN: Final = _Name(b"")
@@ -80,15 +81,16 @@ class KernelNames:
         self._names: dict[int, dict[_Which, _Name]] = {}
         """Known names, by process."""
         self._launched: dict[int, dict[tuple[int, int], tuple[int, str]]] = {}
-        """By process, then by program and function: the window of the last launches, and the CUDA kernel's
-        name; '' if the function stood for two CUDA kernels in that window."""
+        """By process, then by program and function: the window in which the function was last launched, and
+        the name of the CUDA kernel. The name is '' if the function stood for two CUDA kernels in that
+        window."""
         self._window = 0
         self._shown: dict[bytes, str] = {}
-        """Names as they are shown, by mangled name: processes that run the same program share them."""
+        """By mangled name: the name as it is shown. Processes that run the same program share it."""
         self._spent = 0.0
-        """Time spent of the budget, s."""
+        """Time spent in this window searching for names, s. Its limit is the budget."""
         self._tries: Counter[tuple[int, _Which]] = Counter()
-        """Number of failed searches for a name, by process."""
+        """By process and CUDA kernel: the number of failed searches for the name."""
 
     def close(self) -> None:
         """Stops the search for names."""
@@ -101,7 +103,7 @@ class KernelNames:
         self._demangler.prepare()
 
     def missing(self) -> tuple[Missing, ...]:
-        """Returns why names are shown mangled; none if they are demangled."""
+        """Returns why names are shown mangled; nothing if they are demangled."""
         reason = self._demangler.unavailable
         if not reason:
             return ()
@@ -142,9 +144,11 @@ class KernelNames:
         return name
 
     def known(self, tgid: int, born_ns: int, function: int) -> str:
-        """Returns the name of a function of a program (``RawKernel.born_ns``) of a process, in this window.
+        """Returns the name, in this window, of function ``function`` of a program (``born_ns`` as in
+        ``RawKernel``).
 
-        Returns '' if it is not known, or if the function stood for one CUDA kernel and then for another.
+        Returns '' if the name is not known, or if the function stood first for one CUDA kernel and then for
+        another.
         """
         return self._launched.get(tgid, {}).get((born_ns, function), (0, ""))[1]
 
@@ -169,17 +173,18 @@ class KernelNames:
                 return _UNKNOWN
             self._tries[raw.key.tgid, which] += not name.text
             if not name.text and self._tries[raw.key.tgid, which] < TRIES:
-                return _UNKNOWN  # The program may have just begun.
+                return _UNKNOWN  # The process may have just begun another program.
             self._tries.pop((raw.key.tgid, which))
             known[which] = name
-            # This name also serves records of the same CUDA kernel from before its name was captured.
+            # The name is also used for records of the same CUDA kernel that were made before the name was
+            # captured.
             if raw.name:
                 known.setdefault((*which[:3], b""), name)
         return name
 
     def _find(self, raw: RawKernel) -> _Name | None:
-        """Returns the name of the launched CUDA kernel, with an empty text if it is not found; None if the
-        search is not finished."""
+        """Returns the name of the launched CUDA kernel. Its text is empty if it was not found. Returns None
+        if the search is not finished."""
         tgid = raw.key.tgid
         name, cut = raw.name, raw.cut
         if cut or not name:
@@ -193,7 +198,8 @@ class KernelNames:
                 return None
             name = symbol
         if name != raw.name and not self._runs(tgid, raw.born_ns):
-            # The name that was read belongs to the program that the process runs now.
+            # Only the captured name is certain: the other name was read from memory or symbols, which belong
+            # to the program that the process runs now.
             name, cut = raw.name, raw.cut
         return _Name(_without_stub(name), cut and bool(name))
 
@@ -206,7 +212,7 @@ def for_display(name: bytes) -> str:
 
 
 def _without_stub(name: bytes) -> bytes:
-    """Returns the name of the CUDA kernel if ``name`` is that of its stub: ``_Z5scalePf`` for
+    """Returns the name of the CUDA kernel if ``name`` is the name of its stub: ``_Z5scalePf`` for
     ``__device_stub__Z5scalePf``. Other names are returned unchanged."""
     return name.removeprefix(_STUB[:-1].encode()) if name.startswith(_STUB.encode() + b"Z") else name
 
@@ -216,7 +222,7 @@ def _read(tgid: int, address: int) -> bytes:
     read."""
     with contextlib.suppress(OSError, OverflowError), open(f"/proc/{tgid}/mem", "rb", buffering=0) as memory:
         found = b""
-        # Read page by page, because the next page may not be mapped.
+        # The text is read page by page, because the next page may not be mapped.
         while len(found) < MOST_NAME_BYTES:
             at = address + len(found)
             piece = os.pread(memory.fileno(), min(4096 - at % 4096, MOST_NAME_BYTES - len(found)), at)

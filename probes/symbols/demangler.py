@@ -1,7 +1,7 @@
 """Demangles C++ names with the platform's own library, in a separate process.
 
-Names come from the programs that are traced: a crafted name may hang or end that process
-(``demangler_process``), never this one. A name that gets no answer stays mangled.
+The names come from programs that are traced. A name that was made for this purpose may hang or end that
+process (``demangler_process``), but never this one. A name that gets no answer stays mangled.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from typing import Final
 from stalltop.probes.symbols.demangler_process import LIBRARIES
 
 WAIT_SECONDS: Final = 0.01
-"""Time for which one window waits for answers, s; the next window gets the rest. Demangling a name takes
-about 20 microseconds."""
+"""Time for which one window waits for answers, s. Answers that are not there by then belong to the next
+window. Demangling a name takes about 20 microseconds."""
 START_SECONDS: Final = 10.0
-"""Time limit for the start of the process, s; 0.05 s are usual."""
+"""Time limit for the start of the process, s. Usually it takes 0.05 s."""
 LATE_SECONDS: Final = 2.0
-"""Time for which the process may be silent while it has names to demangle, s. It ends itself if a name takes
-0.2 s of CPU time; this limit is for a process that is stopped or gets no CPU."""
+"""Time for which the process may give no answer while it has names to demangle, s. The process ends itself if
+a name takes 0.2 s of CPU time. This limit is for a process that is stopped or gets no CPU."""
 MOST_DEATHS, DEATHS_SECONDS = 4, 60.0
-"""Number of deaths of the process, and a time in seconds. If it died this often within this time, it is not
-started again until the time has passed."""
+"""Number of times that the process may end, and a time in seconds. If it ended this often within this time,
+it is not started again until the time has passed."""
 MOST_BYTES: Final = 4096
 """Longest name that is demangled, bytes."""
 _AT_ONCE: Final = 64
 """Maximum number of names that are sent together."""
 _REMEMBERED: Final = 65536
-"""Maximum number of remembered names that ended the process."""
+"""Maximum number of names that are remembered because they ended the process."""
 COMMAND: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("demangler_process.py")))
 
 
 def is_mangled(name: bytes) -> bool:
     """Returns whether ``name`` is a mangled name that can be demangled. Names without the prefix ``_Z`` are
-    excluded, because the library would take ``i`` for the mangled name of the type int."""
+    excluded: the library would take ``i``, for example, for the mangled name of the type int."""
     return name.startswith(b"_Z") and len(name) <= MOST_BYTES and b"\0" not in name
 
 
 class DemanglerEndedError(Exception):
-    """The process has ended, is late, or answers what was not asked."""
+    """The process has ended, is late, or sends an answer for which nothing was asked."""
 
 
 class Demangler:
-    """Demangles names, and starts a new process if a name ended the old one. May be used from several
+    """Demangles names. If a name ends the process that demangles, starts a new one. May be used from several
     threads."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
@@ -76,16 +76,17 @@ class Demangler:
         return ""
 
     def prepare(self) -> None:
-        """Starts the process, so that it is ready when the first name is asked. Does not wait for it."""
+        """Starts the process, so that it is ready when the first name is to be demangled. Does not wait for
+        it."""
         with self._lock:
             self._running()
 
     def ask(self, names: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Returns the demangled names that arrive within ``WAIT_SECONDS``, by mangled name, including answers
-        to names of earlier calls.
+        """Returns the demangled names that arrive within ``WAIT_SECONDS``, by mangled name. This includes
+        answers to names of earlier calls.
 
-        The answer to a name that the library does not understand is the name itself. A name without an answer
-        has to be asked again later.
+        If the library does not understand a name, the answer is the name itself. A name without an answer has
+        to be asked again later.
         """
         waiting = dict.fromkeys(filter(is_mangled, names))
         answers = {name: name for name in waiting if hash(name) in self._ended_it}
@@ -135,8 +136,8 @@ class Demangler:
         return len(self._deaths) == MOST_DEATHS and time.monotonic() - self._deaths[0] < DEATHS_SECONDS
 
     def _lost(self, process: _DemanglerProcess) -> bytes | None:
-        """Drops ``process``, which has ended or hangs. Returns the name that it was demangling; None if it
-        demangled none."""
+        """Gives up ``process``, which has ended or hangs. Returns the name that it was demangling; None if
+        there was none."""
         self._deaths.append(time.monotonic())
         self._end()
         if not process.asked:
@@ -157,16 +158,16 @@ class _DemanglerProcess:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.asked: deque[bytes] = deque()
-        """Names without an answer yet, in the order in which they are answered."""
+        """Names that were sent and have no answer yet, in the order in which the answers come."""
         self.no_library = False
         self._ready = False
         self._unsent = b""
         self._buffer = b""
         self._heard = time.monotonic()
-        """Monotonic time of the last answer, or of the first question after all earlier ones were answered,
-        s."""
-        # The process ends when its stdin is closed, also if stalltop is killed: no other process holds a copy
-        # of that pipe.
+        """Monotonic time in seconds: of the last answer or, if all names were answered before, of the first
+        name that was sent after that."""
+        # The process ends when its stdin is closed. This happens also if stalltop is killed, because no other
+        # process holds a copy of that pipe.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -174,7 +175,7 @@ class _DemanglerProcess:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={},
-            start_new_session=True,  # The terminal's signals must not reach it.
+            start_new_session=True,  # Signals of the terminal must not reach the process.
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -183,8 +184,8 @@ class _DemanglerProcess:
         os.set_blocking(self._stdout, False)
 
     def send(self, names: Iterable[bytes]) -> None:
-        """Sends some of those ``names`` that were not sent yet, once the process has taken all names sent
-        before."""
+        """Sends some of those ``names`` that were not sent yet. Sends nothing until the process has taken all
+        names that were sent before."""
         if not self._ready:
             return
         more: list[bytes] = []
@@ -240,7 +241,8 @@ class _DemanglerProcess:
             at = end
         self._buffer = self._buffer[at:]
         if self._buffer and not self.asked:
-            raise DemanglerEndedError  # It answers without a question: it is not the expected program.
+            # There is an answer, but nothing was asked: this is not the expected program.
+            raise DemanglerEndedError
         return found
 
     def end(self) -> None:

@@ -1,13 +1,13 @@
 """Demangles C++ names with the platform's own library, as the process that ``Demangler`` starts.
 
-Names come from the programs that are traced. A crafted name of n characters can make the library build 2^n
-characters, and a fault in the library may allow worse. So this process has limits on memory and time, no
-capabilities, no descriptors except its pipes, and no way to open others. It runs from its own file
+Names come from the programs that are traced. A name of n characters can be made so that the library builds
+2^n characters, and a fault in the library may allow worse. So this process has limits on memory and time. It
+has no capabilities, no descriptors except its pipes, and no way to open others. It runs from its own file
 (``python -I -S``) and imports nothing of stalltop, which keeps it small. It ends when its stdin is closed.
 
-The process first writes one byte that tells whether the library was found, and then an answer to each name.
-A name and an answer are each a length (two bytes) followed by that many bytes. An empty answer means that
-the library does not understand the name.
+The process first writes one byte that tells whether the library was found, and then an answer to each name. A
+name and an answer each consist of a length (two bytes) and of that many bytes. An empty answer means that the
+library does not understand the name.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ import struct
 
 LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1")
 MEMORY_BYTES = 32 << 20
-"""Limit of the address space for demangling, bytes, on top of what the process has when it starts."""
+"""Limit of the address space for demangling, bytes; it is added to what the process has when it starts."""
 CPU_SECONDS = 0.2
 """Limit of the CPU time for one name, s. A usual name takes some microseconds."""
 MOST_ANSWER = 8192
@@ -50,7 +50,8 @@ def main() -> None:
             end = at + 2 + int.from_bytes(waiting[at : at + 2], "big")
             if len(waiting) < end:
                 break
-            signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # SIGPROF ends the process.
+            # When the timer expires, SIGPROF ends the process.
+            signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
             found = demangle(waiting[at + 2 : end], None, None, None)
             signal.setitimer(signal.ITIMER_PROF, 0)
             text = ctypes.string_at(found, libc.strnlen(found, MOST_ANSWER)) if found else b""

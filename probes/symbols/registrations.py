@@ -5,8 +5,8 @@ Compilers put a constructor into every file with CUDA kernels. For each CUDA ker
 
     __cudaRegisterFunction(handle, function, name, name, -1, 0, 0, 0, 0, 0)
 
-with the addresses of the function and of the name as constants: two ``lea`` and a ``call``. Only unambiguous
-matches are taken: the function lies in code, and the name is mangled. Works on x86-64 only.
+with the addresses of the function and of the name as constants: two ``lea`` and a ``call``. Such code is used
+only if there is no doubt: the function lies in code, and the name is mangled. Works on x86-64 only.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from stalltop.probes.libraries.elf import ElfError, Segment, mapped_parts, symbo
 
 _CHUNK_BYTES: Final = 1 << 22
 _AROUND_BYTES: Final = 128
-"""Bytes before and after the load of the function's address in which the call and the load of the name's
-address are searched."""
+"""Number of bytes before and after the instruction that loads the function's address. The call, and the
+instruction that loads the name's address, are searched for in these bytes."""
 _LEA_RSI: Final = (0x48, 0x8D, 0x35)
 _NAME_IN: Final = re.compile(r"r(?:dx|cx), \[rip ([+-]) (0x[0-9a-f]+|\d+)\]")
 _NAME: Final = re.compile(rb"_Z[A-Za-z0-9_$.]+")
 
 
 def registrations(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns two arrays for the functions that the file at ``fd`` registers: their offsets in the file,
-    ascending, and the offsets of their CUDA kernels' names in the file.
+    """Returns two arrays with one element for each function that the file at ``fd`` registers: the offset of
+    the function in the file, ascending, and the offset of its CUDA kernel's name in the file.
 
     Takes a second for some hundred MB of code. Raises ``ElfError``, and OSError if reading fails.
     """
@@ -56,7 +56,7 @@ def registrations(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _registered(fd: int, segment: Segment, code: Sequence[Segment]) -> Iterator[tuple[int, int]]:
-    """Yields (address of a function, address of a name) for each call that gets both as arguments."""
+    """Yields (address of a function, address of a name) for each call that has both as arguments."""
     for first in range(0, segment.size_bytes, _CHUNK_BYTES):
         start = max(first - _AROUND_BYTES, 0)
         end = min(first + _CHUNK_BYTES + _AROUND_BYTES, segment.size_bytes)
@@ -75,7 +75,8 @@ def _registered(fd: int, segment: Segment, code: Sequence[Segment]) -> Iterator[
 
 
 def _loads(data: bytes, base: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns where ``data`` loads an address for the second argument of a call, and these addresses."""
+    """Returns the places in ``data`` where an address is loaded as the second argument of a call, and these
+    addresses."""
     letters = np.frombuffer(data, np.uint8)
     n = max(len(letters) - 7, 0)
     same = letters[:n] == _LEA_RSI[0]
@@ -87,9 +88,9 @@ def _loads(data: bytes, base: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _name_given_with(data: bytes, place: int, base: int) -> int | None:
-    """``place`` is the instruction that loads the second argument of a call. Returns the address that is
-    loaded for the third and fourth argument of that call; None if no call follows, or if there is not exactly
-    one such address."""
+    """Returns the address that is loaded as the third and fourth argument of a call. ``place`` is the
+    instruction that loads the second argument of that call. Returns None if no call follows, or if there is
+    not exactly one such address."""
     names: set[int] = set()
     called = False
     for _, name, leaves in _instructions(data, place, place + _AROUND_BYTES, base):
@@ -101,7 +102,8 @@ def _name_given_with(data: bytes, place: int, base: int) -> int | None:
         return None
     before = data.rfind(b"\xe8", max(place - _AROUND_BYTES, 0), place - 4)
     while before >= 0:
-        # Finds the previous call: decoding from the end of that call must arrive exactly at ``place``.
+        # Searches the previous call. It has been found if decoding from the end of that call arrives exactly
+        # at ``place``.
         between = list(_instructions(data, before + 5, place, base))
         if between and between[-1][0] == place and all(leaves is None for _, _, leaves in between):
             names |= {name for _, name, _ in between if name is not None}
@@ -113,8 +115,8 @@ def _name_given_with(data: bytes, place: int, base: int) -> int | None:
 def _instructions(
     data: bytes, first: int, end: int, base: int
 ) -> Iterator[tuple[int, int | None, str | None]]:
-    """Yields (offset of the next instruction, address that is loaded for a name or None, mnemonic of a jump,
-    call or return or None)."""
+    """Yields, for each instruction: the offset of the next instruction; the address that it loads for a name,
+    or None; and its mnemonic if it is a jump, call or return, or else None."""
     for address, size, mnemonic, operands in _decoder().disasm_lite(data[first:end], base + first):
         behind = address + size
         name = _NAME_IN.fullmatch(operands) if mnemonic == "lea" else None
@@ -132,6 +134,6 @@ def _offset(segments: Sequence[Segment], address: int) -> int | None:
 
 @functools.cache
 def _decoder() -> Any:
-    import capstone  # Takes 30 ms to import, so only if it is needed.
+    import capstone  # Imported here, only when it is needed, because it takes 30 ms.
 
     return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)

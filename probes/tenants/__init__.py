@@ -1,2 +1,2 @@
-"""Finds out which tenant a process belongs to: container, pod, job, unit or user, by cgroup and runtime
-state."""
+"""Finds out to which tenant a process belongs: a container, pod, job, unit or user. Uses its cgroup and the
+state of runtimes."""

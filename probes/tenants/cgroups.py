@@ -2,8 +2,8 @@
 process.
 
 A cgroup v2 id, as `bpf_get_current_cgroup_id` returns it, is the inode of the cgroup's directory. The ids of
-all directories are kept up to date, and are remembered for a while after a directory is gone, since counts
-for it are read later. If cgroup v1 is in use, the v2 id is often that of the root; then the paths of
+all directories are kept up to date. They are remembered for a while after a directory is removed, because its
+counts are read later. If cgroup v1 is in use, the v2 id is often that of the root; then the paths of
 ``/proc/PID/cgroup`` say more.
 """
 
@@ -19,7 +19,8 @@ from typing import Literal, NamedTuple
 Kind = Literal["unified", "hybrid", "legacy", "none"]
 
 MAX_DIRECTORIES = 65_536
-"""Maximum number of cgroups followed: more than any host has, so that a runaway tree costs bounded memory."""
+"""Maximum number of cgroups that are followed. No usual host has so many. The maximum bounds the memory if a
+host has an endless number of cgroups."""
 MAX_GONE = 4096
 """Maximum number of removed cgroups whose paths are remembered."""
 _DELETED = " (deleted)"
@@ -30,20 +31,20 @@ class Mount(NamedTuple):
 
     point: Path
     root: str
-    """Path within the hierarchy that is visible at ``point``."""
+    """Path, within the hierarchy, of the cgroup that is visible at ``point``."""
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupLayout:
-    """How control groups are mounted: v2 alone (unified), v2 with v1 (hybrid), v1 alone (legacy), or none."""
+    """How control groups are mounted: only v2 (unified), v2 and v1 (hybrid), only v1 (legacy), or none."""
 
     kind: Kind
     unified: Mount | None = None
 
 
 def layout(root: Path = Path("/")) -> CgroupLayout:
-    """Returns the layout that ``/proc/self/mountinfo`` below ``root`` shows; kind ``none`` if the file cannot
-    be read."""
+    """Returns the layout according to ``/proc/self/mountinfo`` below ``root``; its kind is ``none`` if the
+    file cannot be read."""
     found = mounts(root)
     unified = found.pop(UNIFIED, None)
     if unified is None:
@@ -52,16 +53,16 @@ def layout(root: Path = Path("/")) -> CgroupLayout:
 
 
 UNIFIED: frozenset[str] = frozenset()
-"""Key of the hierarchy of cgroup v2; other hierarchies have the names of their controllers as key."""
+"""Key of the hierarchy of cgroup v2. The key of another hierarchy is the set of its controllers' names."""
 _NO_CONTROLLER = {"rw", "ro", "xattr", "noprefix", "clone_children", "none"}
 
 
 def mounts(root: Path = Path("/")) -> dict[frozenset[str], Mount]:
-    """Returns where each hierarchy is mounted. If it is mounted several times, the mount that shows most of
-    it is returned.
+    """Returns where each hierarchy is mounted. If a hierarchy is mounted several times, returns the mount
+    that shows the largest part of it.
 
-    Cgroup v1 hierarchies have their controllers as key, as in ``/proc/PID/cgroup``. An unreadable
-    ``mountinfo`` counts as an empty one.
+    The keys of cgroup v1 hierarchies are their controllers, as in ``/proc/PID/cgroup``. If ``mountinfo``
+    cannot be read, nothing is returned.
     """
     try:
         text = (root / "proc/self/mountinfo").read_text(errors="surrogateescape")
@@ -86,7 +87,7 @@ def _unescaped(field_of_mountinfo: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The cgroups of one process, as paths in its hierarchies."""
+    """The cgroups of one process: their paths in the hierarchies."""
 
     unified: str = ""
     """Path in the v2 hierarchy; '' if there is none."""
@@ -132,13 +133,13 @@ class CgroupTree:
         self.refresh()
 
     def path(self, cgroup_id: int) -> str | None:
-        """Returns the path (as in ``/proc/PID/cgroup``) of a cgroup that is, or lately was, in the tree; else
-        None."""
+        """Returns the path (as in ``/proc/PID/cgroup``) of a cgroup that is in the tree or was there until
+        lately; otherwise None."""
         return self._paths.get(cgroup_id) or self._gone.get(cgroup_id)
 
     def id(self, path: str) -> int:
-        """Returns the id of the cgroup that is at ``path`` now; 0 if there is none, or this mount does not
-        show it."""
+        """Returns the id of the cgroup that is at ``path`` now; 0 if there is no such cgroup, or if this
+        mount does not show it."""
         below = path if self._mount.root == "/" else path.removeprefix(self._mount.root)
         if not path.startswith("/") or (self._mount.root != "/" and below == path):
             return 0
@@ -152,8 +153,8 @@ class CgroupTree:
     def refresh(self) -> None:
         """Finds cgroups that were created or removed since the last time.
 
-        Needs one `stat` per directory: its link count is the number of its children plus two, and a directory
-        is listed only if that count or an inode changed.
+        Needs one `stat` for each directory, because its link count is the number of its children plus two. A
+        directory is listed only if that count or an inode has changed.
         """
         try:
             status = os.stat(self._point)
@@ -179,7 +180,7 @@ class CgroupTree:
             todo += self._list(directory) if changed else seen
 
     def _list(self, directory: _Directory) -> list[tuple[_Directory, int]]:
-        """Lists ``directory`` anew; returns its children with their link counts."""
+        """Lists ``directory`` again; returns its children with their link counts."""
         try:
             with os.scandir(directory.path) as entries:
                 paths = {entry.name: entry.path for entry in entries if entry.is_dir(follow_symlinks=False)}

@@ -1,8 +1,8 @@
 """Asks Docker or Podman for names and labels of containers, over their sockets.
 
-Used for names that state files do not contain. State files are read first: they can be read while a daemon is
-down, and never delay the caller. Both daemons answer alike: https://docs.docker.com/reference/api/engine/
-(ContainerInspect).
+It is used for names that state files do not contain. State files are read first: they can be read while a
+daemon is down, and never delay the caller. Both daemons give the same answers:
+https://docs.docker.com/reference/api/engine/ (ContainerInspect).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from stalltop.probes.tenants.unix_socket import connected, peer_uid, why_no_sock
 SOCKETS: Final = ("run/docker.sock", "run/podman/podman.sock")
 """Sockets of root's daemons, below the root of the host's files."""
 USERS_SOCKETS: Final = ("run/user/{uid}/docker.sock", "run/user/{uid}/podman/podman.sock")
-"""Sockets of a user's own daemons. That user decides what they answer."""
+"""Sockets of daemons that a user runs. That user decides what these daemons answer."""
 SECONDS: Final = 1.0
-"""Time limit for an answer, from the first byte to the last, s."""
+"""Time limit for an answer until its last byte, s."""
 MOST_BYTES: Final = 1 << 20
 """Maximum size of an answer, bytes; usual answers have 10 KiB."""
 LEFT_ALONE_SECONDS: Final = 30.0
-"""Seconds for which a daemon that failed is not asked again."""
+"""Time in seconds for which a daemon is not asked again after it failed."""
 _KEPT: Final = 1_024
 """Maximum number of containers whose names are remembered."""
 
 
 class DaemonError(Exception):
-    """The daemon gave no answer; the text is one line that says why."""
+    """The daemon gave no answer; the text says why in one line."""
 
 
 class ContainerSockets:
@@ -47,15 +47,16 @@ class ContainerSockets:
         self._clock = clock
         self._known: dict[tuple[str, int | None], Names] = {}
         self._left_alone: dict[str, float] = {}
-        """Clock time until which a socket that failed is not asked again, by path."""
+        """By path of a socket that failed: the clock time before which it is not asked again."""
 
     def look_up(self, container_id: str, uid: int | None = None) -> Names:
-        """Returns the names of a container (full id); ``uid`` is the user whose daemon runs it, None for
-        root's."""
+        """Returns the names of a container, given its full id. ``uid`` is the user whose daemon runs the
+        container; None for root."""
         known = self._known.get((container_id, uid))
         if known is not None:
             return known
-        if not container_id.isalnum():  # The id becomes a part of a URL.
+        # The id becomes a part of a URL, so it must not contain other characters.
+        if not container_id.isalnum():
             return Names()
         for path in (template.format(uid=uid) for template in (USERS_SOCKETS if uid else SOCKETS)):
             place = inside(self._root, path)
@@ -75,12 +76,13 @@ class ContainerSockets:
 
 
 def asked(path: Path, address: str, uid: int | None = None) -> Any:
-    """Returns the JSON that the daemon at the socket ``path`` answers; None if it does not know ``address``.
+    """Returns the JSON that the daemon at the socket ``path`` answers to ``address``; None if it does not
+    know ``address``.
 
-    With ``uid``, only a daemon of that user is asked, because a symbolic link at ``path`` can lead to another
-    user's socket. Raises DaemonError.
+    If ``uid`` is given, the daemon is asked only if it belongs to that user, because a symbolic link at
+    ``path`` can lead to another user's socket. Raises DaemonError.
     """
-    import http.client  # Slow to import, and only needed if there is a daemon.
+    import http.client  # Imported here, because it is slow to import and only needed if there is a daemon.
 
     try:
         answer = http.client.HTTPResponse(_Heard(_heard(path, address, uid)))  # type: ignore[arg-type]
@@ -110,7 +112,9 @@ def _heard(path: Path, address: str, uid: int | None) -> bytes:
         while data := connection.recv(1 << 16):
             heard += data
             left = until - time.monotonic()
-            if left <= 0:  # A daemon that sends a byte now and then would never end.
+            # Without this check, a daemon that sends a byte now and then would keep the caller waiting
+            # forever.
+            if left <= 0:
                 raise TimeoutError
             if len(heard) > MOST_BYTES:
                 raise DaemonError(f"its answer is larger than {MOST_BYTES >> 20} MiB")
@@ -119,7 +123,7 @@ def _heard(path: Path, address: str, uid: int | None) -> bytes:
 
 
 class _Heard:
-    """Gives the received bytes to ``HTTPResponse``, which expects a socket."""
+    """Gives received bytes to ``HTTPResponse``, which expects a socket."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

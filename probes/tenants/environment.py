@@ -1,6 +1,6 @@
-"""Reads a process's environment: as it was started, and as it is now.
+"""Reads the environment of a process: as it was when the process started its program, and as it is now.
 
-``/proc/PID/environ`` shows what the process was started with. What it has set since lies in its memory, where
+``/proc/PID/environ`` shows the former. Variables that the process has set since then are in its memory, where
 the C library's ``environ`` points.
 """
 
@@ -17,13 +17,13 @@ from stalltop.probes.libraries.elf import ElfError, data_symbol
 
 _NAMES: Final = frozenset((b"environ", b"__environ", b"_environ"))
 _MOST_BYTES: Final = 1 << 20
-"""Maximum bytes read of an environment; longer ones are cut."""
+"""Maximum number of bytes that are read of an environment. A longer environment is cut."""
 _MOST_VARIABLES: Final = 4096
 _VALUE_BYTES: Final = 4096
 _FILE: Final = re.compile(
     rb"^([0-9a-f]+)-[0-9a-f]+ \S+ 00000000 [0-9a-f:]+ [1-9]\d* +(/[^\n]*)$", re.MULTILINE
 )
-"""First mapping of a file in a process: its address, and the path."""
+"""Matches the first mapping of a file in a process: its address, and the path."""
 _C_LIBRARY: Final = re.compile(rb"(?:libc\.so|libc-|libc\.musl|ld-musl-)")
 _KEPT_FILES: Final = 256
 
@@ -42,8 +42,8 @@ class Environments:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._places: dict[tuple[int, int, int, int], tuple[int, bool] | None] = {}
-        """Address of ``environ`` and whether it is relative to where the file is loaded, by version of the
-        file; None for a file without ``environ``."""
+        """By version of a file: the address of ``environ``, and whether the address is relative to the place
+        where the file is loaded. None for a file without ``environ``."""
 
     def now(self, pid: int, names: Collection[str]) -> dict[str, str] | None:
         """Returns those of the variables ``names`` that are set now; None if the process's memory cannot be
@@ -65,7 +65,8 @@ class Environments:
         program = os.fsencode(os.readlink(folder / "exe"))
         files = {path: int(start, 16) for start, path in reversed(_FILE.findall(maps))}
         libraries = [path for path in files if _C_LIBRARY.match(os.path.basename(path))]
-        # A program that refers to ``environ`` itself may hold the variable in place of its C library.
+        # If a program refers to ``environ`` itself, the variable may lie in the program instead of its C
+        # library.
         for path in [program, *libraries]:
             if path in files:
                 at = self._in_file(
@@ -93,7 +94,7 @@ class Environments:
 
 
 def _variables(memory: int, place: int) -> Iterator[bytes]:
-    """Yields the texts ``NAME=value`` that ``environ``, at ``place``, points to. Raises OSError."""
+    """Yields the texts ``NAME=value`` to which ``environ``, at address ``place``, points. Raises OSError."""
     (array,) = struct.unpack("<Q", os.pread(memory, 8, place))
     for number in range(_MOST_VARIABLES if array else 0):
         (at,) = struct.unpack("<Q", os.pread(memory, 8, array + 8 * number))
@@ -103,8 +104,8 @@ def _variables(memory: int, place: int) -> Iterator[bytes]:
 
 
 def _chosen(texts: Collection[bytes] | Iterator[bytes], names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yields the wanted variables with their values. If a variable is set twice, the first value counts, as
-    for getenv."""
+    """Yields those of the variables ``names`` that are set, with their values. If a variable is set twice,
+    the first value counts, as for getenv."""
     wanted = {os.fsencode(name): name for name in names}
     for text in texts:
         name, equals, value = text.partition(b"=")

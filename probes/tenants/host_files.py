@@ -1,8 +1,9 @@
-"""Finds the host's own files: sockets and state files of runtimes, names of users.
+"""Finds the host's own files: sockets and state files of runtimes, and names of users.
 
-In a container the host's files are not below ``/``. A container in the host's PID namespace reaches them
-through the host's first process (``/proc/1/root``), without any mount. A container without the privilege for
-that needs the host's files mounted, and the mount's path in the environment variable ``STALLTOP_HOST_ROOT``.
+In a container, the host's files are not below ``/``. A container in the host's PID namespace reaches them
+through the host's first process (``/proc/1/root``), without any mount. If a container lacks the privilege for
+that, the host's files have to be mounted into it, and the environment variable ``STALLTOP_HOST_ROOT`` has to
+contain the path of the mount.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "STALLTOP_HOST_ROOT"
-"""Environment variable with the folder where the host's files are mounted."""
+"""Environment variable that names the folder where the host's files are mounted."""
 _INITIAL_PID_NAMESPACE: Final = "pid:[4026531836]"
 """Target of ``/proc/self/ns/pid`` in the initial PID namespace (linux/proc_ns.h: PROC_PID_INIT_INO,
 0xEFFFFFFC)."""
 _MOST_LINKS: Final = 40
-"""The number of links that Linux follows in one path."""
+"""The maximum number of links that Linux follows in one path."""
 
 
 def host_files() -> Path:
@@ -43,7 +44,8 @@ def sees_host_pids() -> bool:
 
 
 def inside(root: Path, path: str) -> Path:
-    """Returns ``path`` below ``root``, as the host sees it: links to absolute paths stay below ``root``."""
+    """Returns ``path`` below ``root``, as the host sees it: a link to an absolute path leads to that path
+    below ``root``."""
     if root == Path("/"):
         return root / path
     found: list[str] = []
@@ -56,7 +58,7 @@ def inside(root: Path, path: str) -> Path:
             continue
         try:
             target = os.readlink(root.joinpath(*found, part))
-        except (OSError, ValueError):  # It is not a link, or does not exist.
+        except (OSError, ValueError):  # ``path`` is not a link here, or does not exist.
             found.append(part)
             continue
         links += 1

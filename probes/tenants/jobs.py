@@ -1,7 +1,8 @@
 """Reads the name and labels of a Slurm job from the environment of its processes.
 
-The ids of job and step come from the cgroup if Slurm made one, since only Slurm makes such cgroups. Processes
-control their own environment: what it says is shown, but never overrides what a cgroup says.
+If Slurm made a cgroup for the job, the ids of job and step come from that cgroup, because only Slurm makes
+such cgroups. Processes control their own environment: what it says is shown, but never replaces what a cgroup
+says.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.labels import Labels, bounded
 
 MOST_BYTES: Final = 1 << 18
-"""Maximum bytes that are read of an environment."""
+"""Maximum number of bytes that are read of an environment."""
 LABELS: Final = {
     "SLURM_JOB_NAME": "job",
     "SLURM_JOB_PARTITION": "partition",
@@ -23,12 +24,13 @@ LABELS: Final = {
 }
 """Environment variables, and their names as labels."""
 _UNITS: Final = ("slurmd.service", "slurmstepd.scope")
-"""Units in which jobs run if Slurm makes no cgroups for them (without ``ProctrackType=proctrack/cgroup``)."""
+"""Systemd units in which jobs run if Slurm makes no cgroups for them (without
+``ProctrackType=proctrack/cgroup``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the environment of one process says of its job."""
+    """What the environment of a process says about its job."""
 
     id: str
     step: str = ""
@@ -41,8 +43,8 @@ class Job:
 
 
 def job_of(pid: int, root: Path = Path("/")) -> Job | None:
-    """Returns the job of a process, or None if its environment names none. May block on the process, so call
-    it on another thread."""
+    """Returns the job of a process; None if its environment names none. The read may hang, so this has to be
+    called on another thread."""
     try:
         with open(root / f"proc/{pid}/environ", "rb", buffering=0) as file:
             content = file.read(MOST_BYTES)

@@ -1,4 +1,5 @@
-"""Selects the labels of containers and pods that people gave them and that say something about their work."""
+"""Selects those labels of containers and pods that a person gave them, and that say something about their
+work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Looks names up on threads other than the one that makes windows.
+"""Looks up names, on other threads than the one that makes windows.
 
-Files may lie on a server that is down, and daemons may hang. One thread reads root's files and daemons,
-others read those of users: if the files of a user hang, only the names that are looked up on the same thread
+Files may lie on a server that is down, and daemons may hang. One thread reads root's files and daemons; other
+threads read those of users. If the files of a user hang, only the names that are looked up on the same thread
 are delayed.
 """
 
@@ -22,9 +22,10 @@ from stalltop.probes.tenants.names import NameFiles, Names
 from stalltop.probes.tenants.patterns import Identity
 
 USERS_THREADS: Final = 8
-"""Number of threads that read users' files and daemons; if there are more users, some share a thread."""
+"""Number of threads that read users' files and ask users' daemons. If there are more users, some of them
+share a thread."""
 TOLD_SECONDS: Final = 5.0
-"""Seconds after which a slow look-up is reported."""
+"""A look-up that takes longer than this is reported, in seconds."""
 _ASKED: Final = ("docker", "podman", "ecs", "")
 """Runtimes whose containers Docker or Podman may know; '' stands for an unknown runtime."""
 
@@ -40,7 +41,7 @@ class Found:
 
 
 class Sources(NamedTuple):
-    """Where names are looked up. Used from one thread."""
+    """The sources in which names are looked up. Used from one thread."""
 
     files: NameFiles
     sockets: ContainerSockets
@@ -71,7 +72,7 @@ class LookUp:
 
 
 class NameLookUps:
-    """Queues look-ups. Used from one thread; nothing here waits or raises."""
+    """Queues look-ups. Used from one thread. No method waits or raises."""
 
     def __init__(self, root: Path, files: Path) -> None:
         """``root`` is where ``/proc`` is, ``files`` where the host's own files are."""
@@ -80,8 +81,8 @@ class NameLookUps:
         self._lanes: dict[int, _Lane] = {}
 
     def ask(self, identity: Identity, tgid: int) -> tuple[LookUp, bool]:
-        """Queues a look-up for ``identity``, of which ``tgid`` is a process. Returns the look-up, and whether
-        it is made at once."""
+        """Queues a look-up of the name of ``identity``; ``tgid`` is a process of that tenant. Returns the
+        look-up, and whether it is made at once."""
         place = identity.uid % USERS_THREADS + 1 if identity.uid and _is_users(identity) else 0
         lane = self._lanes.get(place)
         if lane is None:
@@ -92,7 +93,7 @@ class NameLookUps:
         return look_up, at_once
 
     def missing(self) -> tuple[Missing, ...]:
-        """Returns the look-ups that have been unanswered for long."""
+        """Returns the look-ups that have had no answer for long."""
         found = []
         for lane in self._lanes.values():
             identity, seconds = lane.held_up()
@@ -103,7 +104,7 @@ class NameLookUps:
         return tuple(found)
 
     def close(self) -> None:
-        """Lets the threads end after their present look-ups. Does not wait. May be called twice."""
+        """Ends the threads after their present look-ups. Does not wait. May be called twice."""
         for lane in self._lanes.values():
             lane.close()
 
@@ -116,7 +117,7 @@ class _Lane:
         self._queue: queue.SimpleQueue[LookUp | None] = queue.SimpleQueue()
         self._last: LookUp | None = None
         self._current: tuple[LookUp, float] | None = None
-        """The look-up that is under way, and since when."""
+        """The look-up that is under way, and the time at which it began."""
         threading.Thread(target=self._run, name="names", daemon=True).start()
 
     @property
@@ -125,7 +126,7 @@ class _Lane:
         return self._last is None or self._last.wait(0.0)
 
     def put(self, look_up: LookUp) -> None:
-        """Queues a look-up after those queued before."""
+        """Queues a look-up behind those that were queued before."""
         self._last = look_up
         self._queue.put(look_up)
 
@@ -163,5 +164,5 @@ def look_up_name(identity: Identity, tgid: int, sources: Sources, root: Path) ->
 
 
 def _is_users(identity: Identity) -> bool:
-    """Returns whether the look-up reads files, daemons or processes of the tenant's user."""
+    """Returns whether the look-up uses files, daemons or processes that belong to the tenant's user."""
     return identity.kind in ("container", "pod", "job")

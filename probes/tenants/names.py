@@ -27,13 +27,14 @@ from stalltop.probes.tenants.host_files import inside
 from stalltop.probes.tenants.labels import Labels, bounded
 
 MAX_BYTES = 8 << 20
-"""Maximum size of a state file that is read, and of all parsed files that are kept, bytes."""
+"""Maximum number of bytes of a state file that is read. Also the maximum for all parsed files together that
+are kept."""
 _KEPT_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The known names; '' for one that is unknown."""
+    """The names that are known; '' for a name that is not known."""
 
     container: str = ""
     pod: str = ""
@@ -41,7 +42,7 @@ class Names:
     labels: Labels = ()
 
     def filled_from(self, other: Names) -> Names:
-        """Returns these names, with missing ones taken from ``other``."""
+        """Returns these names; those that are missing are taken from ``other``."""
         return Names(
             self.container or other.container,
             self.pod or other.pod,
@@ -64,11 +65,10 @@ class NameFiles:
         self._parsed: dict[Path, tuple[tuple[int, int, int], object]] = {}
 
     def look_up(self, container_id: str, pod_uid: str = "", uid: int | None = None) -> Names:
-        """Returns the names of a container (full id; may be '') and of the pod that it is in (UID; may be
-        '').
+        """Returns the names of a container (full id; may be '') and of its pod (UID; may be '').
 
-        ``uid`` is the user whose runtime it is, None for root's. If it is given, only that user's files are
-        read, since a user can give a cgroup the id of any container.
+        ``uid`` is the user to whom the runtime belongs; None for root. If it is given, only that user's files
+        are read, because a user can give a cgroup the id of any container.
         """
         names = Names()
         sources = (self._kubernetes_link, self._docker, self._task, self._storage)
@@ -82,8 +82,8 @@ class NameFiles:
         return names
 
     def user(self, uid: int) -> str:
-        """Returns the login name, from local files alone (a directory service may be slow); else ``uid
-        N``."""
+        """Returns the login name of user ``uid``; ``uid N`` if it is not known. Reads only local files,
+        because a directory service may be slow."""
         for line in self._lines(f"run/systemd/users/{uid}"):
             if line.startswith("NAME="):
                 return clean(line[5:]) or f"uid {uid}"
@@ -105,7 +105,7 @@ class NameFiles:
         return Names()
 
     def _kubernetes_pod(self, pod_uid: str) -> Names:
-        for name in self._listed("var/log/pods"):  # NAMESPACE_POD_UID
+        for name in self._listed("var/log/pods"):  # the name is NAMESPACE_POD_UID
             if name.endswith(f"_{pod_uid}"):
                 namespace, _, pod = name.removesuffix(f"_{pod_uid}").partition("_")
                 return Names("", clean(pod), clean(namespace))
@@ -152,7 +152,8 @@ class NameFiles:
     # Reading, within limits of time and memory
 
     def _users(self, uid: int, runtime: str) -> list[str]:
-        """Returns where a runtime of a user other than root keeps its files, relative to ``root``."""
+        """Returns the folders in which a runtime of a user other than root keeps its files, relative to
+        ``root``."""
         home = next((fields[5].strip("/") for fields in self._accounts() if fields[2] == str(uid)), "")
         return [f"{home}/.local/share/{runtime}"] if home else []
 
@@ -172,8 +173,8 @@ class NameFiles:
             return []
 
     def _json(self, path: str) -> object:
-        """Returns the content of a file, which is parsed again only if it changed; None if it cannot be read
-        or parsed."""
+        """Returns the content of a JSON file; None if it cannot be read or parsed. The file is parsed again
+        only if it has changed."""
         file = inside(self._root, path)
         try:
             status = file.stat()
@@ -184,7 +185,8 @@ class NameFiles:
         if before is None or before[0] != version:
             kept = sum(size for (_, _, size), _ in self._parsed.values() if size <= MAX_BYTES)
             if len(self._parsed) >= _KEPT_FILES or kept + status.st_size > MAX_BYTES:
-                self._parsed.clear()  # Users write such files too: their content must not fill the memory.
+                # Users can write such files too, so their content must not fill the memory.
+                self._parsed.clear()
             try:
                 before = version, json.loads(read_regular(file, MAX_BYTES) or b"null")
             except (ValueError, RecursionError):
@@ -194,8 +196,8 @@ class NameFiles:
 
 
 def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes | None:
-    """Returns the content of a regular file of at most ``limit`` bytes; None for anything else. Never waits
-    on a pipe."""
+    """Returns the content of a regular file of at most ``limit`` bytes; None for any other file. Never waits,
+    for example at a pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -214,13 +216,13 @@ def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes | None:
 
 
 def docker_names(state: object) -> Names:
-    """Returns the names in the description of a container, from Docker's file or from its (or Podman's)
-    socket."""
+    """Returns the names in the description of a container, which comes from Docker's file, or from the socket
+    of Docker or Podman."""
     labels = _inside(state, "Config", "Labels")
     kubernetes = _labelled(labels, "io.kubernetes.container.name", "io.kubernetes.pod.name")
     ecs = Names(
         clean(_text(labels, "com.amazonaws.ecs.container-name")),
-        clean(_text(labels, "com.amazonaws.ecs.task-definition-family")),  # An ECS task is shown as a pod.
+        clean(_text(labels, "com.amazonaws.ecs.task-definition-family")),  # A task of ECS is shown as a pod.
         clean(_text(labels, "com.amazonaws.ecs.cluster")),
     )
     own = _from_parts(_text(state, "Name").lstrip("/"))
@@ -229,8 +231,8 @@ def docker_names(state: object) -> Names:
 
 
 def _from_parts(name: str) -> Names:
-    """Returns the names that a container's name contains. The kubelet names containers
-    ``k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT``; any other name is the container's own."""
+    """Returns the names that are parts of a container's name. The kubelet gives containers the names
+    ``k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT``. Any other name is the container's own."""
     parts = re.fullmatch(r"k8s_([^_]+)_([^_]+)_([^_]+)_([^_]+)_\d+", name)
     if parts:
         return Names(clean(parts[1]), clean(parts[2]), clean(parts[3]))

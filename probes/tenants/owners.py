@@ -1,5 +1,5 @@
-"""Finds the owners of processes, also of those that make no traced call: neighbours, culprits, kernel
-threads."""
+"""Finds the owners of processes. These may also be processes that make no traced call: neighbours, culprits,
+kernel threads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import ROOT_CGROUP_ID, Tenants
 
 REMEMBERED_LOOKS: Final = 10
-"""Number of samples after which a process that was not asked for is forgotten: its PID may be reused."""
+"""If a process is not asked for in this many samples, it is forgotten, because its PID may be used again."""
 _PF_KTHREAD: Final = 0x00200000
-"""A flag of kernel threads in /proc/PID/stat (linux/sched.h)."""
+"""The flag in /proc/PID/stat by which kernel threads are recognized (linux/sched.h)."""
 
 
 class Owner(NamedTuple):
@@ -26,7 +26,7 @@ class Owner(NamedTuple):
 
 
 HOST: Final = Owner("", 0, "")
-"""The host itself: owner of whatever cannot be attributed to a process or tenant."""
+"""The host itself. It owns whatever cannot be attributed to a process or tenant."""
 
 
 class Owners:
@@ -37,17 +37,19 @@ class Owners:
         self._names = names
         self._looks = 0
         self._asked: dict[int, int] = {}
-        """Number of the sample in which each process was last asked for, by PID."""
+        """By PID: the number of the sample in which the process was last asked for."""
         self._cgroup: dict[int, int] = {}
-        """Id of the v2 cgroup in which each process was last seen, by PID."""
+        """By PID: the id of the v2 cgroup in which the process was last seen."""
         self._kernel_threads: set[int] = set()
         self.found: dict[str, Tenant] = {}
-        """Every tenant asked for in this sample, by id."""
+        """By id: every tenant that was asked for in this sample."""
 
     def begin(self, traced: Collection[int]) -> None:
-        """Begins a new sample, and drops processes that were not asked for lately. For processes in
-        ``traced``, tenant and name are not dropped here, because the tracing code drops them when the
-        process ends."""
+        """Begins a new sample, and forgets processes that were not asked for lately.
+
+        For processes in ``traced``, tenant and name are kept here. The tracing code forgets them when the
+        process ends.
+        """
         self._looks += 1
         self.found = {}
         for pid, look in list(self._asked.items()):
@@ -58,8 +60,8 @@ class Owners:
                     self._names.forget(pid)
 
     def of(self, pid: int, cgroup_id: int = 0) -> Owner:
-        """Returns the owner of a process. ``cgroup_id`` is the id of its v2 cgroup; 0 stands for the last
-        known cgroup of the process."""
+        """Returns the owner of a process. ``cgroup_id`` is the id of its v2 cgroup; 0 means that the last
+        known cgroup of the process is used."""
         if pid <= 0:
             return self.of_cgroup(cgroup_id)
         if pid not in self._asked and _is_kernel_thread(pid):
@@ -72,18 +74,18 @@ class Owners:
         return Owner(self._tenant(pid, cgroup_id), pid, self._names.name(pid))
 
     def of_cgroup(self, cgroup_id: int) -> Owner:
-        """Returns the tenant of a v2 cgroup, without a process."""
+        """Returns an owner that has only the tenant of a v2 cgroup, and no process."""
         if cgroup_id <= ROOT_CGROUP_ID:
             return HOST
         return Owner(self._tenant(0, cgroup_id), 0, "")
 
     def known(self, pid: int, cgroup_id: int) -> Owner:
-        """Returns what `of` returns if the process was asked for before. Otherwise returns the tenant of its
+        """Returns the same as `of`, if the process was asked for before. Otherwise returns the tenant of its
         cgroup without reading the process, which may be short-lived."""
         return self.of(pid, cgroup_id) if pid in self._asked else self.of_cgroup(cgroup_id)
 
     def saw(self, pid: int, cgroup_id: int) -> None:
-        """Notes that a process is in this v2 cgroup."""
+        """Notes that process ``pid`` is in the v2 cgroup ``cgroup_id``."""
         self._cgroup[pid] = cgroup_id
         self._asked.setdefault(pid, self._looks)
 

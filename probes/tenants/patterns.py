@@ -1,11 +1,12 @@
-"""Identifies the tenant in a cgroup from its path, by one table of the patterns of runtimes and schedulers.
+"""Identifies the tenant of a cgroup from the cgroup's path. One table has the patterns of runtimes and
+schedulers.
 
 A path may match several patterns (a container inside a Slurm step inside a session). Containers, pods and
-jobs take precedence over units and sessions; among equals the deepest match wins, so that of nested
-containers the inner one is the tenant. Paths are as in ``/proc/PID/cgroup``, of cgroup v1 or v2.
+jobs take precedence over units and sessions. Of matches with the same precedence, the deepest wins: of nested
+containers, the inner one is the tenant. Paths are as in ``/proc/PID/cgroup``, of cgroup v1 or v2.
 
-Below a user's slice that user may make cgroups of any name. So a container there belongs to that user,
-whatever its id, and patterns of what only root runs (pods, Slurm's jobs, ECS) are ignored there.
+Below the slice of a user, that user can make cgroups of any name. So a container there belongs to that user,
+whatever its id. Patterns of what only root runs (pods, Slurm's jobs, ECS) are ignored there.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from stalltop.model.tenant import Kind
 from stalltop.model.text.clean import clean
 
 SHORT_ID = 12
-"""Number of characters of a container's id that are displayed, as in ``docker ps``."""
+"""Number of characters of a container's id that are shown, as in ``docker ps``."""
 
 
 USERS = "user:"
-"""Prefix of the ids of all tenants that belong to a user, whatever their cgroups are called."""
+"""Prefix of the ids of all tenants that belong to a user, whatever names their cgroups have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,13 @@ class Identity:
     pod: str = ""
     uid: int | None = None
     cgroup_path: str = ""
-    """The tenant's own cgroup: the path up to and including the match."""
+    """The tenant's own cgroup: the path up to the end of the match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One row of the table: ``regex`` is searched everywhere in the path; ``build`` turns a match into an
-    Identity."""
+    """One row of the table. ``regex`` is searched anywhere in the path. ``build`` makes an Identity from a
+    match."""
 
     name: str
     regex: re.Pattern[str]
@@ -68,7 +69,7 @@ _ROOTS_OWN = ("kubernetes", "slurm", "ecs")
 
 
 def unescape_unit(name: str) -> str:
-    r"""Returns a systemd unit's name as people write it: ``\x2d`` is a hyphen."""
+    r"""Returns the name of a systemd unit as people write it: ``\x2d`` becomes a hyphen."""
     return re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match[1], 16)), name)
 
 
@@ -121,7 +122,8 @@ def _row(name: str, regex: str, build: Callable[[re.Match[str]], Identity]) -> P
 
 
 PATTERNS: tuple[Pattern, ...] = (
-    # Of two matches of the same depth the earlier row wins, so special patterns come before general ones.
+    # Of two matches with the same depth, the one of the earlier row wins. So special patterns come before
+    # general ones.
     _row(
         "ECS, systemd driver",
         rf"/(?i:ecstasks)-[0-9a-f-]{{32,36}}\.slice/docker-{_HEX}\.scope{_END}",
@@ -132,7 +134,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _row("containerd CRI, systemd driver", rf"/cri-containerd-{_HEX}\.scope{_END}", _container("containerd")),
     _row("containerd CRI, prefixed", rf":cri-containerd:{_HEX}{_END}", _container("containerd")),
     _row("nerdctl", rf"/nerdctl-{_HEX}\.scope{_END}", _container("containerd")),
-    # `crio-conmon-` and `libpod-conmon-` hold the monitor of a container and do not match.
+    # `crio-conmon-` and `libpod-conmon-` do not match: these cgroups hold the monitor process of a container.
     _row("CRI-O", rf"/crio-{_HEX}(?:\.scope)?{_END}", _container("cri-o")),
     _row("Podman", rf"/libpod-(?:payload-)?{_HEX}(?:\.scope)?{_END}", _container("podman")),
     _row("ECS", rf"/ecs/(?:[^/]+/)?[0-9a-f-]{{32,36}}/{_HEX}{_END}", _container("ecs")),
@@ -180,13 +182,15 @@ _Place = tuple[int, int, int]
 
 
 def parse(path: str) -> Identity | None:
-    """Returns the tenant in the cgroup at ``path``, or None if no pattern matches. Any string is allowed."""
+    """Returns the tenant of the cgroup at ``path``; None if no pattern matches. ``path`` may be any
+    string."""
     found = _best(path)
     return found[1] if found else None
 
 
 def parse_best(paths: Iterable[str]) -> Identity | None:
-    """Returns the tenant that several paths of one process identify (cgroup v1 has one per controller)."""
+    """Returns the tenant that several paths of one process identify together. cgroup v1 has one path for each
+    controller."""
     found = [best for path in paths if (best := _best(path))]
     return max(found, key=lambda best: best[0])[1] if found else None
 
@@ -215,7 +219,7 @@ def _best(path: str) -> tuple[_Place, Identity] | None:
 
 
 def _user_above(path: str, match: re.Match[str]) -> int | None:
-    """Returns the user, other than root, whose slice contains the match."""
+    """Returns the user, other than root, whose slice contains the match; None if there is none."""
     user = _USER_SLICE.search(path, 0, match.start() + 1)
     return int(user["uid"]) or None if user else None
 

@@ -1,4 +1,4 @@
-"""Reads the names that processes give themselves, and remembers those of ended processes."""
+"""Reads the names that processes give themselves. Remembers the names of processes that have ended."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class ProcessNames:
         self._named_now: set[int] = set()
 
     def begin(self) -> None:
-        """Begins a new window: every name that is asked for is read once more."""
+        """Begins a new window: each name that is asked for in it is read again."""
         self._named_now.clear()
 
     def name(self, pid: int) -> str:
         """Returns the name of a process; the last known name if the process has ended; ``pid N`` if no name
         is known."""
-        # Read anew in every window, because a program sets its name after exec. The last name outlives the
-        # process.
+        # The name is read again in each window, because a program sets its name after exec. If the process
+        # has ended, the last name is kept.
         if pid not in self._named_now:
             self._named_now.add(pid)
             name = process_name(pid) if is_alive(pid) else ""
@@ -30,7 +30,7 @@ class ProcessNames:
         return self._names.get(pid) or f"pid {pid}"
 
     def known(self, pid: int) -> str:
-        """Returns the last name that was read, without reading it anew; '' if there is none."""
+        """Returns the last name that was read, without reading it again; '' if there is none."""
         return self._names.get(pid, "")
 
     def forget(self, pid: int) -> None:

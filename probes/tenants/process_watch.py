@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 
 class ProcessWatch:
-    """Watches processes by pidfd, which refers to one process and becomes readable when that has ended."""
+    """Watches processes by pidfds. A pidfd refers to one process, and becomes readable when that process has
+    ended."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -19,7 +20,8 @@ class ProcessWatch:
         self._ended: set[int] = set()
 
     def watch(self, pids: Iterable[int]) -> None:
-        """Watches these PIDs from now on; the next ``ended`` reports those that have ended already."""
+        """Watches these PIDs from now on. If one of these processes has already ended, the next ``ended``
+        returns it."""
         for pid in set(pids) - self._fd_of.keys() - self._ended:
             try:
                 fd = os.pidfd_open(pid)
@@ -52,12 +54,12 @@ class ProcessWatch:
 
 
 def is_alive(pid: int) -> bool:
-    """Returns whether a process with this PID runs now (a zombie does not)."""
+    """Returns whether a process with this PID runs now; False for a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
         state, threads = fields[0], int(fields[17])
     except (OSError, IndexError):
         return False
-    # A process whose first thread has ended looks like a zombie, but has further threads.
+    # If only the first thread of a process has ended, the process looks like a zombie, but has other threads.
     return state not in (b"Z", b"X") or threads > 1

@@ -21,20 +21,20 @@ from stalltop.probes.tenants.patterns import Identity, parse_best, slurm_job
 ROOT_CGROUP_ID = 1
 """Inode of the root of the v2 hierarchy, which identifies no tenant."""
 ENDED: Final = "process:ended"
-"""Id of the tenant of calls by ended processes that cannot be attributed any more."""
+"""Id of the tenant to which calls are attributed if their process has ended and its tenant is unknown."""
 PATIENCE_SECONDS = 0.2
-"""Maximum time spent waiting for names between two refreshes, s; names that take longer are shown when they
+"""Maximum time spent waiting for names between two refreshes, s. Names that take longer are shown once they
 arrive."""
 NAME_TRIES = 6
-"""Maximum number of look-ups of a name that is missing. A state file may be written some time after the
+"""Maximum number of times that a missing name is looked up. A state file may be written some time after the
 container starts, so the delay doubles after each look-up."""
 LOOK_AGAIN_SECONDS = 5.0
-"""Seconds after which a process that is identified by its own name, or by cgroup v1, is read again: both can
-change."""
+"""Seconds after which a process is read again if it is identified by its own name or by cgroup v1, because
+both can change."""
 MAX_WALKS = 10
 """Maximum number of walks of the cgroup tree for unknown ids between two refreshes."""
 MAX_TENANTS = 2048
-"""Number of tenants above which tenants without processes are forgotten."""
+"""If there are more tenants than this, those without processes are forgotten."""
 _NAMED_BY_PATH = ("lxc", "systemd")
 
 
@@ -62,8 +62,8 @@ class _Nameless:
 class Tenants:
     """Finds tenants and remembers them until `forget`. Used from one thread.
 
-    Nothing here raises, and between two refreshes nothing waits longer than `PATIENCE_SECONDS` in all: a
-    tenant whose name is not known yet is shown by a short id, and named once its name arrives.
+    No method raises. Between two refreshes, the methods wait at most `PATIENCE_SECONDS` in all: a tenant
+    whose name is not known yet is shown by a short id, and gets its name once that arrives.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Tenants:
         *,
         files: Path | None = None,
     ) -> None:
-        """``root`` contains ``/proc`` and ``/sys``; ``files`` contains the host's own files, by default
+        """``root`` contains ``/proc`` and ``/sys``. ``files`` contains the host's own files; by default it is
         ``root``."""
         self._root = root
         self._clock = clock
@@ -82,7 +82,7 @@ class Tenants:
         self._names = NameLookUps(root, root if files is None else files)
         self._jobs = Aside("jobs")
         self._patience = PATIENCE_SECONDS
-        """Time to wait that is left until the next refresh, s."""
+        """Seconds for which names can still be waited for until the next refresh."""
         self._owners: dict[int, dict[int, _Owner]] = {}
         self._tenants: dict[str, Tenant] = {}
         self._nameless: dict[str, _Nameless] = {}
@@ -90,10 +90,10 @@ class Tenants:
         self._walks_left = MAX_WALKS
 
     def find(self, tgid: int, cgroup_id: int) -> Tenant:
-        """Returns the tenant of a call by process ``tgid`` in cgroup ``cgroup_id`` (0 if that is not known).
+        """Returns the tenant of calls of process ``tgid`` in cgroup ``cgroup_id`` (0 if that is not known).
 
-        The answer for a pair of process and cgroup stays the same until `forget`, except that a name may
-        become known and that a process identified by its own name may change it.
+        For the same process and cgroup, the answer stays the same until `forget`, with two exceptions: a name
+        may become known, and a process that is identified by its own name may change that name.
         """
         owner = self._owners.get(tgid, {}).get(cgroup_id)
         if owner is None:
@@ -102,18 +102,18 @@ class Tenants:
         return self._tenants[owner.tenant]
 
     def holder(self, tgid: int) -> str:
-        """Returns the id of the tenant of a process that the GPU driver lists; '' if no such process exists
-        (any more), so that it cannot be attributed."""
+        """Returns the id of the tenant of a process that the GPU driver lists; '' if there is no such process
+        (any more)."""
         tenant = self.find(tgid, 0).id
         if tenant != ENDED:
             return tenant
-        self._owners[tgid].pop(0)  # The PID may soon be reused.
+        self._owners[tgid].pop(0)  # The owner is not kept, because the PID may soon be used again.
         if not self._owners[tgid]:
             del self._owners[tgid]
         return ""
 
     def missing(self) -> tuple[Missing, ...]:
-        """Returns the look-ups of names that have been unanswered for long."""
+        """Returns the look-ups of names that have had no answer for long."""
         return self._names.missing()
 
     def forget(self, tgid: int) -> None:
@@ -160,14 +160,15 @@ class Tenants:
         may_change = member is not None and (bool(legacy) or not counted_in)
         found = parse_best([unified, *legacy])
         if found is not None and found.runtime == "systemd" and may_hold_jobs(found.id.partition(":")[2]):
-            # The unit's processes belong to several jobs, and only their environment says to which.
+            # The processes of this unit belong to several jobs. Only the environment of a process says to
+            # which job.
             job = self._job(tgid)
             return slurm_job(job.id, job.step, user_id(tgid, self._root)) if job else found, True
         if found is not None:
             uid = found.uid if found.uid is not None or found.kind != "job" else user_id(tgid, self._root)
             return replace(found, uid=uid), may_change
         if unified.strip("/"):
-            # Somebody made this cgroup for a purpose of their own: its processes belong together.
+            # This cgroup was made for some purpose that is not known here, so its processes belong together.
             name = clean(unified.rstrip("/").rpartition("/")[2])
             known = cgroup_id if counted_in else self._id(unified)
             return Identity(f"cgroup:{known}", name, "unit", "", cgroup_path=unified), may_change
@@ -183,14 +184,15 @@ class Tenants:
         began = time.monotonic()
         try:
             return self._jobs.call(lambda: job_of(tgid, self._root), self._patience)
-        except Exception:  # Without a job, the tenant is named by its cgroup.
+        except Exception:  # If the job cannot be found, the tenant is named by its cgroup.
             return None
         finally:
             self._spend(began)
 
     def _path(self, cgroup_id: int, presumed: str) -> str:
-        """Returns the path of the cgroup, or '' for the root and for an unknown cgroup. ``presumed`` is the
-        path that the process's own cgroup has now; it saves a walk of the tree if it is the path."""
+        """Returns the path of cgroup ``cgroup_id``; '' for the root and for an unknown cgroup. ``presumed``
+        is the path of the process's own cgroup. If this is the right path, the cgroup tree need not be
+        walked."""
         if self._tree is None or cgroup_id <= ROOT_CGROUP_ID:
             return ""
         path = self._tree.path(cgroup_id)
@@ -215,8 +217,8 @@ class Tenants:
                     # If the look-up of the job is still under way, there is no answer, and nothing changes.
                     if not self._jobs.busy:
                         owners[cgroup_id] = again
-            # A process whose cgroup id is given as 0 is not traced: its end is not reported, and its PID may
-            # be reused.
+            # If a process has cgroup id 0, it is not traced. Its end is not reported, and its PID may be used
+            # again.
             if 0 in owners and (not start or start != owners[0].start):
                 del owners[0]
             if not owners:
@@ -244,16 +246,16 @@ class Tenants:
         )
         if identity.kind in ("container", "pod"):
             to_name = identity.runtime not in _NAMED_BY_PATH
-        else:  # Named by its user, except root's processes, which are shown by their own names.
+        else:  # Such tenants are named by their user. Only root's processes are shown by their own names.
             to_name = identity.uid is not None and (identity.kind, identity.uid) != ("process", 0)
         if to_name:
             self._name(identity.id, _Nameless(identity, tgid, 0, 0.0))
 
     def _name(self, tenant: str, nameless: _Nameless) -> None:
-        """Looks the name up; if it is missing, schedules another look-up."""
+        """Looks up the name of a tenant. If it is not found, a later look-up follows."""
         self._nameless[tenant] = nameless
         nameless.asked, at_once = self._names.ask(nameless.identity, nameless.tgid)
-        if at_once:  # Otherwise other look-ups come first, and the name is taken when it arrives.
+        if at_once:  # If not, other look-ups come first, and the name is taken once it arrives.
             began = time.monotonic()
             nameless.asked.wait(self._patience)
             self._spend(began)

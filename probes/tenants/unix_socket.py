@@ -1,4 +1,4 @@
-"""Connects to the sockets of daemons, however long their paths are."""
+"""Connects to the sockets of daemons, even if their paths are long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _UCRED: Final = struct.Struct("3i")
 def connected(path: Path, seconds: float) -> socket.socket:
     """Returns a connection to the socket at ``path``, which waits at most ``seconds`` for each answer.
 
-    The socket is opened through its folder, since the path of a socket has at most 107 bytes. Raises OSError.
+    The path of a socket has at most 107 bytes, so the socket is opened through a descriptor of its folder.
+    Raises OSError.
     """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -34,13 +35,14 @@ def connected(path: Path, seconds: float) -> socket.socket:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Returns the user of the process at the other end (``struct ucred`` of sys/socket.h). Raises OSError."""
+    """Returns the user id of the process at the other end (``struct ucred`` of sys/socket.h). Raises
+    OSError."""
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     return int(_UCRED.unpack(told)[1])
 
 
 def why_no_socket(path: Path) -> str:
-    """Returns '' if there is a socket at ``path``, else what there is instead, in a few words."""
+    """Returns '' if there is a socket at ``path``. Otherwise says, in a few words, what is there instead."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:

@@ -1,5 +1,5 @@
-"""Attaches the entry and return programs to functions of a file, in every process that maps it, now or
-later."""
+"""Attaches the entry and return programs to functions of a file. They then run in every process that maps the
+file, now or later."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Attachment:
         self._lock = threading.Lock()
 
     def joined(self, other: Attachment) -> Attachment:
-        """Returns one Attachment with the probes of both, which then have none. ``count`` and ``failed`` are
-        those of this one."""
+        """Returns one Attachment that has the probes of both; the two then have none. Its ``count`` and
+        ``failed`` are those of this one."""
         return Attachment(self.count, self.failed, [*self.take(), *other.take()], self._close)
 
     @property
     def attached(self) -> bool:
-        """Returns whether there are probes that were not removed."""
+        """Returns whether there are probes that have not been removed."""
         return bool(self._links)
 
     def take(self) -> list[int]:
@@ -89,8 +89,8 @@ class MultiAttacher:
         links: list[int] = []
         failed: list[tuple[Point, str]] = []
         count = 0
-        # The Linux kernel refuses a whole link because of one function: halve the group until that function
-        # is alone.
+        # If one function cannot be probed, the Linux kernel refuses the whole link. So the group is halved
+        # until that function is alone.
         groups = [list(points)] if points else []
         while groups:
             group = groups.pop()
@@ -107,15 +107,15 @@ class MultiAttacher:
 
     def close(self, links: Sequence[int]) -> None:
         """Removes the probes behind these descriptors; takes some 0.1 s, however many there are."""
-        # Entries are closed before returns, so that a call that has begun is still seen to return.
+        # Entry probes are removed before return probes. So the return of a call that has begun is still seen.
         close_together(links[0::2])
         close_together(links[1::2])
 
     def _link(self, path: str, points: Sequence[Point]) -> tuple[int, int]:
         offsets = [point.offset for point in points]
         cookies = [point.cookie for point in points]
-        # Returns are attached first: a call that begins before its entry is probed is not counted, and none
-        # is left open.
+        # Return probes are attached first. A call that begins before the entry probe is there is then not
+        # counted at all. No call is counted as begun without its return being seen.
         returns = attach_uprobe_multi(self._returns, path, offsets, cookies, returns=True)
         try:
             entry = attach_uprobe_multi(self._entry, path, offsets, cookies, returns=False)
@@ -126,9 +126,9 @@ class MultiAttacher:
 
 
 def close_together(descriptors: Sequence[int]) -> None:
-    """Closes descriptors of programs at the same time.
+    """Closes descriptors of programs, all at the same time.
 
-    At each close, the Linux kernel waits until no CPU runs the program any more, some 0.05 s. Closing many at
+    At each close, the Linux kernel waits some 0.05 s until no CPU runs the program any more. Closing many at
     the same time takes hardly longer than closing one.
     """
     left = list(descriptors)

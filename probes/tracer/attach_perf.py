@@ -1,5 +1,5 @@
-"""Attaches by one perf event per probe: for Linux kernels before 6.6, which have no ``uprobe_multi``
-links."""
+"""Attaches with one perf event for each probe. This is for Linux kernels before 6.6, which have no
+``uprobe_multi`` links."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _PMU = Path("/sys/bus/event_source/devices/uprobe")
 
 
 class PerfAttacher:
-    """Attaches by perf events. The Linux kernel takes 50 to 100 ms to remove each, which happens in another
-    process."""
+    """Attaches by perf events. The Linux kernel takes 50 to 100 ms to remove each event, so another process
+    waits for that."""
 
     def __init__(self, entry: int, returns: int) -> None:
         self._entry = entry
@@ -28,7 +28,7 @@ class PerfAttacher:
             self._return_bit = int((_PMU / "format/retprobe").read_text().strip().removeprefix("config:"))
         except (OSError, ValueError) as error:
             raise TracingError(f"the kernel offers no uprobe events: {error}") from error
-        # An event is opened on one CPU, any that is online, and sees the probe hit on all.
+        # An event is opened on any CPU that is online. It sees the probe on all CPUs.
         self._cpu = min(os.sched_getaffinity(0))
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
@@ -39,13 +39,14 @@ class PerfAttacher:
         for point in points:
             pair: list[int] = []
             try:
-                # Returns are attached first: a call that begins before its entry is probed is not counted.
+                # Return probes are attached first. A call that begins before the entry probe is there is then
+                # not counted at all.
                 pair.append(self._link(self._returns, path, point, 1 << self._return_bit))
                 pair.append(self._link(self._entry, path, point, 0))
             except OSError as error:
                 failed.append((point, error.strerror or str(error)))
                 self.close(pair)
-            # For Ctrl-C: probes that were left would delay the program's end by many seconds.
+            # This is for Ctrl-C: probes that were left would delay the end of the program by many seconds.
             except BaseException:
                 self.close([*links, *pair])
                 raise
@@ -55,7 +56,7 @@ class PerfAttacher:
         return Attachment(count, failed, links, self.close)
 
     def close(self, links: Sequence[int]) -> None:
-        """Removes the probes behind these descriptors, without waiting for that."""
+        """Removes the probes behind these descriptors. Does not wait until they are removed."""
         self._closer.close(links)
 
     def _link(self, program: int, path: str, point: Point, config: int) -> int:
@@ -63,4 +64,4 @@ class PerfAttacher:
         try:
             return attach_perf_event(program, event, point.cookie)
         finally:
-            os.close(event)  # The link keeps it open.
+            os.close(event)  # The link keeps the event open.

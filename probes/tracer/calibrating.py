@@ -1,4 +1,4 @@
-"""Traces a function of stalltop's own, to find whether counting works here, what it costs, and whether it
+"""Traces a function of stalltop's own. This shows whether counting works here, what it costs, and whether it
 does harm."""
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from stalltop.probes.tracer.attach import Attachment, Point
 from stalltop.probes.tracer.calibration import Measured, OwnFunction
 
 OWN: Final = Function(layout.FUNCTIONS - 1, "", 512, "")
-"""The function that is called for calibration. Its operation id is above that of every real operation."""
+"""The function that is called for calibration. Its operation id is higher than that of every real
+operation."""
 _CALLS: Final = 4000
 _ROUNDS: Final = 3
 _THREAD_END_SECONDS: Final = 10.0
-"""Seconds that the Linux kernel may take to end a thread that has returned."""
+"""Maximum time, in seconds, that the Linux kernel may take to end a thread that has returned."""
 
 
 def calibrate(
     attach: Callable[[str, Sequence[Point]], Attachment], slots: Slots, threads: NDArray[np.void]
 ) -> float:
-    """Returns what one counted call costs in its probes, ns.
+    """Returns how much time the probes add to one counted call, ns.
 
-    ``attach`` puts the probes on points of a file; ``threads`` are the records of threads. Raises
-    TracingError if not every call is counted, UnsafeTracingError if a traced program is killed.
+    ``attach`` probes points of a file; ``threads`` are the records of threads. Raises TracingError if a call
+    is not counted, and UnsafeTracingError if a traced program is killed.
     """
     function = OwnFunction()
     try:
@@ -57,10 +58,10 @@ def calibrate(
 
 
 def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
-    """Waits until the record of the calibrating thread is free, so that its slot can be freed.
+    """Waits until the record of the calibrating thread is free, so that the slot of its calls can be freed.
 
-    Raises TracingError if the record stays in use: then the Linux kernel does not report ends of threads, and
-    all records would be used up.
+    Raises TracingError if the record stays in use. The Linux kernel then does not report when threads end,
+    and all records would soon be used up.
     """
     deadline = time.monotonic() + _THREAD_END_SECONDS
     while ((threads["shown_tid"] == probed.tid) & (threads["tid"] != 0)).any():
@@ -70,8 +71,8 @@ def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
 
 
 def _compare(made: dict[int, int], slots: Slots) -> None:
-    """Releases the slots of the calls if their counts are those of ``made`` (calls by process). Else raises
-    TracingError."""
+    """Compares the counts of the slots with ``made`` (number of calls by process). Releases the slots if they
+    are equal; otherwise raises TracingError."""
     counts = slots.read()
     counted = dict.fromkeys(made, 0)
     for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):

@@ -1,4 +1,5 @@
-"""Provides a function to trace, which shows whether counting works here and what one counted call costs."""
+"""Provides a function that can be traced. It shows whether counting works here, and what one counted call
+costs."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _CODE: Final = {
+    # Machine code of three functions.
     # caller(n): push rbx; mov rbx, rdi; 1: call function; dec rbx; jnz 1b; pop rbx; ret
     # function(): push rbp; xor eax, eax; pop rbp; ret (at 0x20: it begins as most of CUDA's functions do)
     # sandboxed(filter): push rbx; mov rbx, rdi; fork(); test eax, eax; jnz 1f; prctl(PR_SET_DUMPABLE, 0);
@@ -29,6 +31,7 @@ _CODE: Final = {
         "b89d000000 bf16000000 be02000000 4889da 0f05"
         "89c3 e88fffffff 89df b8e7000000 0f05 5b c3"
     ),
+    # Machine code of two functions.
     # caller(n): stp x29, x30, [sp, -32]!; str x19, [sp, 16]; mov x19, x0; 1: bl function; subs x19, x19, 1;
     #            b.ne 1b; ldr x19, [sp, 16]; ldp x29, x30, [sp], 32; ret
     # function(): stp x29, x30, [sp, -16]!; mov w0, 0; ldp x29, x30, [sp], 16; ret (at 0x28: it begins as the
@@ -55,8 +58,8 @@ _CODE: Final = {
 }
 _FUNCTION_AT: Final = {"x86_64": 0x20, "aarch64": 0x28}
 _SANDBOXED_AT: Final = {"x86_64": 0x40}
-"""Offset of the sandboxed function. It is needed only on x86-64, where a return probe is the system call
-``_URETPROBE`` (asm/unistd_64.h, Linux 6.11 and later)."""
+"""Offset of the function that runs in a sandbox. It is needed only on x86-64, where a return probe uses the
+system call ``_URETPROBE`` (asm/unistd_64.h, Linux 6.11 and later)."""
 _URETPROBE: Final = 335
 _FILTER: Final = b"".join(
     struct.pack("=HBBI", *instruction)
@@ -66,14 +69,14 @@ _FILTER: Final = b"".join(
             0,
             0,
             0,
-        ),  # BPF_LD | BPF_W | BPF_ABS: the number of the system call, first in struct seccomp_data
-        (0x15, 0, 1, _URETPROBE),  # BPF_JMP | BPF_JEQ | BPF_K
-        (0x06, 0, 0, 0x00050001),  # BPF_RET | BPF_K: SECCOMP_RET_ERRNO with EPERM, as container runtimes do
-        (0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
+        ),  # BPF_LD | BPF_W | BPF_ABS: load the number of the system call from struct seccomp_data.
+        (0x15, 0, 1, _URETPROBE),  # BPF_JMP | BPF_JEQ | BPF_K: compare it.
+        (0x06, 0, 0, 0x00050001),  # BPF_RET | BPF_K: deny it with EPERM, as container runtimes do.
+        (0x06, 0, 0, 0x7FFF0000),  # BPF_RET | BPF_K: allow it.
     )
 )
-"""Seccomp filter that denies the system call ``_URETPROBE``, like the filters of containers: struct
-sock_filter, of linux/filter.h."""
+"""Seccomp filter that denies the system call ``_URETPROBE``, as the filters of containers do. It consists of
+struct sock_filter (linux/filter.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +86,18 @@ class Measured:
     tid: int
     calls: int
     ns: float
-    """CPU time of one call: the lowest of several rounds."""
+    """CPU time of one call, in ns: the lowest of several rounds."""
 
 
 class OwnFunction:
-    """A function that does nothing, in a file that only this process has: it can be probed and called."""
+    """A function that does nothing, in a file that only this process has. It can be probed and called."""
 
     def __init__(self) -> None:
         machine = platform.machine()
         self._fd = os.memfd_create("stalltop-calibration")
         os.ftruncate(self._fd, mmap.PAGESIZE)
         os.pwrite(self._fd, _CODE[machine], 0)
-        # Private, because the Linux kernel puts breakpoints into no shared mapping.
+        # The mapping is private, because the Linux kernel puts no breakpoints into shared mappings.
         self._memory = mmap.mmap(self._fd, mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
         self.path = f"/proc/self/fd/{self._fd}"
         self.offset = _FUNCTION_AT[machine]
@@ -107,13 +110,14 @@ class OwnFunction:
         )
 
     def _address(self) -> int:
-        # ctypes gives the address of writable buffers only; numpy gives any, and is loaded anyway.
+        # ctypes gives the address only of a writable buffer. numpy gives it for any buffer, and is loaded
+        # anyway.
         import numpy as np
 
         return int(np.frombuffer(self._memory, np.uint8).ctypes.data)
 
     def measure(self, calls: int, rounds: int) -> Measured:
-        """Makes ``rounds`` times ``calls`` calls in a thread that ends afterwards."""
+        """Makes ``calls`` calls, ``rounds`` times, in a thread that then ends."""
         tid = 0
         times: list[int] = []
 
@@ -121,7 +125,7 @@ class OwnFunction:
             nonlocal tid
             tid = threading.get_native_id()
             for _ in range(rounds):
-                # Measured in CPU time, because on a busy host the thread often waits for its turn.
+                # CPU time is measured, because on a busy host the thread often waits for a CPU.
                 start = time.thread_time_ns()
                 self._call(calls)
                 times.append(time.thread_time_ns() - start)
@@ -132,10 +136,10 @@ class OwnFunction:
         return Measured(tid, calls * rounds, min(times) / calls)
 
     def killed_in_sandbox(self) -> tuple[int, int]:
-        """Calls the function once in a child under a seccomp filter.
+        """Calls the function once in a child process that has a seccomp filter.
 
-        Returns the child's PID and the signal that ended it (0 for none), or 0 and 0 if return probes need no
-        system call here. Raises OSError if the test failed.
+        Returns the child's PID and the signal that ended it (0 for none). Returns 0 and 0 if return probes
+        need no system call here. Raises OSError if the test failed.
         """
         if self._sandboxed is None:
             return 0, 0

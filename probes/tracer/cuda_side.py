@@ -1,4 +1,5 @@
-"""Reads what the BPF programs know of CUDA programs: their devices, and the CUDA kernels that they launch."""
+"""Reads what the BPF programs know about CUDA programs: their devices, and the CUDA kernels that they
+launch."""
 
 from __future__ import annotations
 
@@ -24,21 +25,21 @@ class CudaSide:
         self._launches: list[RawKernel] = []
         """Launches that were read and not yet returned."""
         self._choices_seen = np.zeros(len(programs.threads), np.uint32)
-        """Calls that chose a device, by record of a thread, as `choices` last found them."""
+        """By record of a thread: the number of calls that chose a device, when `choices` was last called."""
 
     def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
-        """Reads launches, for `launches`. ``risen`` is what the slots counted in the read just before. Called
-        while the lock of the maps is held."""
+        """Reads launches, which `launches` then returns. ``risen`` is what the slots counted in the read just
+        before. Called while the lock of the maps is held."""
         self._launches += self._kernels.read(risen)
 
     def let_go(self, slots: NDArray[np.intp]) -> None:
-        """Frees the records of CUDA kernels of these slots, which are about to be freed. Called while the
-        lock of the maps is held."""
+        """Frees the records of CUDA kernels that belong to ``slots``. These slots are about to be freed.
+        Called while the lock of the maps is held."""
         self._kernels.let_go(slots)
 
     def launches(self) -> list[RawKernel]:
-        """Returns launches by CUDA kernel that `read` has found and that were not returned before. Only
-        outermost calls count."""
+        """Returns the launches that `read` has found and that were not returned before, by CUDA kernel. Only
+        outermost calls are included."""
         with self._access:
             launches, self._launches = self._launches, []
             return launches
@@ -50,15 +51,15 @@ class CudaSide:
             return cuda_program(self._programs.cuda_programs, tgid) if is_open else NO_PROGRAM
 
     def choices(self) -> int:
-        """Returns the number of calls that chose a device, since this method was last called. These calls
-        have probes, but no rows."""
+        """Returns how many calls chose a device since this method was last called. These calls are probed,
+        but have no rows."""
         total = self._programs.threads["choices"].copy()
         before, self._choices_seen = self._choices_seen, total
         return int((total - before).sum(dtype=np.uint64))
 
     def inherited_name(self, tgid: int, function: int) -> int:
-        """Returns the address of a function's name in the memory of process ``tgid`` if its parent registered
-        it, else 0.
+        """Returns the address of a function's name in the memory of process ``tgid``, if the parent of the
+        process registered the function; otherwise 0.
 
         A program that forks first and then launches has registered its CUDA kernels before the fork.
         """
@@ -66,6 +67,7 @@ class CudaSide:
             return inherited_name(self._programs, tgid, function) if is_open else 0
 
     def runs_program(self, tgid: int, born_ns: int) -> bool:
-        """Returns whether process ``tgid`` still runs the program with this ``RawKernel.born_ns``."""
+        """Returns whether process ``tgid`` still runs the program whose ``RawKernel.born_ns`` is
+        ``born_ns``."""
         with self._access as is_open:
             return is_open and runs_program(self._programs, tgid, born_ns)

@@ -1,4 +1,5 @@
-"""Reads what the BPF programs measure besides calls: charges, waits, device memory, ranks, activity."""
+"""Reads what the BPF programs measure in addition to calls: charges, waits, device memory, ranks,
+activity."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ from stalltop.probes.programs.loading import Programs
 class KernelEvidence:
     """Reads the evidence that is measured in the Linux kernel. May be used from several threads.
 
-    ``slots`` are the histograms of calls, and ``functions`` the traced functions. Once the maps of ``access``
-    are closed, there is no evidence.
+    ``slots`` are the histograms of calls, and ``functions`` are the traced functions. Once the maps of
+    ``access`` are closed, the methods return no evidence.
     """
 
     def __init__(
@@ -47,8 +48,8 @@ class KernelEvidence:
         self._activities = Activities(programs, functions)
 
     def charges(self) -> list[RawCharge]:
-        """Returns which processes took time from calls, gaps and followed threads since this was last
-        called."""
+        """Returns which processes took time from calls, from host gaps, and from followed threads, since this
+        method was last called."""
         with self._access as is_open:
             return self._charges.read() if is_open and self._charges is not None else []
 
@@ -59,12 +60,13 @@ class KernelEvidence:
             return self._charges.waits() if is_open and self._charges is not None else []
 
     def works(self) -> list[RawWork]:
-        """Returns what each followed thread did since this was last called."""
+        """Returns what each followed thread did since this method was last called."""
         with self._access as is_open:
             return self._works.read(time.monotonic_ns()) if is_open and self._works is not None else []
 
     def placed(self) -> list[RawPlaced]:
-        """Returns on which CPUs threads were in the samples that `look` took since this was last called."""
+        """Returns on which CPUs threads were, in the samples that `look` took since this method was last
+        called."""
         with self._access as is_open:
             return self._works.placed() if is_open and self._works is not None else []
 
@@ -81,8 +83,8 @@ class KernelEvidence:
         return found
 
     def held(self) -> list[RawHeld]:
-        """Returns the device memory of processes that hold some, or have allocated or freed since the
-        previous call."""
+        """Returns the device memory of processes that hold some, or that have allocated or freed some since
+        the previous call."""
         with self._access as is_open:
             return self._allocations.read() if is_open else []
 
@@ -92,18 +94,18 @@ class KernelEvidence:
             return self._communicators.read() if is_open else []
 
     def unknown_communicators(self) -> set[int]:
-        """Returns processes that enter collectives of communicators older than the probes, which are not
-        compared."""
+        """Returns the processes that enter collectives of communicators older than the probes. Such
+        communicators are not compared."""
         return self._communicators.unknown()
 
     def activities(self) -> RawActivities:
-        """Returns when processes were active on devices since this was last called."""
+        """Returns when processes were active on devices, since this method was last called."""
         with self._access as is_open:
             return self._activities.read() if is_open else RawActivities(0, 0, [])
 
     def look(self) -> None:
-        """Takes a sample of what the BPF programs keep only for a short time. Called more often than the
-        other methods."""
+        """Takes a sample of what the BPF programs keep only for a short time. It has to be called more often
+        than the other methods."""
         with self._access as is_open:
             if not is_open:
                 return
@@ -117,7 +119,8 @@ class KernelEvidence:
         return self._slots.tgids() | self._allocations.tgids() | self._communicators.tgids()
 
     def release(self, tgid: int) -> None:
-        """Frees what process ``tgid`` owned. To be called when it has ended and its evidence was read."""
+        """Frees everything that process ``tgid`` owned. To be called once the process has ended and its
+        evidence was read."""
         with self._access as is_open:
             if not is_open:
                 return
@@ -128,8 +131,8 @@ class KernelEvidence:
             self._allocations.release(tgid)
 
     def leave_splits_out(self) -> None:
-        """Stops reading charges and what threads did. Called, while the lock of the maps is held, if the BPF
-        programs cannot measure them after all."""
+        """From now on, reads neither charges nor what threads did. Called if the BPF programs cannot measure
+        these after all, while the lock of the maps is held."""
         self._charges = self._works = None
 
 

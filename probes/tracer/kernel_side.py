@@ -1,5 +1,5 @@
-"""Represents the kernel side as one object: loads programs, attaches functions, reads counts and open
-calls."""
+"""Represents the kernel side as one object. It loads programs, attaches them to functions, and reads counts
+and open calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["Attachment", "Counts", "KernelSide", "Point", "SlotKey", "Way"]
 Way = Literal["auto", "multi", "perf"]
 
 _CLOSE_SECONDS: Final = 0.5
-"""Seconds that `close` waits for an ``attach`` to end."""
+"""Time in seconds that `close` waits for an ``attach`` that is under way."""
 _WHERE_TYPES_ARE: Final = (
     "run a kernel built with CONFIG_DEBUG_INFO_BTF; a container must see the host's /sys/kernel/btf"
 )
@@ -42,13 +42,13 @@ _WHERE_TYPES_ARE: Final = (
 class KernelSide:
     """Counts calls of functions in the Linux kernel.
 
-    ``attach`` may be called from another thread than the rest. ``slots`` is the number of histograms (16 KiB
-    each, one for every operation of every process), ``threads`` the maximum number of traced threads,
-    ``splits`` whether to measure where the time of calls goes, which costs a little at every switch of
-    threads on the host, and ``ring_bytes`` the room for captured calls until they are read; ``progress``
-    receives the progress of slow steps.
+    ``attach`` may be called from another thread than the other methods. ``slots`` is the number of histograms
+    (16 KiB each, one for every operation of every process). ``threads`` is the maximum number of traced
+    threads. ``splits`` says whether to measure where the time of calls goes, which costs a little at every
+    switch of threads on the host. ``ring_bytes`` is the room for captured calls until they are read.
+    ``progress`` receives the progress of slow steps.
 
-    Raises TracingError, having left nothing behind.
+    Raises TracingError. After an error, nothing stays attached or loaded.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class KernelSide:
         progress: Progress | None = None,
     ) -> None:
         self.functions = tuple(functions)
-        """Functions that cookies may identify."""
+        """Functions whose ids probes may use as cookies."""
         self.way: str
         """How probes are attached: ``multi`` or ``perf``."""
         self.probe_ns: float
-        """Cost of one counted call in its probes on this host, ns."""
+        """How much time the probes add to one counted call on this host, ns."""
         self.no_splits: TracingError | None = None
-        """Why calls cannot be split; None if they are, or if that was not requested."""
+        """Why calls cannot be split; None if they are split, or if that was not requested."""
         self.evidence: KernelEvidence
         """Reads what is measured besides calls."""
         self.cuda: CudaSide
@@ -79,7 +79,8 @@ class KernelSide:
         self._ring_bytes = ring_bytes
         self._progress = progress
         check_host()
-        # Checked first, because a vain attempt with uprobe_multi would cost the verifier's work twice.
+        # This is checked first, because an attempt with uprobe_multi that fails would make the verifier do
+        # its work twice.
         both = ("multi", "perf") if knows_uprobe_multi() else ("perf",)
         ways = both if way == "auto" else (way,)
         task = self._task() if splits else None
@@ -110,7 +111,7 @@ class KernelSide:
             except TracingError as reason:
                 failed = reason
             self._begin(slots, threads, way, None)
-            self.no_splits = failed  # Set only now, because tracing does work without splits.
+            self.no_splits = failed  # This is set only here, once tracing has worked without splits.
         else:
             self._begin(slots, threads, way, None)
 
@@ -143,7 +144,7 @@ class KernelSide:
                 self._kept.read(time.monotonic_ns())
                 self.losses()
                 self._end = undo.pop_all()
-                """Detaches and closes everything."""
+                """Closing this detaches and closes everything."""
         except OSError as error:
             raise TracingError(f"the kernel refused to trace: {error.strerror}") from error
 
@@ -163,21 +164,22 @@ class KernelSide:
     def kept_calls(self, end_ns: int) -> list[RawCapturedCall]:
         """Returns captured calls that ended by ``end_ns`` (CLOCK_MONOTONIC) and were not returned before.
 
-        Slow calls that were not captured are counted in ``Counts.passed_over`` of ``read``.
+        ``Counts.passed_over``, which ``read`` returns, counts slow calls that were not captured.
         """
         with self._access as is_open:
             return self._kept.read(end_ns) if is_open else []
 
     def open_calls(self) -> list[RawOpenCall]:
-        """Returns calls that have not returned yet, the outer before the inner ones of a thread."""
+        """Returns calls that have not returned yet. Of one thread, an outer call comes before the calls
+        inside it."""
         return self._open.open()
 
     def ended_calls(self) -> list[RawOpenCall]:
-        """Returns calls inside which threads have ended since this method was last called."""
+        """Returns calls inside which their threads have ended, since this method was last called."""
         return self._open.ended()
 
     def losses(self) -> dict[str, int]:
-        """Returns what was lost since the previous call, by the names of ``model.window.LOSSES``."""
+        """Returns what was lost since the previous call. The keys are those of ``model.window.LOSSES``."""
         counters = self._programs.losses[0].copy()
         total = {name: int(counters[name]) for name in layout.LOSSES.names or ()}
         with self._access as is_open:
@@ -187,7 +189,8 @@ class KernelSide:
         return {name: count - seen.get(name, 0) for name, count in total.items()}
 
     def release(self, tgid: int) -> None:
-        """Frees what process ``tgid`` owned. To be called when it has ended and its last counts were read."""
+        """Frees everything that process ``tgid`` owned. To be called once the process has ended and its last
+        counts were read."""
         with self._access as is_open:
             if is_open:
                 self._slots.release(tgid)
@@ -205,8 +208,8 @@ class KernelSide:
     def close(self) -> None:
         """Removes every probe and releases everything. May be called twice.
 
-        Does not wait for an ``attach`` that hangs (in a file system that does not answer): its probes are
-        removed when stalltop ends.
+        Does not wait for an ``attach`` that hangs (in a file system that does not answer). The probes of that
+        call are removed when stalltop ends.
         """
         waited = self._attaching.acquire(timeout=_CLOSE_SECONDS)
         try:
@@ -219,8 +222,8 @@ class KernelSide:
                 self._attaching.release()
 
     def _follow_threads(self) -> None:
-        """Starts to observe every switch of threads; a host on which nothing is traced is spared that
-        cost."""
+        """Starts to observe every switch of threads. This is done only once something is traced, because it
+        costs time on the whole host."""
         self._follow_next = False
         try:
             self._probing.follow_threads()
@@ -235,4 +238,4 @@ class KernelSide:
 
 
 def _nothing(links: Sequence[int]) -> None:
-    """Closes nothing: for an Attachment without probes."""
+    """Closes nothing. It is used for an Attachment without probes."""

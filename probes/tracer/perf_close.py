@@ -1,9 +1,9 @@
-"""Closes descriptors in another process, because the last process to close a perf event waits until the Linux
-kernel has removed it.
+"""Closes descriptors of perf events in another process. The process that closes an event last has to wait
+until the Linux kernel has removed the event.
 
-The Linux kernel removes perf events one after the other, some 0.1 s each, and a process cannot even end
-before its own events are gone. So a helper process inherits copies of the descriptors and ends after stalltop
-has closed its own: the helper does the waiting while it exits. It belongs to no terminal and outlives
+The Linux kernel removes perf events one after the other, some 0.1 s each. A process cannot even end before
+its own events are removed. So a helper process inherits copies of the descriptors, and ends after stalltop
+has closed its own descriptors. The helper then waits while it exits. It belongs to no terminal, and outlives
 stalltop by as long as the Linux kernel needs.
 """
 
@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 
 class Closer:
-    """Closes descriptors without waiting. Keeps only the helpers' handles, to collect their exit status."""
+    """Closes descriptors without waiting. Keeps only the handles of the helper processes, to collect their
+    exit status."""
 
     def __init__(self) -> None:
         self._helpers: list[subprocess.Popen[bytes]] = []
@@ -28,7 +29,7 @@ class Closer:
         if not fds:
             return
         helper = None
-        with contextlib.suppress(OSError):  # If no helper can be started, this process waits.
+        with contextlib.suppress(OSError):  # If no helper can be started, this process itself waits.
             helper = subprocess.Popen(
                 [sys.executable, "-I", "-S", __file__],
                 stdin=subprocess.PIPE,

@@ -16,7 +16,8 @@ from stalltop.probes.tracer.attach_perf import PerfAttacher
 class Probing:
     """Attaches programs, and detaches all of them together. Used from one thread at a time.
 
-    ``way`` is ``multi`` or ``perf``. Raises TracingError if the Linux kernel does not offer that way.
+    ``way`` is ``multi`` or ``perf``: how probes are attached. Raises TracingError if the Linux kernel does
+    not offer that way.
     """
 
     def __init__(self, programs: Programs, way: str) -> None:
@@ -28,7 +29,7 @@ class Probing:
         self._attachments: list[Attachment] = []
 
     def begin(self) -> None:
-        """Starts to observe ends of threads, and programs that processes execute. Raises OSError."""
+        """Starts to observe when threads end, and when processes execute programs. Raises OSError."""
         self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
         self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
 
@@ -47,13 +48,14 @@ class Probing:
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
         """Probes functions of the file at ``path``. Failures of counted functions are in the result's
         ``failed``."""
-        # Two names of one function would count as two calls at one place.
+        # Of several names of one function, only one is probed: otherwise a call would be counted twice.
         places = {point.offset: point for point in reversed(points)}
         chosen = [*reversed(places.values())]
         counted = [point for point in chosen if point.cookie < layout.FUNCTIONS]
         choosing = [point for point in chosen if point.cookie >= FIRST_CHOOSING]
         naming = [point for point in chosen if layout.FUNCTIONS <= point.cookie < FIRST_CHOOSING]
-        # Probes for names and devices come first, so that a CUDA kernel launched from now on has both.
+        # The probes for names and devices are attached first. So the name and the device of every counted
+        # launch are known.
         attachment = self._naming.attach(path, naming)
         attachment = self._attach_choosing(path, choosing).joined(attachment)
         attachment = self._counting.attach(path, counted).joined(attachment)
@@ -70,7 +72,8 @@ class Probing:
 
     def _attach_choosing(self, path: str, points: Sequence[Point]) -> Attachment:
         begins = any(point.cookie % CHOOSINGS == layout.Choosing.BEGINS for point in points)
-        # Processes that have the driver by now may have initialized CUDA, and chosen devices, before.
+        # Processes that have the driver now may have initialized CUDA, and chosen devices, before the probes
+        # were there.
         older = users_of_driver() if begins else set()
         tell_older(self._programs.older_programs, older)
         attachment = self._choosing.attach(path, points)

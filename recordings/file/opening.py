@@ -1,4 +1,5 @@
-"""Opens files for reading, after checks: a file may come from a stranger, or a recorder may write it."""
+"""Opens files for reading. Checks them first, because a file may come from a stranger, and a recorder may be
+writing it."""
 
 from __future__ import annotations
 
@@ -21,28 +22,29 @@ HEAD_BYTES: Final = 100
 """Length of SQLite's header."""
 _SQLITE: Final = b"SQLite format 3\0"
 _MODES: Final = slice(18, 20)
-"""Bytes of SQLite's header with the write version and the read version of the file format. Both are 2 if the
-file uses a write-ahead log."""
+"""The bytes of SQLite's header that hold the write version and the read version of the file format. Both are
+2 if the file uses a write-ahead log."""
 _WITH_LOG: Final = b"\2\2"
 _MOST_VALUE_BYTES: Final = 16 << 20
-"""Longest text or payload that is read, in bytes."""
+"""Longest text or payload that is accepted when a file is read, in bytes."""
 _MOST_SECONDS: Final = 60.0
-"""Time limit of one read, in seconds. Even a small file, if made with malice, can keep SQLite busy for
-ever."""
+"""Time limit of one read, in seconds. Even a small file can be made so that SQLite works on it for ever."""
 _STEPS: Final = 100_000
-"""Instructions of SQLite's virtual machine between two checks of the time limit: about a millisecond."""
+"""Number of instructions of SQLite's virtual machine between two checks of the time limit. They take about a
+millisecond."""
 _REMEDY: Final = "the key w saves windows; their names end in .stalltop"
 
 
 class UnreadableFileError(UsageError):
-    """A file of stalltop is damaged, or a window in such a file."""
+    """A file of stalltop, or a window in such a file, is damaged."""
 
 
 class Opened:
     """A file that is open for reading."""
 
     def __init__(self, path: Path) -> None:
-        """Open ``path``. Raises UsageError, with the reason, if it is no file of stalltop or damaged."""
+        """Open ``path``. Raises UsageError, with the reason, if it is not a file of stalltop, or is
+        damaged."""
         self.path = path
         self.warnings: list[str] = []
         """What could not be read, one line each."""
@@ -55,7 +57,8 @@ class Opened:
         if len(head) < HEAD_BYTES:
             raise _refused(path, "its end is missing")
         if not self._live:
-            # Checked before SQLite opens the file: the file may belong to another program.
+            # The version is checked before SQLite opens the file, because the file may belong to another
+            # program.
             _check_version(path, *struct.unpack_from(">i", head, 68), *struct.unpack_from(">i", head, 60))
         with self.reading("it"):
             self.connection = self._connected()
@@ -72,8 +75,8 @@ class Opened:
 
     @contextlib.contextmanager
     def reading(self, what: str | Callable[[], str]) -> Iterator[None]:
-        """Raise errors that reading the file causes in the block as UnreadableFileError, and limit the time
-        of the block. ``what`` is the name of the part that is read, or a function that returns it."""
+        """Raise errors that occur while the block reads the file as UnreadableFileError. Limit the time of
+        the block. ``what`` is the name of the part that is read, or a function that returns the name."""
         self._until = time.monotonic() + _MOST_SECONDS
         try:
             yield
@@ -82,8 +85,8 @@ class Opened:
             raise UnreadableFileError(f"{self.path} is damaged: {name} cannot be read ({error})") from None
 
     def again(self) -> bool:
-        """Open the file again if a recorder has begun to write it since it was opened, so that its
-        write-ahead log is read, too. Returns whether it was opened again."""
+        """Open the file again if a recorder has begun to write it since it was opened: only then its
+        write-ahead log is read, too. Returns whether the file was opened again."""
         if self._live or self.connection.in_transaction or _log_bytes(self.path) is None:
             return False
         with contextlib.suppress(UsageError):  # the file may have been removed
@@ -95,16 +98,16 @@ class Opened:
         return True
 
     def expect_unchanged(self) -> None:
-        """Raise StalltopError if no program was writing the file when it was opened, but one has written it
-        since."""
+        """Raise StalltopError if a program has written the file since it was opened. Does nothing if a
+        program was already writing it when it was opened."""
         state = _state(self.path)
-        # If another file has the name by now, the file that is open was not written.
+        # If the name now belongs to another file, nothing was written to the file that is open.
         if not self._live and state[:1] == self._state[:1] and state != self._state:
             raise StalltopError(f"{self.path} was written while it was read", "try again")
 
     def _connected(self) -> sqlite3.Connection:
-        """Return a read-only connection. A file without a write-ahead log is opened as immutable: SQLite then
-        creates no file beside it and takes no lock."""
+        """Return a read-only connection. If the file has no write-ahead log, it is opened as immutable.
+        SQLite then creates no file beside it and takes no lock."""
         self._state = _state(self.path)
         uri = f"file:{quote(os.fsencode(os.path.abspath(self.path)))}?mode=ro"
         if self._live:
@@ -116,8 +119,8 @@ class Opened:
         return self._prepared(f"{uri}&immutable=1")
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
-        """Return a connection with limits of size and time, on which the schema of a file from a stranger
-        cannot run code."""
+        """Return a connection that has limits of size and time. On this connection, the schema of a file from
+        a stranger cannot run code."""
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -127,7 +130,7 @@ class Opened:
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
         try:
-            _pragma(connection, "schema_version")  # makes SQLite read the file
+            _pragma(connection, "schema_version")  # this makes SQLite read the file
         except sqlite3.Error:
             connection.close()
             raise
@@ -137,7 +140,7 @@ class Opened:
 def _head(path: Path) -> bytes:
     """Return the first bytes of the file."""
     try:
-        # Without O_NONBLOCK, opening a pipe waits for a writer for ever.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -151,15 +154,15 @@ def _head(path: Path) -> bytes:
 
 def is_closed(head: bytes) -> bool:
     """Return whether ``head`` is the beginning of a file of stalltop that was closed properly, so that the
-    file itself has all its data. A write-ahead log beside such a file belongs to a former file of the same
-    name."""
+    file itself has all its data. If there is a write-ahead log beside such a file, the log belongs to an
+    earlier file of the same name."""
     ours = head[68:72] == schema.APPLICATION_ID.to_bytes(4, "big")
     return ours and head[_MODES] != _WITH_LOG
 
 
 def _is_written(path: Path, head: bytes) -> bool:
-    """Return whether a recorder is writing the file, or ended without closing it. The file then has a
-    write-ahead log beside it, which may be empty."""
+    """Return whether a recorder is writing the file, or has ended without closing it. In both cases there is
+    a write-ahead log beside the file; it may be empty."""
     return head[_MODES] == _WITH_LOG and _log_bytes(path) is not None
 
 
@@ -172,8 +175,8 @@ def _log_bytes(path: Path) -> int | None:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Return inode, size and modification time of the file, which show whether it was written; () if there is
-    no file."""
+    """Return inode, size and modification time of the file; () if there is no file. If the file is written,
+    the result changes."""
     try:
         found = os.stat(path)
     except OSError:
@@ -194,7 +197,7 @@ def _check_version(path: Path, application: int, version: int) -> None:
 
 
 def newer(path: Path, version: int, remedy: str) -> UsageError:
-    """Return the error for a file of a later version of the format."""
+    """Return the error for a file whose format has a later version."""
     return UsageError(
         f"{path} was saved by a newer stalltop (version {version}; this one reads up to {schema.VERSION})",
         remedy,

@@ -1,4 +1,4 @@
-"""The tables whose rows belong to one window, as data."""
+"""The tables whose rows belong to one window, described as data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stalltop.recordings.file.table import BLOB, INTEGER, REAL, TEXT, part
 from stalltop.recordings.file.table import column as _c
 
 _SERIES: Final = _c(
-    "series_id", INTEGER, "operation of a process to which the row belongs", *SERIES_FIELDS, refers="series"
+    "series_id", INTEGER, "the series to which the row belongs", *SERIES_FIELDS, refers="series"
 )
 _PROCESS: Final = _c(
     "process_id", INTEGER, "the process to which the row belongs", *PROCESS_FIELDS, refers="processes"
@@ -29,12 +29,12 @@ _KERNEL: Final = _c("kernel_id", INTEGER, "the CUDA kernel", "kernel", refers="k
 
 COUNTS: Final = part(
     "counts",
-    "What each series counted.",
-    _c("series_id", INTEGER, "operation of a process to which the row belongs", refers="series"),
+    "The counts of each series.",
+    _c("series_id", INTEGER, "the series to which the row belongs", refers="series"),
     _c("calls", INTEGER, "calls that returned"),
     _c("errors", INTEGER, "calls that returned an error"),
-    _c("bytes", INTEGER, "bytes moved, allocated or sent by them"),
-    _c("total_ns", INTEGER, "sum of their durations"),
+    _c("bytes", INTEGER, "bytes that these calls moved, allocated or sent"),
+    _c("total_ns", INTEGER, "sum of the durations of these calls"),
     _c("max_ns", INTEGER, "the longest one"),
     *(_c(f"{name}_ns", INTEGER, f"of total_ns: {name}", null=True) for name in SPLITS),
     _c("normal_p50_ns", INTEGER, "baseline of p50", null=True),
@@ -54,7 +54,7 @@ LOSSES: Final = part(
 RECORDS: Final = (
     part(
         "kernel_counts",
-        "Launches by CUDA kernel. Launches of a series that are in no row are of unknown CUDA kernels.",
+        "Launches of each CUDA kernel. If a launch of a series is in no row, its CUDA kernel is not known.",
         _SERIES,
         _KERNEL,
         _c("calls", INTEGER, "launches"),
@@ -68,7 +68,7 @@ RECORDS: Final = (
         "charges",
         "Time off the CPU of a series that another process caused.",
         _c("series_id", INTEGER, "who lost the time", *SERIES_FIELDS, refers="series"),
-        _c("kind", TEXT, "runqueue: the culprit had the CPU; otherwise it gave the wake-up"),
+        _c("kind", TEXT, "runqueue: the culprit had the CPU; any other kind: the culprit ended the wait"),
         _c(
             *(
                 "culprit_id",
@@ -80,7 +80,7 @@ RECORDS: Final = (
             ),
             refers="processes",
         ),
-        _c("ns", INTEGER, "time, ns"),
+        _c("ns", INTEGER, "time that was lost, ns"),
         _c("times", INTEGER, "number of waits"),
         kind=Charge,
     ),
@@ -93,7 +93,7 @@ RECORDS: Final = (
         _c("requests", INTEGER, "number"),
         _c("bytes", INTEGER, "bytes"),
         _c("queued_ns", INTEGER, "time from submission until the device got the requests"),
-        _c("service_ns", INTEGER, "time from then until they were complete"),
+        _c("service_ns", INTEGER, "time from when the device got the requests until they completed"),
         _c("max_ns", INTEGER, "the longest request, from submission to completion"),
         kind=BlockIo,
     ),
@@ -102,11 +102,11 @@ RECORDS: Final = (
         "What a tenant's cgroup used, and what limits denied it.",
         _TENANT,
         _c("cpu_ns", INTEGER, "CPU time"),
-        _c("periods", INTEGER, "periods of the CFS quota in which it ran"),
-        _c("throttled_periods", INTEGER, "periods in which the quota stopped it"),
-        _c("throttled_ns", INTEGER, "time in which the quota stopped it"),
+        _c("periods", INTEGER, "periods of the CFS quota in which the cgroup ran"),
+        _c("throttled_periods", INTEGER, "periods in which the quota stopped the cgroup"),
+        _c("throttled_ns", INTEGER, "time for which the quota stopped the cgroup"),
         _c("reclaims", INTEGER, "direct reclaims"),
-        _c("reclaim_ns", INTEGER, "time of its threads in direct reclaim"),
+        _c("reclaim_ns", INTEGER, "time that its threads spent in direct reclaim"),
         _c("oom_kills", INTEGER, "processes killed for lack of memory"),
         _c("refaults", INTEGER, "file pages read again soon after they were dropped"),
         _c("limit_hits", INTEGER, "allocations that reached a memory limit"),
@@ -114,14 +114,14 @@ RECORDS: Final = (
         _c("forks", INTEGER, "processes started"),
         _c("execs", INTEGER, "programs started by exec"),
         _c("exits", INTEGER, "processes ended"),
-        _c("memory_used_bytes", INTEGER, "at the end of the window", null=True),
+        _c("memory_used_bytes", INTEGER, "memory in use at the end of the window", null=True),
         _c("limits_id", INTEGER, "its limits", *fields_of("limits"), refers="limits"),
         kind=TenantUse,
     ),
     part(
         "process_use",
-        "Processes that make traced calls, wake threads that do, are charged with the time of others, or are"
-        " children of a process that sleeps between its calls.",
+        "Processes that make traced calls, wake threads that make such calls, are charged with the time of"
+        " others, or are children of a process that sleeps between its calls.",
         _PROCESS,
         _c("cpu_ns", INTEGER, "CPU time"),
         _c("minor_faults", INTEGER, "page faults without I/O"),
@@ -135,10 +135,10 @@ RECORDS: Final = (
         _c(
             "link",
             INTEGER,
-            "0: it makes traced calls; 1: it wakes such processes; 2, 3: it wakes those of link 1, 2;"
+            "0: makes traced calls; 1: wakes a process of link 0; 2, 3: wakes a process of link 1, 2;"
             " -1: none of these",
         ),
-        _c("threads", INTEGER, "number"),
+        _c("threads", INTEGER, "number of threads"),
         _c("allowed_cpus", INTEGER, "number of CPUs on which its main thread may run; 0 if unknown"),
         _c("allowed", TEXT, "list of the allowed CPUs, as the Linux kernel writes it"),
         _c("nice", INTEGER, "its nice value"),
@@ -158,15 +158,15 @@ RECORDS: Final = (
         _c("ranks", INTEGER, "number of ranks in the communicator"),
         _c("local_ranks", INTEGER, "ranks that are traced on this host"),
         _c("collectives", INTEGER, "collectives that it entered"),
-        _c("joined", INTEGER, "collectives that were compared with other local ranks"),
+        _c("joined", INTEGER, "collectives in which it was compared with other local ranks"),
         _c(
             "late_ns",
             INTEGER,
-            "how long after the first local rank it entered, summed over the collectives in joined",
+            "sum of its delays after the first local rank, over the collectives in `joined`",
         ),
-        _c("last", INTEGER, "in how many of the collectives in joined it was the last to enter"),
+        _c("last", INTEGER, "number of collectives, of those in `joined`, that it entered last"),
         _c("behind", INTEGER, "collectives that another local rank has entered and this one has not"),
-        _c("since_entry_ns", INTEGER, "age of its last entry"),
+        _c("since_entry_ns", INTEGER, "time since its last entry into a collective"),
         _c("entered", INTEGER, "collectives entered since the communicator was created"),
         kind=Rank,
     ),
@@ -184,7 +184,7 @@ RECORDS: Final = (
         "The time in which a tenant gave a GPU work or waited for it.",
         _c("device", TEXT, f"{WHICH}; empty where that is not known"),
         _TENANT,
-        _c("active_ns", INTEGER, "that time in ns, exact to about a millisecond"),
+        _c("active_ns", INTEGER, "time in which the tenant was active, exact to about a millisecond"),
         kind=DeviceActivity,
     ),
     part(
@@ -193,7 +193,7 @@ RECORDS: Final = (
         _c("device", TEXT, f"{WHICH}; empty where that is not known"),
         _TENANT,
         _c("other_id", INTEGER, "the other tenant", "other", refers="tenants"),
-        _c("ns", INTEGER, "that time in ns, exact to about a millisecond"),
+        _c("ns", INTEGER, "time in which both were active, in ns, exact to about a millisecond"),
         kind=DeviceOverlap,
     ),
     part(
@@ -212,7 +212,7 @@ RECORDS: Final = (
         _c(
             "split_ns",
             TEXT,
-            "JSON list: its split, in the order of the columns of counts",
+            "JSON list: the parts of its time, in the order of the columns of `counts`",
             null=True,
         ),
         _c("bytes", INTEGER, "bytes moved, allocated or sent"),
@@ -236,7 +236,11 @@ RECORDS: Final = (
         "Figures of each GPU at the end of the window, and its counters within the window.",
         _c("gpu_id", INTEGER, "the GPU", *fields_of("gpus"), refers="gpus"),
         _c("throttle_reasons", TEXT, "JSON list: what throttles the clocks"),
-        _c("processes", TEXT, "JSON list of who has a context on it: pid, kind, memory_bytes, tenant"),
+        _c(
+            "processes",
+            TEXT,
+            "JSON list of the processes with a context on it: pid, kind, memory_bytes, tenant",
+        ),
         _c("xids", TEXT, "JSON list of critical errors that the driver reported"),
         _c("lost", INTEGER, "1: it no longer answers"),
         _c("notes", TEXT, "JSON list of lines: what could not be read and why"),
@@ -258,7 +262,7 @@ RECORDS: Final = (
         _c(
             "label",
             TEXT,
-            "the number that it had last; rows have its UUID if a later device has that number",
+            "its last number; rows have its UUID instead if another device has got this number",
         ),
         _c("counts", TEXT, "JSON list of [column of `devices`, sum]: its counters in the window"),
         _c("xids", TEXT, "JSON list of critical errors that the driver reported"),
@@ -271,7 +275,7 @@ RECORDS: Final = (
         _c("cpu_percent", REAL, "busy part of all CPUs", null=True),
         _c("cpu_each_percent", TEXT, "JSON list: busy part of each CPU"),
         _c("memory_total_bytes", INTEGER, "of the host"),
-        _c("memory_used_bytes", INTEGER, "memory in use, without what can be freed"),
+        _c("memory_used_bytes", INTEGER, "memory in use, without memory that can be freed at once"),
         _c("swap_total_bytes", INTEGER, "of the host"),
         _c("swap_used_bytes", INTEGER, "of the host"),
         _c("load", TEXT, "JSON list: load averages of 1, 5 and 15 minutes"),
@@ -303,7 +307,7 @@ RECORDS: Final = (
         _c("name", TEXT, "such as `eth0`, or `mlx5_0/1` for port 1 of an adapter"),
         _c("kind", TEXT, "interface, infiniband, roce or rdma"),
         _c("host", TEXT, "its host; empty: that of the window"),
-        _c("physical", INTEGER, "0: another port counts the same bytes as well"),
+        _c("physical", INTEGER, "0: its bytes are also counted by another port"),
         _c("state", TEXT, "state of its link, such as up, down or active; empty if unknown"),
         _c("bits_per_second", INTEGER, "speed of its link", null=True),
         *(_c(one.name, INTEGER, one.about, null=True) for one in PORT_COUNTERS),
@@ -326,4 +330,4 @@ RECORDS: Final = (
         kind=Chain,
     ),
 )
-"""Tables that store one record of a window (an object of class ``kind``) in each row."""
+"""Tables whose rows each store one record of a window. A record is an object of class ``kind``."""

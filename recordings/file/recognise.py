@@ -1,11 +1,11 @@
-"""Recognises files that are not saved windows, so that errors can say what they are."""
+"""Recognises files that are not saved windows, so that an error can say what kind of file it is."""
 
 from __future__ import annotations
 
 from typing import Final
 
 FIRST_BYTES: Final = 4096
-"""Number of bytes at the beginning of a file that are searched."""
+"""Number of bytes at the beginning of a file in which names of formats are searched."""
 _STARTS: Final = (
     (b"\x89png\r\n\x1a\n", "a picture (PNG)"),
     (b"<svg", "a picture (SVG)"),
@@ -24,12 +24,14 @@ _NAMES: Final = (
     (b'"stalltop.explain/1"', "what stalltop explain --json prints"),
     (b'"stalltop normals"', "what stalltop has learned to be normal"),
 )
-"""Names of formats that stand near the beginning of JSON files, and the kind of file that has such a name."""
+"""Names of formats that are near the beginning of JSON files, each with the kind of file that has this
+name."""
 _CSV_HEADS: Final = (b",calls_per_s,p50_ns,", b"window_start_s,window_seconds,")
 
 
 def recognised(first: bytes) -> str:
-    """Return the kind of a file with these first bytes, for a message; '' if it is not known."""
+    """Return the kind of the file that begins with ``first``, in words for a message; '' if it is not
+    known."""
     if not first:
         return "an empty file"
     for start, what in _STARTS:

@@ -1,4 +1,5 @@
-"""Converts records of a window to rows of their tables and back, as ``schema`` describes each column."""
+"""Converts records of a window to rows of their tables and back. The descriptions of the columns in
+``schema`` say how."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from stalltop.recordings.file.schema import SHARED, SqlColumn, SqlTable
 from stalltop.recordings.file.values import Sql, reading, storing
 
 NAMED: Final = ("tenants", "processes", "series", "kernels")
-"""Shared tables to whose rows a record refers by a few of its fields, such as tenant, PID and process. A row
-of any other shared table holds all fields of the record that are columns of the table."""
+"""Shared tables in which a few fields of a record, such as tenant, PID and process, identify the row that the
+record refers to. In any other shared table, the values of all columns identify it."""
 _SHARED: Final = {table.name: table for table in SHARED}
 
 
@@ -21,20 +22,21 @@ class Referring(Protocol):
     """Returns the numbers of rows in shared tables."""
 
     def number(self, table: str, values: tuple[Any, ...]) -> int:
-        """Return the number of the row with these values. For a table in ``NAMED``, the values are fields of
-        the record; for another table, they are the values of all columns."""
+        """Return the number of the row of ``table`` that has these values. For a table in ``NAMED``, the
+        values are fields of the record. For any other table, they are the values of all columns."""
 
 
 class Resolving(Protocol):
     """Returns the rows of shared tables by number."""
 
     def values(self, table: str, number: Sql) -> Sequence[Any]:
-        """Return the values of the row ``number``: the same values that ``Referring.number`` was given.
-        Raises ValueError if there is no such row."""
+        """Return the values of row ``number`` of ``table``: the values that ``Referring.number`` was given
+        for this row. Raises ValueError if there is no such row."""
 
 
 def _link_texts(chain: Any) -> list[dict[str, Any]]:
-    """Return the links of a chain without their figures, which change from window to window."""
+    """Return the links of a chain without their figures. The figures are left out because they change from
+    window to window."""
     return [
         {
             field.name: getattr(link, field.name)
@@ -53,8 +55,8 @@ _OTHERWISE: Final[Mapping[tuple[str, str], tuple[Callable[[Any], Any], Any]]] = 
     ("chain_texts", "links"): (_link_texts, tuple[Link, ...]),
     ("chains", "figures"): (_link_figures, tuple[tuple[float | None, float | None], ...]),
 }
-"""Columns that are not fields of the record, by table and column: a function that computes the value from the
-record, and the type of the value."""
+"""Columns that are not fields of the record, by table and column. Each has a function that computes the value
+of the column from the record, and the type of this value."""
 
 
 class Codec:
@@ -66,7 +68,8 @@ class Codec:
         self._kind = table.kind
         hints = get_type_hints(table.kind, include_extras=True)
         self._known = frozenset(hints)
-        # The number of the row, or its window and place, and the checksum are no part of the record.
+        # Some columns are not a part of the record: the number of the row (or its window and place) and the
+        # checksum.
         self.columns = tuple(
             column
             for column in table.columns
@@ -76,20 +79,20 @@ class Codec:
         self._read = [self._reading(column, hints) for column in self.columns]
 
     def row(self, record: Any, numbers: Referring) -> list[Sql]:
-        """Return the values of ``self.columns`` for ``record``."""
+        """Return the row for ``record``: the values of ``self.columns``."""
         return [write(record, numbers) for write in self._write]
 
     def fields(self, row: Sequence[Sql], rows: Resolving) -> dict[str, Any]:
-        """Return the fields of the record in ``row``, which has the values of ``self.columns``. Raises
-        ValueError if a value is wrong."""
+        """Return the fields of the record that is stored in ``row``. ``row`` has the values of
+        ``self.columns``. Raises ValueError if a value is wrong."""
         found: dict[str, Any] = {}
         for read, value in zip(self._read, row, strict=True):
             read(found, value, rows)
         return found
 
     def record(self, row: Sequence[Sql], rows: Resolving) -> Any:
-        """Return the record in ``row``, which has the values of ``self.columns``. Raises ValueError if a
-        value is wrong."""
+        """Return the record that is stored in ``row``. ``row`` has the values of ``self.columns``. Raises
+        ValueError if a value is wrong."""
         found = self.fields(row, rows)
         if "figures" in found:
             figures = found.pop("figures")

@@ -1,10 +1,11 @@
-"""The tables of a file as data. Writer, reader and docs/file-format.md are made from them.
+"""Describes the tables of a file as data. The writer, the reader and docs/file-format.md use these
+descriptions.
 
 A file is a SQLite database. Rows that many windows share (names, series, coverage) are stored once, in the
-tables of ``SHARED``, and are referred to by number. Rows of one window are stored in the tables of ``PARTS``,
-with the number of the window and their place in the window.
+tables of ``SHARED``. Other rows refer to them by number. Rows that belong to one window are stored in the
+tables of ``PARTS``, with the number of the window and their place in the window.
 
-SQLite's integers are signed: a count of 2^63 or more, which no counter reaches in practice, is stored as the
+SQLite's integers are signed. A count of 2^63 or more, which no counter reaches in practice, is stored as the
 count minus 2^64. NaN and infinity are stored as NULL.
 """
 
@@ -36,12 +37,13 @@ __all__ = [
 ]
 
 APPLICATION_ID: Final = 0x53544C54
-"""The letters ``STLT`` as a big-endian number at byte 68 (SQLite's application id), which identify a file of
-stalltop."""
+"""The letters ``STLT`` as a big-endian number. They are at byte 68 of a file (SQLite's application id), and
+identify a file of stalltop."""
 VERSION: Final = 1
-"""Version of the format: the ``user_version`` at byte 60 of the file. Tables and columns may be added to a
-version until it is released; files that were saved before are then refused, and ``scripts/renew_window.py``
-rewrites the file that the tests use. docs/file-format.md says how files of released versions are migrated."""
+"""Version of the format: the ``user_version`` at byte 60 of the file. Until a version is released, tables and
+columns may be added to it. Files that were saved before that are then refused, and
+``scripts/renew_window.py`` rewrites the file that the tests use. docs/file-format.md says how files of
+released versions are migrated."""
 
 
 ABOUT: Final = SqlTable(
@@ -63,7 +65,7 @@ WINDOWS: Final = SqlTable(
         _c(
             "level",
             INTEGER,
-            "0: as it was read; 10, 60: merged from shorter windows to at least so many seconds",
+            "0: as it was read; 10, 60: merged from shorter windows, at least this many seconds long",
         ),
         _c("simulated", INTEGER, "1: simulated, not measured"),
         _c("split", INTEGER, "1: the splits of calls were measured"),

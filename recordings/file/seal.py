@@ -10,13 +10,13 @@ from stalltop.recordings.file import schema
 from stalltop.recordings.file.values import Sql, checksum
 
 MOST_ROWS: Final = 200_000
-"""Largest number of rows of a window in one table."""
+"""Largest number of rows that one window may have in one table."""
 
 
 def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) -> int:
-    """Return the checksum of a window: of its row without number and checksum, and of all its ``parts``
-    without the window's number, in the order of ``schema.PARTS``. A histogram enters the checksum as the
-    CRC-32 of its bytes."""
+    """Return the checksum of a window. It covers the row of the window without number and checksum, and all
+    its ``parts`` without the window's number, in the order of ``schema.PARTS``. In place of a histogram, it
+    covers the CRC-32 of the histogram's bytes."""
     sums = checksum([values])
     for table in schema.PARTS:
         rows = parts[table.name]

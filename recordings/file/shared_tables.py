@@ -1,4 +1,4 @@
-"""The tables whose rows many windows share, as data."""
+"""The tables whose rows many windows share, described as data."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ WHICH: Final = (
     "number of the GPU on its host, or `0:3` for MIG device 3 of GPU 0; its UUID if another device has that"
     " number at the end of the window"
 )
-"""The description of every column that has the label of a device."""
+"""Description of each column that has the label of a device."""
 
 SHARED: Final = (
     shared(
         "hosts",
         "Hosts of windows and rows.",
         _c("name", TEXT, "host name; for merged windows of several hosts, all names"),
-        _c("clock_offset_ns", INTEGER, "its clock minus that of the file's first host", null=True),
-        _c("clock_error_ns", INTEGER, "error of that offset", null=True),
+        _c("clock_offset_ns", INTEGER, "its clock minus the clock of the file's first host", null=True),
+        _c("clock_error_ns", INTEGER, "error of this offset", null=True),
     ),
     shared(
         "tenants",
@@ -47,7 +47,7 @@ SHARED: Final = (
         _c("cgroup_id", INTEGER, "cgroup v2 id (inode); 0 if only a path is known"),
         _c("cgroup_path", TEXT, "its path below the root of the hierarchy"),
         _c("container", TEXT, "name of the container within its pod"),
-        _c("pod_uid", TEXT, "UID of the pod; a new pod of the same name has another one"),
+        _c("pod_uid", TEXT, "UID of the pod; a new pod of the same name has another UID"),
         _c("user", TEXT, "owner of the job or session"),
         _c("labels", TEXT, "JSON list of [name, value], sorted by name: labels of the container or pod"),
     ),
@@ -60,7 +60,7 @@ SHARED: Final = (
     ),
     shared(
         "series",
-        "What has separate counts: one operation of one process.",
+        "Series: each is one operation of one process, with counts of its own.",
         _c("host_id", INTEGER, "the host it is on", refers="hosts"),
         _c("tenant_id", INTEGER, "its tenant", refers="tenants"),
         _c("pid", INTEGER, "process id"),
@@ -89,7 +89,7 @@ SHARED: Final = (
         _c(
             "scheduled",
             TEXT,
-            "JSON list of ids: tenants whose allocated devices are all known from a scheduler",
+            "JSON list of tenant ids: a scheduler has reported all devices allocated to these tenants",
         ),
         _c("schedulable", TEXT, "JSON list of UUIDs of the devices that a scheduler gives to tenants"),
         _c("driver", TEXT, "version of the GPU driver"),
@@ -130,14 +130,16 @@ SHARED: Final = (
         "Devices that schedulers gave to containers, stored once while they do not change.",
         _c("namespace", TEXT, "of the pod"),
         _c("pod", TEXT, "its name"),
-        _c("pod_uid", TEXT, "UID of the pod; empty if it is not known which pod of that name it is"),
+        _c(
+            "pod_uid", TEXT, "UID of the pod; empty if it is not known which of the pods with this name it is"
+        ),
         _c("container", TEXT, "name of the container within the pod"),
         _c("resource", TEXT, "such as `nvidia.com/gpu` or `nvidia.com/mig-1g.10gb`"),
         _c("devices", TEXT, "JSON list: UUIDs of GPUs or MIG devices, with `::N` for a replica"),
         _c(
             "tenant_id",
             INTEGER,
-            "its tenant; one with an empty id if none was seen",
+            "its tenant; if none was seen, a row with an empty id",
             "tenant",
             refers="tenants",
         ),
@@ -146,7 +148,7 @@ SHARED: Final = (
     shared(
         "chain_texts",
         "Parts of a chain that do not change from window to window.",
-        _c("id", TEXT, "id of the chain: the same as long as it is open, and when it opens again"),
+        _c("id", TEXT, "id of the chain; it stays the same while the chain is open, and when it opens again"),
         _c("cause", TEXT, "one of the causes in docs/causes.md"),
         _c("title", TEXT, "the cause in a few words"),
         _c("summary", TEXT, "one line: who loses what to whom"),
@@ -160,10 +162,10 @@ SHARED: Final = (
         kind=Chain,
     ),
 )
-"""Tables to whose rows windows refer by number. Rows never change."""
+"""Tables whose rows are shared: windows refer to them by number. Rows never change."""
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    """Return the fields of a record that are stored in a row of the shared table ``name``."""
+    """Return the fields of a record that are stored in rows of the shared table ``name``."""
     (table,) = (table for table in SHARED if table.name == name)
     return tuple(field for column in table.columns[1:-1] for field in column.names)

@@ -16,12 +16,13 @@ class SqlColumn:
     type: str
     about: str
     null: bool = False
-    """Whether the value may be NULL, which stands for not measured or not known."""
+    """Whether the value may be NULL. NULL means not measured or not known."""
     refers: str = ""
-    """The shared table if the value is the number of one of its rows; '' if the value refers to no row."""
+    """Name of the shared table of which the value is the number of a row; '' if the value does not refer to a
+    row."""
     fields: tuple[str, ...] = ()
-    """Fields of the record that are stored in the column; empty if that is only the field with the column's
-    name."""
+    """Fields of the record that are stored in the column. Empty if there is only one, and it has the name of
+    the column."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -37,11 +38,11 @@ class SqlTable:
     about: str
     columns: tuple[SqlColumn, ...]
     kind: type | None = None
-    """The class of the records that are stored as rows; None if rows are not records of one class."""
+    """Class of the records that are stored as rows; None if rows are not records of one class."""
     key: tuple[str, ...] = ()
     """Columns of the primary key. Tables in ``SHARED`` have one such column."""
     names: tuple[str, ...] = field(init=False)
-    """Names of all columns, in order."""
+    """Names of all columns, in their order."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(column.name for column in self.columns))
@@ -66,7 +67,7 @@ class SqlTable:
 def column(
     name: str, type_: str, about: str, *fields: str, null: bool = False, refers: str = ""
 ) -> SqlColumn:
-    """Return a column. The arguments after the description are its ``fields``."""
+    """Return a column. ``fields`` are all arguments after the description."""
     return SqlColumn(name, type_, about, null, refers, fields)
 
 
@@ -74,20 +75,20 @@ CHECKSUM: Final = column("checksum", INTEGER, "CRC-32 of the row")
 
 
 def shared(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:
-    """Return a table of ``SHARED``: it has the number of the row, then ``columns``, then the checksum of the
-    row."""
+    """Return a table of ``SHARED``. Its columns are the number of the row, then ``columns``, then the
+    checksum of the row."""
     number = column(f"{name.removesuffix('s') if name not in _IDS else _IDS[name]}_id", INTEGER, "its number")
     return SqlTable(name, about, (number, *columns, CHECKSUM), kind, (number.name,))
 
 
 _IDS: Final = {"processes": "process", "series": "series", "coverage": "coverage", "limits": "limits"}
-"""By table: the name of its key, without ``_id``. Any other table has its own name without the final s as
-the name of its key."""
+"""By table: the name of its key column, without ``_id``. A table that is not listed uses its own name,
+without the final s."""
 
 
 def part(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:
-    """Return a table of ``PARTS``: it has the number of the window, the place of the row in the window, then
-    ``columns``."""
+    """Return a table of ``PARTS``. Its columns are the number of the window, the place of the row in the
+    window, and then ``columns``."""
     window = column("window_id", INTEGER, "the window", refers="windows")
     place = column("place", INTEGER, "from 0: its place in the window")
     return SqlTable(name, about, (window, place, *columns), kind, ("window_id", "place"))

@@ -1,4 +1,4 @@
-"""Translates SQLite's errors about files that are being written, and renames damaged files."""
+"""Translates errors of SQLite about files that are being written, and renames damaged files."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _REASONS: Final = {
     "SQLITE_BUSY": "another program is changing it",
     "SQLITE_CANTOPEN": "it cannot be opened",
 }
-"""The reason that a WriteError states, by SQLite's name of the error as ``_name`` returns it."""
+"""By SQLite's name of the error, as ``_name`` returns it: the reason that a WriteError states."""
 _DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
-"""SQLite's errors that mean that the file is damaged. SQLITE_ERROR means that a table is missing or has other
-columns."""
+"""SQLite's names of errors by which the file is damaged. SQLITE_ERROR means that a table is missing or has
+other columns."""
 
 
 class WriteError(StalltopError):
@@ -31,12 +31,12 @@ class WriteError(StalltopError):
 
 
 class DamagedFileError(StalltopError):
-    """The file is a recording that is damaged."""
+    """The file is a recording, and it is damaged."""
 
 
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Raise WriteError or DamagedFileError for errors of SQLite about the file at ``path``."""
+    """Raise an error of SQLite about the file at ``path`` as WriteError or DamagedFileError."""
     try:
         yield
     except sqlite3.Error as error:
@@ -53,18 +53,18 @@ def lacks_space(error: sqlite3.Error) -> bool:
 
 def is_undecodable(error: sqlite3.Error) -> bool:
     """Return whether ``error`` means that a text in the file is not UTF-8. Python's sqlite3 module raises
-    this error itself, so it has no SQLite name."""
+    this error itself, so the error has no name of SQLite."""
     return isinstance(error, sqlite3.OperationalError) and not _name(error)
 
 
 def _name(error: sqlite3.Error) -> str:
-    """Return SQLite's name of an error without its second part: ``SQLITE_IOERR`` for
+    """Return SQLite's name of an error, without its last part: ``SQLITE_IOERR`` for
     ``SQLITE_IOERR_WRITE``."""
     return "_".join((getattr(error, "sqlite_errorname", "") or "").split("_")[:2])
 
 
 def put_aside(path: Path, why: str = "damaged") -> Path:
-    """Rename a file that cannot be continued as a recording, and return its new path, which contains ``why``.
+    """Rename a file that cannot be continued as a recording. Return its new path, which contains ``why``.
     Raises WriteError."""
     aside = free(path.with_name(f"{path.name.removesuffix(SUFFIX)}.{why}{SUFFIX}"))
     try:

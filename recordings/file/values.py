@@ -23,7 +23,8 @@ _ALL: Final = 1 << 64
 
 
 def stored_integer(value: int) -> int:
-    """Return an unsigned 64-bit count as SQLite's signed integer: see ``recordings.file.schema``."""
+    """Return an unsigned 64-bit count as SQLite's signed integer, as described in
+    ``recordings.file.schema``."""
     value = min(max(value, 0), _ALL - 1)
     return value if value < _SIGN else value - _ALL
 
@@ -36,15 +37,16 @@ def read_integer(value: object, where: str) -> int:
 
 
 def stored_text(value: str) -> str:
-    """Return text as it is stored: without unprintable characters, and cut to ``plain.MOST_TEXT``."""
+    """Return ``value`` as it is stored: without unprintable characters, and cut after ``plain.MOST_TEXT``
+    characters."""
     return plain.text(value, "")
 
 
 def stored_json(value: object) -> str:
-    """Return lists and records as JSON. Leaves out fields that are None, of which there are many."""
+    """Return lists and records as JSON. Fields that are None are left out, because there are many of them."""
     made = plain.to_plain(value, sparse=True)
     text = json.dumps(made, separators=(",", ":"))
-    # JSON escapes unprintable characters: a text without a backslash has none.
+    # JSON escapes unprintable characters, so a text without a backslash contains none.
     return json.dumps(_printable(made), separators=(",", ":")) if "\\" in text else text
 
 
@@ -59,7 +61,8 @@ def _printable(value: Any) -> Any:
 
 
 def read_json(value: object, where: str) -> Any:
-    """Return the value of a JSON text, unchecked. Raises ValueError if it is not JSON."""
+    """Return the value of a JSON text. The value itself is not checked. Raises ValueError if the text is not
+    JSON."""
     if not isinstance(value, str):
         raise ValueError(f"{where} is not text")
     try:
@@ -81,7 +84,7 @@ def _bare(hint: Any) -> tuple[Any, bool]:
 
 
 def storing(hint: Any) -> Callable[[Any], Sql]:
-    """Return a function that converts a field of type ``hint`` to a value of SQLite."""
+    """Return a function that converts a field of type ``hint`` to a value that SQLite stores."""
     bare, optional = _bare(hint)
     store = _storing(bare)
     return (lambda value: None if value is None else store(value)) if optional else store
@@ -104,8 +107,8 @@ def _storing(hint: Any) -> Callable[[Any], Sql]:
 
 
 def reading(hint: Any, where: str) -> Callable[[Any], Any]:
-    """Return a function that reads a field of type ``hint``. For a wrong value, the function raises
-    ValueError with ``where`` in the message."""
+    """Return a function that reads a field of type ``hint`` from a value of SQLite. If the value is wrong,
+    that function raises ValueError with ``where`` in the message."""
     bare, optional = _bare(hint)
     read = _reading(bare, where)
     return (lambda value: None if value is None else read(value)) if optional else read
@@ -119,7 +122,7 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
     if hint is int:
         return lambda value: read_integer(value, where)
     if hint is float:
-        # NaN and infinity are stored as NULL.
+        # NULL stands for NaN and infinity.
         return lambda value: 0.0 if value is None else plain.number(value, where)
     if hint is str:
         return lambda value: plain.text(value, where)
@@ -129,14 +132,14 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
         return lambda value: _read_counts(read_json(value, where), where)
     if hint == tuple[tuple[int, int], ...]:
         return lambda value: _read_pairs(read_json(value, where), where)
-    # Values of these types seldom change from window to window, so the last results are cached. Results are
-    # immutable, so that windows can share them.
+    # Values of these types seldom change from window to window, so the latest results are cached. Results are
+    # immutable, so windows can share them.
     return functools.lru_cache(32)(lambda value: plain.value(hint, read_json(value, where), where))
 
 
 def _read_counts(value: object, where: str) -> tuple[int, ...]:
-    """Return a list of counts as a tuple. Raises ValueError if an element is not a count. Checks the list as
-    a whole, not each element, because lists are long."""
+    """Return a list of counts as a tuple. Raises ValueError if an element is not a count. Because lists are
+    long, a list is checked as a whole, not element by element."""
     if not isinstance(value, list) or set(map(type, value)) - {int}:
         raise ValueError(f"{where} is not a list of counts")
     if value and not 0 <= min(value) <= max(value) < _ALL:
@@ -159,7 +162,7 @@ def read_flag(value: object, where: str) -> bool:
 
 
 def checksum(rows: Iterable[Sequence[Sql]], before: int = 0) -> int:
-    """Return the CRC-32 of ``rows`` as JSON. ``before`` is the checksum of the rows that precede them. Raises
+    """Return the CRC-32 of ``rows`` as JSON. ``before`` is the checksum of the rows before them. Raises
     ValueError if a row has bytes."""
     try:
         text = json.dumps(list(rows), separators=(",", ":"))

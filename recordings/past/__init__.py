@@ -1,1 +1,1 @@
-"""Gives the screen past windows, from memory or from a recording."""
+"""Provides past windows to the screen, from memory or from a recording."""

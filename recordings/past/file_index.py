@@ -1,4 +1,4 @@
-"""The index of a recording: the times of its windows, and the moments that they belong to."""
+"""The index of a recording: the times of its windows, and the moment to which each window belongs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
-    """The windows of a file in the order of their ends, each with its moment: windows of several hosts that
-    end together belong to one moment. All arrays have shape (windows,)."""
+    """The windows of a file in the order of their ends, and the moment of each. A moment consists of the
+    windows of several hosts that end together. All arrays have shape (windows,)."""
 
     window_id: Ints
     host: Ints
@@ -27,11 +27,11 @@ class Index:
     end: Floats
     moment: Ints
     times: WindowTimes
-    """Times of the moments."""
+    """Times of the moments, one for each moment."""
 
     @staticmethod
     def of(moments: WindowList) -> Index:
-        """Return the index of ``moments``. Raises StalltopError if there is no window."""
+        """Return the index of the windows in ``moments``. Raises StalltopError if there is no window."""
         ends = moments.start + moments.seconds
         order = np.lexsort((moments.host_id, moments.start, ends))
         if not len(order):
@@ -58,9 +58,12 @@ class Index:
 
 
 def _moments(start: Floats, end: Floats, host: Ints) -> Ints:
-    """Return for each window the number of its moment, from 0. The arrays describe windows in the order of
-    their ends. A moment has at most one window of each host; windows belong to one moment if they end at most
-    half a window after the first of them."""
+    """Return for each window the number of its moment, counted from 0. The arrays describe windows in the
+    order of their ends.
+
+    A moment has at most one window of each host. A window belongs to the same moment as an earlier one if it
+    ends at most half a window after the first window of that moment.
+    """
     if len(np.unique(host)) == 1:
         return np.arange(len(end))
     found = np.zeros(len(end), np.int64)

@@ -1,4 +1,4 @@
-"""The past in an opened recording: finds and merges the windows that the screen shows for a moment."""
+"""The past in an opened recording: finds and merges the windows that the screen shows for one moment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stalltop.recordings.read.reading import WindowGoneError
 _AT_ONCE = 32
 _TRIES = 3
 _PATIENCE_SECONDS = 0.1
-"""A thread that waits for a sum checks at this interval, in seconds, whether the caller still wants the
+"""While a thread waits for a sum, it checks at this interval, in seconds, whether the caller still wants the
 sum."""
 DAMAGED = "this stretch of the recording is damaged"
 
@@ -43,20 +43,20 @@ class InFile:
 
     @classmethod
     def of(cls, recording: OpenedRecording) -> InFile:
-        """Return the past that ``recording`` holds now. Raises StalltopError if it has no window or is
-        closed."""
+        """Return the past in ``recording`` as it is now. Raises StalltopError if ``recording`` has no window,
+        or is closed."""
         index, trouble = recording.look()
         return cls(recording, index, trouble=trouble)
 
     def with_parts(self, *, fetch: bool = False, stale: Stale = never) -> InFile:
-        """Return this past with ``parts``: the last windows that are in memory. With ``fetch``, ``parts`` has
-        all windows that a page draws; reading them takes up to seconds."""
+        """Return this past with ``parts``, the last windows that are in memory. With ``fetch``, windows are
+        read until ``parts`` has all windows that a page draws; this takes up to seconds."""
         parts = self.before(self.end, stale) if fetch else None
         parts = self.at_hand(self.end) if parts is None else parts
         return InFile(self._recording, self._index, parts, trouble=self._trouble)
 
     def is_as(self, other: InFile) -> bool:
-        """Return whether this past and ``other`` are of the same state of the file."""
+        """Return whether this past and ``other`` show the same state of the file."""
         return self._index is other._index and self._trouble == other._trouble
 
     @property
@@ -66,7 +66,7 @@ class InFile:
 
     @property
     def stretch(self) -> WindowTimes:
-        """Times of all moments. The lost time of a moment with a damaged window is NaN."""
+        """Times of all moments. If a window of a moment is damaged, the lost time of the moment is NaN."""
         damaged = self._recording.damaged
         times = self._index.times
         if not damaged:
@@ -77,7 +77,7 @@ class InFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings about the file, and about windows that could not be read so far."""
+        """Warnings about the file, and about windows that could not be read."""
         damaged = self._recording.damaged
         which = np.flatnonzero(np.isin(self._index.window_id, list(damaged)))
         warnings = self._recording.warnings
@@ -96,8 +96,8 @@ class InFile:
     # ---- windows
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """See ``Past``. If all windows of that time are damaged, returns a window without rows whose coverage
-        says so."""
+        """Return the window of a time (``Past.window_at``). If all windows of that time are damaged, return a
+        window without rows whose coverage says so."""
         kept = self
         for _ in range(_TRIES):
             try:
@@ -123,12 +123,12 @@ class InFile:
         return fleet(found) if self._several else found[0]
 
     def at_hand(self, at: float) -> Sequence[Packed]:
-        """Return the windows in memory: see ``Past``."""
+        """Return the windows that are in memory (``Past.at_hand``)."""
         return self._leading(self._upto(at))
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
-        """See ``Past``. Reads the newest windows first. If ``stale`` stops the call, the windows read so far
-        stay in memory for the next call."""
+        """Return the windows up to a time (``Past.before``). Reads the newest windows first. If ``stale``
+        stops the call, the windows that were read stay in memory for the next call."""
         last = self._upto(at)
         for window_id in reversed(self._ids(last)):
             self._recording.give_way(stale)
@@ -139,20 +139,21 @@ class InFile:
         return self._leading(last, make=stale)
 
     def _upto(self, at: float) -> int:
-        """Return the number of the last moment whose middle is at ``at`` or before; 0 if there is none. Such
-        a moment usually ended by ``at``. If its windows have been merged, it may end later, and then ``at``
+        """Return the number of the last moment whose middle is not after ``at``; 0 if there is none. Usually
+        such a moment also ended by ``at``. If its windows have been merged, it may end later: then ``at``
         lies in its second half."""
         times = self._index.times
         return max(int(np.searchsorted((times.start + times.end) / 2, at, "right")) - 1, 0)
 
     def _ids(self, last: int) -> list[int]:
-        """Return the numbers of the windows of the ``BEFORE`` moments up to ``last``."""
+        """Return the numbers of the windows of the last ``BEFORE`` moments up to moment ``last``."""
         first, after = np.searchsorted(self._index.moment, (last - BEFORE + 1, last + 1))
         return [int(one) for one in self._index.window_id[first:after]]
 
     def _leading(self, last: int, make: Stale | None = None) -> tuple[Packed, ...]:
-        """Return the windows up to the moment ``last`` that are in memory. With ``make``, windows of several
-        hosts are merged if they are not yet, as long as ``make`` returns False."""
+        """Return the windows up to moment ``last`` that are in memory. If the file has several hosts, the
+        windows of a moment are merged. With ``make``, windows that are not merged yet are merged now, as long
+        as ``make`` returns False. Without it, they are left out."""
         get = self._recording.at_hand
         if not self._several:
             return tuple(part for part in map(get, self._ids(last)) if part is not None)
@@ -170,8 +171,8 @@ class InFile:
         return tuple(parts)
 
     def _of(self, host: int, last: int, length: float) -> list[int]:
-        """Return the numbers of the windows of ``host`` for a window of ``length`` seconds that ends with the
-        moment ``last``; [] if the host has no window near that moment."""
+        """Return the numbers of the windows of ``host`` that make up a window of ``length`` seconds, which
+        ends with moment ``last``. Return [] if the host has no window near that moment."""
         index = self._index
         which = np.flatnonzero(index.host == host)
         which = which[: int(np.searchsorted(index.moment[which], last, "right"))]
@@ -202,8 +203,8 @@ class InFile:
         return replace(Sliding(length, parts).window, normals=self._recording.normals(ids[-1]))
 
     def _whole_at(self, last: int, stale: Stale) -> Window | None:
-        """Return the sum of all windows up to the moment ``last``. The sum up to the newest moment stays in
-        memory. If a call is stopped by ``stale``, the next call continues from the sum so far."""
+        """Return the sum of all windows up to moment ``last``. The sum up to the newest moment stays in
+        memory. If ``stale`` stops a call, the next call continues from what is added up so far."""
         recording = self._recording
         if last < int(self._index.moment[-1]):
             return self._added({}, last, stale)
@@ -222,7 +223,7 @@ class InFile:
             new = np.flatnonzero(
                 (index.host == host) & (index.moment <= last) & (index.end > whole.upto + NEAR)
             )
-            # A few windows at a time: unpacked all at once, the windows of a day would take gigabytes.
+            # Only a few windows are unpacked at a time: all windows of a day together would take gigabytes.
             for first in range(0, len(new), _AT_ONCE):
                 some = new[first : first + _AT_ONCE]
                 parts = self._parts(index.window_id[some].tolist(), stale, keep=False)

@@ -1,4 +1,5 @@
-"""The past for the screen: times and severity of all windows, and the sum of any stretch of them.
+"""The past that the screen shows: times and severity of all windows, and the sum of the windows of any
+period.
 
 On the live screen, the past is in memory (this module). The past of an opened recording is in its file
 (``in_file``).
@@ -21,9 +22,9 @@ from stalltop.model.window import Window
 from stalltop.model.window_times import WindowTimes
 
 NEAR = 1e-3
-"""Times that differ by less than this, in seconds, are the same moment."""
+"""Times that differ by less than this, in seconds, count as the same moment."""
 HOLE_SECONDS = 5.0
-"""Longest pause, in seconds, between two windows that follow each other. Windows on both sides of a longer
+"""Longest pause, in seconds, between two windows that count as consecutive. Windows before and after a longer
 pause are never merged."""
 _AT_ONCE = 32
 
@@ -32,12 +33,12 @@ Stale = Callable[[], bool]
 
 
 def never() -> bool:
-    """Return False: the result stays wanted."""
+    """Return False: the caller always wants the result."""
     return False
 
 
 class Past(Protocol):
-    """All windows up to one moment. An object never changes: when a window is added, a new ``Past`` replaces
+    """All windows up to one moment. A ``Past`` never changes. When a window is added, a new ``Past`` replaces
     it."""
 
     @property
@@ -52,43 +53,43 @@ class Past(Protocol):
 
     @property
     def parts(self) -> Sequence[Packed]:
-        """The windows that are in memory, up to the newest one; oldest first."""
+        """The windows that are in memory, the newest last."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings that are known now, one line each."""
+        """The warnings that are known now, one line each."""
         ...
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """Return the window of ``length`` seconds that ended at ``at`` (Unix seconds). A ``length`` of None
-        stands for all windows up to ``at``.
+        """Return the window of ``length`` seconds that ended at ``at`` (Unix seconds). If ``length`` is None,
+        return the sum of all windows up to ``at``.
 
-        Takes up to seconds. Returns None if ``stale`` returns True meanwhile.
+        This takes up to seconds. Returns None if ``stale`` returns True in the meantime.
         """
         ...
 
     def at_hand(self, at: float) -> Sequence[Packed] | None:
-        """Return the windows that are in memory, up to the one that ended at ``at``; None if ``parts`` has
-        all windows."""
+        """Return those windows in memory that are not after the window that ended at ``at``. Return None if
+        ``parts`` has all windows."""
         ...
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
-        """Return the windows up to the one that ended at ``at``, and read those that are not in memory.
+        """Return the windows up to the one that ended at ``at``. Reads windows that are not in memory.
 
-        Takes up to seconds. Returns None if ``parts`` has all windows, or if ``stale`` returns True
-        meanwhile.
+        This takes up to seconds. Returns None if ``parts`` has all windows, or if ``stale`` returns True in
+        the meantime.
         """
         ...
 
 
 class InMemory:
-    """A past in memory."""
+    """A past whose windows are all in memory."""
 
     notes: tuple[str, ...] = ()
 
     def __init__(self, parts: Sequence[Packed]) -> None:
-        """``parts`` are its windows, oldest first; at least one."""
+        """``parts`` are the windows, oldest first; there must be at least one."""
         self.parts = parts
 
     @property
@@ -98,7 +99,8 @@ class InMemory:
 
     @cached_property
     def stretch(self) -> WindowTimes:
-        """See ``Past``. Computed at the first access, because most objects are never asked for it."""
+        """Times and severity of every window (``Past.stretch``). Computed at the first access, because most
+        objects are never asked for it."""
         windows, peaks = [part.window for part in self.parts], [part.peak for part in self.parts]
         return WindowTimes(
             start=np.array([window.start for window in windows], np.float64),
@@ -109,7 +111,7 @@ class InMemory:
         )
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """See ``Past``."""
+        """Return the window of a time (``Past.window_at``)."""
         return window_at(self.parts, at, length, stale)
 
     def at_hand(self, at: float) -> None:
@@ -120,15 +122,15 @@ class InMemory:
 
 
 def upto(parts: Sequence[Packed], at: float) -> Sequence[Packed]:
-    """Return those of ``parts`` whose middle is at ``at`` (Unix seconds) or before, but at least the first
-    one. The last window returned usually ended by ``at``. If it is a merged window, it may end later, and
+    """Return those of ``parts`` whose middle is not after ``at`` (Unix seconds), but at least the first one.
+    Usually the last window that is returned also ended by ``at``. If it is a merged window, it may end later:
     then ``at`` lies in its second half."""
     found = bisect_right(parts, at, key=lambda part: part.window.start + part.window.seconds / 2)
     return parts[: max(found, 1)]
 
 
 def unbroken(parts: Sequence[Packed]) -> Sequence[Packed]:
-    """Return the last of ``parts``, as many as follow each other without a longer pause than
+    """Return as many of the last windows of ``parts`` as follow each other without a pause longer than
     ``HOLE_SECONDS``."""
     for at in range(len(parts) - 1, 0, -1):
         if parts[at].window.start - parts[at - 1].window.end > HOLE_SECONDS:
@@ -139,16 +141,16 @@ def unbroken(parts: Sequence[Packed]) -> Sequence[Packed]:
 def window_at(
     parts: Sequence[Packed], at: float, length: float | None, stale: Stale = never
 ) -> Window | None:
-    """Return the window of ``length`` seconds that ended at ``at`` (Unix seconds). A ``length`` of None
-    stands for all ``parts`` up to ``at``. ``parts`` are oldest first.
+    """Return the window of ``length`` seconds that ended at ``at`` (Unix seconds). If ``length`` is None,
+    return the sum of all ``parts`` up to ``at``. ``parts`` are oldest first.
 
-    Returns None if ``stale`` returns True meanwhile. Raises ValueError if there are no ``parts``.
+    Returns None if ``stale`` returns True in the meantime. Raises ValueError if there are no ``parts``.
     """
     before = upto(parts, at)
     if length is not None:
         return Sliding(length, unbroken(latest(before, length))).window
     whole = Sliding(None)
-    # A few windows at a time: unpacked all at once, the windows of a day would take gigabytes.
+    # Only a few windows are unpacked at a time: all windows of a day together would take gigabytes.
     for first in range(0, len(before), _AT_ONCE):
         if stale():
             return None

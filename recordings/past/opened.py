@@ -1,4 +1,5 @@
-"""An opened recording: keeps its times in memory, reads windows on demand, and caches them.
+"""An opened recording: keeps the times of windows in memory, reads windows when they are needed, and caches
+them.
 
 Two threads use an opened recording: one follows the file, the other makes the content of the screen.
 """
@@ -26,7 +27,8 @@ from stalltop.recordings.read.reading import WindowGoneError, WindowList
 _YIELD_SECONDS = 0.005
 
 BEFORE = 120
-"""Number of windows before a moment that are read: the largest number that any page of the screen draws."""
+"""Number of windows that are read before a moment. It is the largest number of windows that any page of the
+screen draws."""
 Normals = Mapping[RowKey, tuple[int, int]]
 """The type of ``Window.normals``."""
 
@@ -36,7 +38,7 @@ class RecordedFile(Protocol):
 
     @property
     def moments(self) -> WindowList:
-        """The list of windows as it was when ``changed`` was called last."""
+        """The list of windows as it was when ``changed`` was last called."""
         ...
 
     @property
@@ -49,8 +51,8 @@ class RecordedFile(Protocol):
         ...
 
     def window(self, window_id: int) -> Window:
-        """Return a window. Raises WindowGoneError if the file no longer has it, and StalltopError if it is
-        damaged."""
+        """Return the window with this number. Raises WindowGoneError if the file no longer has it, and
+        StalltopError if it is damaged."""
         ...
 
     def close(self) -> None:
@@ -62,34 +64,36 @@ class OpenedRecording:
     """A recording that the screen shows."""
 
     def __init__(self, file: RecordedFile, *, most_bytes: int = DEFAULT_BYTES) -> None:
-        """``most_bytes`` limits the memory of the cache of windows."""
+        """``most_bytes`` limits the memory for cached windows."""
         self._file = file
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         self._read: OrderedDict[int, tuple[Packed, Normals]] = OrderedDict()
         self._normals: Normals = {}
-        """The baseline that was read last: most windows share it."""
+        """The baseline that was read last. Most windows have the same one."""
         self._fleets: OrderedDict[tuple[int, ...], Packed] = OrderedDict()
-        """Merged windows of several hosts, by the numbers of the windows from which each was merged."""
+        """Windows of several hosts that were merged. The key is the numbers of the windows from which each
+        was merged."""
         self._bytes = 0
         self._keys: dict[RowKey, RowKey] = {}
         self._damaged: dict[int, str] = {}
         self._closed = False
         self._index: Index | None = None
         self._trouble = ""
-        """Why the last attempt to read the file failed; '' if it did not."""
+        """Why the last attempt to read the file failed; '' if it succeeded."""
         self.wholes: dict[int, Whole] = {}
-        """The sum of all windows, by host."""
+        """By host: the sum of all its windows."""
         self.adding = threading.Lock()
         """Protects ``wholes``."""
         self._hurried = 0
-        """Number of ``hurry`` blocks that are running. Reading ahead (``give_way``) waits until it is 0."""
+        """Number of ``hurry`` blocks that are running. Threads that read ahead wait in ``give_way`` until it
+        is 0."""
 
     def look(self) -> tuple[Index, str]:
-        """Return the index of the file, and ''. If the file can no longer be read, return the index that
-        was read before, and the reason.
+        """Return the index of the file, and ''. If the file can no longer be read, return the index that was
+        read last, and the reason.
 
-        Raises StalltopError if the file has no window or is closed.
+        Raises StalltopError if the file has no window, or is closed.
         """
         with self._lock:
             if self._closed:
@@ -105,10 +109,10 @@ class OpenedRecording:
             return self._index, self._trouble
 
     def packed(self, window_id: int, *, keep: bool = True) -> Packed | None:
-        """Return a packed window; None if it is damaged or the recording is closed. ``keep`` puts the window
-        into the cache.
+        """Return a packed window; None if it is damaged, or if the recording is closed. With ``keep``, the
+        window is put into the cache.
 
-        Raises WindowGoneError if the file no longer has it, because it was merged with others.
+        Raises WindowGoneError if the file no longer has the window, because it was merged with others.
         """
         with self._lock:
             known = self._read.get(window_id)
@@ -131,8 +135,8 @@ class OpenedRecording:
 
     @contextmanager
     def hurry(self) -> Iterator[None]:
-        """Mark the block as urgent, because the screen waits for its result: ``give_way`` waits until the
-        block ends."""
+        """Mark the block as urgent, because the screen waits for its result. ``give_way`` then waits until
+        the block ends."""
         with self._lock:
             self._hurried += 1
         try:
@@ -142,7 +146,7 @@ class OpenedRecording:
                 self._hurried -= 1
 
     def give_way(self, stale: Stale) -> None:
-        """Wait until no urgent block (``hurry``) runs, or ``stale`` returns True."""
+        """Wait until no urgent block (``hurry``) runs, or until ``stale`` returns True."""
         while self._hurried and not stale():
             time.sleep(_YIELD_SECONDS)
 
@@ -157,8 +161,8 @@ class OpenedRecording:
         return {} if known is None else known[1]
 
     def together(self, parts: Mapping[int, Packed], *, make: bool) -> Packed | None:
-        """Return the windows of one moment, merged. ``parts`` has these windows by their numbers. Without
-        ``make``, returns None if they have not been merged yet."""
+        """Return the windows of one moment, merged into one. ``parts`` has these windows by their numbers. If
+        they have not been merged yet, merge them if ``make`` is set; otherwise return None."""
         key = tuple(parts)
         known = self._fleets.get(key)
         if known is None and make:
@@ -187,7 +191,7 @@ class OpenedRecording:
 
     @property
     def damaged(self) -> dict[int, str]:
-        """Numbers of windows that could not be read, each with the reason."""
+        """By number: the reason why a window could not be read."""
         return dict(self._damaged)
 
     def close(self) -> None:

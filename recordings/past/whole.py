@@ -13,17 +13,17 @@ from stalltop.model.window import Window
 
 
 class Whole:
-    """The sum of all windows of one host up to a moment; newer windows are added as they come."""
+    """The sum of all windows of one host up to a time. Newer windows are added as they are recorded."""
 
     def __init__(self) -> None:
         self._sum = Sliding(None)
         self._empty = True
         self.upto = -np.inf
-        """Unix time in seconds. All windows that ended by this time have been added, except for those that
+        """Unix time in seconds. All windows that ended by this time have been added, except windows that
         cannot be read."""
 
     def add(self, parts: Sequence[Packed], upto: float) -> None:
-        """Add ``parts``: all readable windows that ended after ``self.upto`` and not after ``upto``."""
+        """Add ``parts``: all readable windows that ended after ``self.upto``, but not after ``upto``."""
         if parts:
             self._sum.take_in(merge([part.unpack() for part in parts]))
             self._empty = False
@@ -31,5 +31,5 @@ class Whole:
 
     @property
     def window(self) -> Window | None:
-        """The sum; None if nothing was added."""
+        """The sum; None if no window was added."""
         return None if self._empty else self._sum.window

@@ -1,2 +1,2 @@
-"""Answers an SQL query on a file: limits it, rewrites it so that it reads stored sums instead of single calls
-where the answer is the same, and prints the answer."""
+"""Answers an SQL query on a file. Limits the query. Rewrites it so that it reads stored sums instead of
+single calls wherever the answer is the same. Prints the answer."""

@@ -20,8 +20,8 @@ _VIEWS = {view.name: frozenset(view.names) for view in catalogue.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
 
 _AT_ONCE: Final = 1000
-"""Number of rows that are fetched at a time. An error while the first portion is fetched is raised by
-``answer``, before any row is returned."""
+"""Number of rows that are fetched at a time. If an error occurs while the first rows are fetched, ``answer``
+raises it before it returns any row."""
 
 _LESS: Final = "ask for less, with WHERE or without ORDER BY"
 
@@ -32,19 +32,19 @@ class Answer:
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
-    """The rows of the result, computed while the caller reads them. Reading may raise StalltopError, such as
-    QueryTimeoutError."""
+    """The rows of the result. They are computed while the caller reads them. Reading may raise StalltopError,
+    such as QueryTimeoutError."""
     warnings: tuple[str, ...] = ()
     """Warnings about damage, simulated figures and losses, one line each."""
 
 
 def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
-    """Return what ``sql`` finds in ``recorded``. Call this once for each ``recorded``. With ``check``, all
-    windows are compared with their checksums first; otherwise only as many as there is time for. ``least`` is
-    the first ``views.forms.Form`` that is tried; the answer does not depend on it.
+    """Return the result of ``sql`` on ``recorded``. Call this only once for each ``recorded``. With
+    ``check``, all windows are first compared with their checksums; otherwise only as many as there is time
+    for. ``least`` is the first ``views.forms.Form`` that is tried; the answer does not depend on it.
 
-    Raises UsageError if ``sql`` is not a query or names something that does not exist, and StalltopError if
-    the query takes more than ``seconds`` or more memory than allowed.
+    Raises UsageError if ``sql`` is not a query, or names something that does not exist. Raises StalltopError
+    if the query takes more than ``seconds``, or more memory than allowed.
     """
     warnings = checking.damages(recorded, None if check else checking.SECONDS) + checking.missing(recorded)
     return _Question(recorded, sql, seconds, least).answer(warnings)
@@ -60,7 +60,7 @@ class _Question:
         self._refused: list[str] = []
 
     def answer(self, warnings: tuple[str, ...]) -> Answer:
-        """Return the answer with ``warnings``; see the function ``answer`` of this module."""
+        """Return the answer, with ``warnings`` (see the function ``answer`` of this module)."""
         try:
             guard.confine(self._connection, self._patience)
             self._connection.execute("BEGIN")  # so that all statements read the same state of the file
@@ -80,7 +80,7 @@ class _Question:
         return Answer(columns, self._rows(first, cursor), warnings)
 
     def _prepared(self) -> str:
-        """Make the views that the query needs, and return the SQL to run."""
+        """Make the views that the query needs. Return the SQL to run."""
         if not any(name in self._sql.lower() for name in catalogue.EVENTS):
             return self._sql
         from stalltop.recordings.query.rewrite import planned, unread
@@ -110,14 +110,15 @@ class _Question:
         return plan.sql
 
     def _run(self, sql: str) -> sqlite3.Cursor:
-        # Stays read-only until ``_end``: rows are fetched after this method has returned.
+        # The connection stays read-only until ``_end``, because rows are fetched after this method has
+        # returned.
         self._connection.execute("PRAGMA query_only = ON")
         self._connection.set_authorizer(guard.authorized)
         return self._connection.execute(sql)
 
     def _columns(self, cursor: sqlite3.Cursor) -> tuple[str, ...]:
-        """Return the names of the columns of the result. Rewriting may change names, so they are taken from
-        the query as the user typed it."""
+        """Return the names of the columns of the result. They are taken from the query as the user typed it,
+        because rewriting it may change names."""
         try:
             typed = self._connection.execute(f"SELECT * FROM (\n{self._sql}\n) LIMIT 0").description
         except sqlite3.Error:
@@ -135,14 +136,14 @@ class _Question:
         self._end()
 
     def _end(self) -> None:
-        """End the transaction. As long as it lasts, a recorder that writes the file cannot truncate the
-        write-ahead log."""
+        """End the transaction. Until it ends, a recorder that writes the file cannot truncate the write-ahead
+        log."""
         self._connection.set_authorizer(None)
         self._connection.rollback()
 
     @contextlib.contextmanager
     def _damage_told(self) -> Iterator[None]:
-        """Raise errors about values in the file as StalltopError."""
+        """Raise errors about wrong values in the file as StalltopError."""
         try:
             yield
         except (ValueError, TypeError, IndexError, OverflowError) as error:
@@ -154,7 +155,8 @@ class _Question:
                 return StalltopError("the query needs more room on the disk than it may have", _LESS)
             if self._patience.over:
                 return self._patience.error()
-            # Ctrl-C was pressed while the progress handler ran: SQLite does not pass on its exceptions.
+            # Ctrl-C was pressed while the progress handler ran. SQLite does not pass on exceptions of this
+            # handler.
             raise KeyboardInterrupt
         return told(error, self._sql, self._refused, self._path)
 

@@ -1,5 +1,5 @@
-"""Collects the warnings that precede the answer to a query: damaged windows, as far as there is time to look
-for them, simulated figures, and calls that were not counted."""
+"""Collects the warnings that are printed before the answer to a query. They are about damaged windows (as far
+as there is time to look for them), simulated figures, and calls that were not counted."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from stalltop.model.window import UNCOUNTED
 from stalltop.recordings.read.reading import Recorded, UnreadableFileError, WindowGoneError
 
 SECONDS: Final = 1.5
-"""Seconds for checking windows before a query is answered: enough for some hundred windows."""
+"""Time in seconds for checking windows before a query is answered. It suffices for some hundred windows."""
 _FIRST: Final = 0.1
-"""Share of the time limit after which checking stops, if the windows checked so far show that checking all
-would take longer than the limit."""
+"""Share of the time limit. After this share, checking stops if the time so far shows that checking all
+windows would take longer than the limit."""
 _MOST_TOLD: Final = 5
-"""Largest number of damaged windows that are named."""
+"""Largest number of damaged windows that are named in warnings."""
 
 
 def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
-    """Return warnings about damage, and about windows that were not checked for lack of time, one line each.
+    """Return warnings about damaged windows, and about windows that were not checked for lack of time, one
+    line each.
 
-    Checks the newest windows first. ``seconds`` limits the time; None sets no limit. If checking all windows
+    Checks the newest windows first. ``seconds`` limits the time; None means no limit. If checking all windows
     would take longer, checking stops early, after the share ``_FIRST`` of ``seconds``.
     """
     numbers = recorded.moments.window_id.tolist()[::-1]
@@ -60,7 +61,7 @@ def missing(recorded: Recorded) -> tuple[str, ...]:
             f"SELECT total(max(count, 0)) FROM losses WHERE name IN ({names})"
         )
         [(simulated,)] = recorded.connection.execute("SELECT total(simulated <> 0) > 0 FROM windows")
-    except sqlite3.Error:  # the check of windows or the query itself reports the error
+    except sqlite3.Error:  # the check of windows, or the query itself, reports this error
         return ()
     found = ["SIMULATED: these figures are made up"] if simulated else []
     if lost:
@@ -71,7 +72,7 @@ def missing(recorded: Recorded) -> tuple[str, ...]:
 def _look(check: Callable[[], None], found: list[str]) -> None:
     try:
         check()
-    except WindowGoneError:  # a recorder has merged it with others
+    except WindowGoneError:  # a recorder has merged the window with others
         return
     except UnreadableFileError as damaged:
         found.append(damaged.reason)

@@ -13,16 +13,16 @@ from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.histograms.histograms import Histograms
 
 _AT_ONCE = 4096
-"""Number of histograms that are collected before they are added up."""
+"""Number of histograms that are collected before they are added up together."""
 
 
 NAMES = ("p", "hmerge")
-"""Names of the functions."""
+"""Names of the SQL functions."""
 
 
 def add(connection: sqlite3.Connection) -> list[str]:
-    """Add the functions to ``connection``. Returns a list to which the functions append the reason of each
-    error, because SQLite does not pass the reason on."""
+    """Add the functions to ``connection``. Returns a list. To this list, the functions append the reason of
+    each error, because SQLite does not pass the reason on."""
     refused: list[str] = []
 
     class ReportingSum(_HistogramSum):
@@ -54,8 +54,8 @@ def _told(refused: list[str]) -> Iterator[None]:
 
 
 def _percentile(payload: object, percent: object, longest: object = None) -> int | None:
-    """Return the percentile in ns: the upper bound of the histogram's counter that contains the percentile,
-    but at most ``longest``. Returns None (NULL) if the histogram is NULL or empty."""
+    """Return the percentile in ns. It is the upper bound of that counter of the histogram in which the
+    percentile lies, but at most ``longest``. Returns None (NULL) if the histogram is NULL or empty."""
     if payload is None or percent is None:
         return None
     if not isinstance(payload, bytes):
@@ -74,14 +74,14 @@ def _percentile(payload: object, percent: object, longest: object = None) -> int
 
 
 class _HistogramSum:
-    """The aggregate ``hmerge``: adds up the histograms of a group."""
+    """The aggregate ``hmerge``, which adds up the histograms of a group."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
         self._sum: Histograms | None = None
 
     def step(self, payload: object) -> None:
-        """Add a histogram; ignores NULL."""
+        """Add a histogram. NULL is ignored."""
         if payload is None:
             return
         if not isinstance(payload, bytes):

@@ -1,4 +1,4 @@
-"""Limits what a query may do: it only reads, within limits of time, memory and disk space."""
+"""Limits what a query may do: it may only read, within limits of time, memory and disk space."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from stalltop.recordings.views.patience import Patience
 MOST_MEMORY: Final = 512 << 20
 """Memory limit of SQLite in this process, bytes."""
 _STEPS: Final = 20_000
-"""Instructions of SQLite's virtual machine between two checks of the limits."""
+"""Number of instructions of SQLite's virtual machine between two checks of the limits."""
 _FORBIDDEN: Final = frozenset({"load_extension", "fts3_tokenizer"})
-"""SQL functions with effects besides their result."""
+"""SQL functions that do more than return a result."""
 _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 
 
 def confine(connection: sqlite3.Connection, patience: Patience) -> None:
-    """Limit time, memory and disk space of all further statements of ``connection``."""
+    """Limit time, memory and disk space of all statements that ``connection`` runs from now on."""
     connection.execute(f"PRAGMA hard_heap_limit = {MOST_MEMORY}")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
@@ -28,7 +28,7 @@ def confine(connection: sqlite3.Connection, patience: Patience) -> None:
 
 @contextlib.contextmanager
 def reading_only(connection: sqlite3.Connection) -> Iterator[None]:
-    """Refuse all statements but SELECT in the block: no PRAGMA, no ATTACH, no temporary tables."""
+    """In the block, refuse all statements except SELECT: no PRAGMA, no ATTACH, no temporary tables."""
     connection.execute("PRAGMA query_only = ON")
     connection.set_authorizer(authorized)
     try:
@@ -39,8 +39,8 @@ def reading_only(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def authorized(action: int, first: str | None, second: str | None, _: str | None, __: str | None) -> int:
-    """Return SQLITE_OK if a statement may do ``action``, else SQLITE_DENY. SQLite calls this function while
-    it compiles a statement (sqlite3_set_authorizer)."""
+    """Return SQLITE_OK if a statement may do ``action``; otherwise SQLITE_DENY. SQLite calls this function
+    while it compiles a statement (sqlite3_set_authorizer)."""
     if action in _ALLOWED:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FORBIDDEN:

@@ -1,5 +1,5 @@
-"""Translates SQLite's errors about a query into messages for a person; for an unknown name, the message has
-similar names that exist."""
+"""Translates errors of SQLite about a query into messages for a person. If a name is unknown, the message
+lists similar names that exist."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def damaged(path: Path, why: str) -> StalltopError:
 def told(
     error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str], path: Path
 ) -> StalltopError:
-    """Return the error to report for ``error``, which ``sql`` caused in the file ``path``. ``refused`` is the
-    list that ``functions.add`` returned."""
+    """Return the error to report for ``error``, which SQLite raised when it ran ``sql`` on the file ``path``.
+    ``refused`` is the list that ``functions.add`` returned."""
     text = str(error)
     if refused:
         return UsageError(refused[0], "the column histogram of operations holds histograms")
@@ -87,7 +87,7 @@ def told(
 
 
 def _first_word(sql: str) -> str:
-    """Return the first word of ``sql`` in lower case. Skips comments that precede it."""
+    """Return the first word of ``sql`` in lower case, after any comments."""
     found = re.match(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*(\w*)", sql, re.DOTALL)
     return found[1].lower() if found else ""
 
@@ -97,8 +97,8 @@ def _shown(name: str) -> str:
 
 
 def _place(token: str, sql: str) -> str:
-    """Return a text such as ``, line 3`` with the line of ``sql`` that has ``token``; '' if ``token`` occurs
-    more than once or ``sql`` has only one line."""
+    """Return a text such as ``, line 3`` that names the line of ``sql`` in which ``token`` is. Return '' if
+    ``token`` occurs more than once, or if ``sql`` has only one line."""
     if not token or sql.count(token) != 1 or "\n" not in sql:
         return ""
     return f", line {sql[: sql.index(token)].count(chr(10)) + 1}"

@@ -1,4 +1,4 @@
-"""Resolves the names in a query as SQLite does: which column belongs to which table."""
+"""Resolves the names in a query as SQLite does: finds out which column belongs to which table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sqlglot import exp
 from stalltop.recordings.views import catalogue
 
 Columns = Callable[[str, str], Collection[str] | None]
-"""A function that gets the names of a schema and a table, and returns the names of the columns in lower case;
-None if there is no such table."""
+"""A function of a schema and a table. It returns the names of the table's columns in lower case; None if
+there is no such table."""
 
 
 class AmbiguousNameError(Exception):
@@ -37,8 +37,8 @@ class QueryNames:
         return not table.db and table.name.lower() in self._with
 
     def sources(self, select: exp.Select) -> list[tuple[str, exp.Expr]]:
-        """Return the sources in FROM and JOIN by their aliases. Raises AmbiguousNameError for sources that
-        are neither tables nor subqueries."""
+        """Return, by alias, the sources in FROM and JOIN. Raises AmbiguousNameError if a source is neither a
+        table nor a subquery."""
         start = select.args.get("from_")
         found = [] if start is None else [start.this]
         found += [join.this for join in select.args.get("joins") or ()]
@@ -48,7 +48,7 @@ class QueryNames:
         return [(source.alias_or_name, source) for source in found]
 
     def columns_of(self, select: exp.Select, alias: str) -> list[exp.Column]:
-        """Return all columns of the source ``alias`` in ``select`` and in its subqueries."""
+        """Return all columns that refer to the source ``alias``, in ``select`` and in its subqueries."""
         found = []
         for column in select.find_all(exp.Column):
             if isinstance(column.this, exp.Star):
@@ -59,9 +59,9 @@ class QueryNames:
         return found
 
     def owner(self, column: exp.Column) -> tuple[exp.Select, str] | None:
-        """Return the SELECT and the alias of the source of ``column``; None if ``column`` refers to an alias
-        of the select list or is in no source. Raises AmbiguousNameError if the columns of a source are not
-        known."""
+        """Return the SELECT of the source to which ``column`` belongs, and the alias of this source. Return
+        None if ``column`` refers to an alias of the select list, or belongs to no source. Raises
+        AmbiguousNameError if the columns of a source are not known."""
         if _names_result(column):
             return None
         select = column.find_ancestor(exp.Select)
@@ -80,7 +80,7 @@ class QueryNames:
         return None
 
     def _names(self, source: exp.Expr) -> Collection[str] | None:
-        """Return the columns of a source; None if they are not known."""
+        """Return the names of the columns of a source; None if they are not known."""
         if isinstance(source, exp.Table):
             if not self._is_made(source):
                 return self._columns(source.db.lower(), source.name.lower())
@@ -93,8 +93,8 @@ class QueryNames:
 
 
 def _names_result(column: exp.Column) -> bool:
-    """Return whether ``column`` is an ORDER BY term that refers to an alias of the select list. In ORDER BY,
-    an alias takes precedence over a table column of the same name."""
+    """Return whether ``column`` is a term of ORDER BY that refers to an alias of the select list. In ORDER
+    BY, such an alias takes precedence over a table column of the same name."""
     if column.table or not isinstance(column.parent, exp.Ordered):
         return False
     order = column.parent.parent

@@ -1,4 +1,5 @@
-"""Prints the rows of an answer as a table, as JSON or as CSV. Reads rows as it writes them."""
+"""Prints the rows of an answer as a table, as JSON or as CSV. Reads each row only when it is to be
+printed."""
 
 from __future__ import annotations
 
@@ -16,9 +17,10 @@ from stalltop.model.text.figures import fit, printable
 from stalltop.model.text.glyphs import Glyphs
 
 _MEASURED: Final = 500
-"""Number of rows at the beginning of a table that determine the widths of columns."""
+"""Number of rows at the beginning of an answer. Only these rows determine the widths of the table's
+columns."""
 _NARROWEST: Final = 8
-"""Least width to which a column of text is cut, in cells."""
+"""Smallest width to which a column of text is cut, in cells."""
 _BETWEEN: Final = "  "
 
 Rows = Iterable[Sequence[Any]]
@@ -53,8 +55,8 @@ class _CountedRows:
 
 
 def _json(out: TextIO, columns: Sequence[str], rows: Rows, *, lines: bool) -> None:
-    """Write a JSON object for each row: with ``lines`` one object per line, otherwise one JSON list of
-    objects."""
+    """Write a JSON object for each row. With ``lines``, each object is on a line of its own; otherwise the
+    objects are in one JSON list."""
     before = ("[\n", ",\n") if not lines else ("", "\n")
     at = -1
     for at, row in enumerate(rows):
@@ -98,7 +100,7 @@ def _table(out: TextIO, columns: Sequence[str], rows: Rows, width: int | None, g
 
 
 def _fitted(text: str, width: int, *, right: bool, whole: bool, glyphs: Glyphs) -> str:
-    """Return ``text`` padded or cut to its column; ``whole`` forbids cutting."""
+    """Return ``text``, padded or cut to the width of its column. With ``whole``, it is not cut."""
     missing = width - cell_len(text)
     if missing < 0 and not whole:
         return fit(text, width, glyphs)
@@ -120,13 +122,13 @@ def _cell(glyphs: Glyphs) -> Callable[[Any], str]:
 
 
 def _real(value: float) -> str:
-    """Return a number with three decimals, or with four digits if it is very small or very large."""
+    """Return a number with three decimals; a very small or very large number with four digits."""
     return f"{value:.3f}" if 0.1 <= abs(value) < 1e12 or value == 0 else f"{value:.4g}"
 
 
 def _narrowed(widths: list[int], right: Sequence[bool], width: int) -> list[int]:
-    """Return ``widths`` with columns of text made narrower, the widest first, until all columns fit ``width``
-    or no column of text can be cut further."""
+    """Return ``widths`` with narrower columns of text. The widest column is made narrower first, until all
+    columns fit into ``width`` or no column can be cut further."""
     widths = list(widths)
     over = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - width
     while over > 0:

@@ -1,4 +1,4 @@
-"""Named queries: the files of ``ready/``, whose first line is the description."""
+"""Named queries: the files of ``ready/``. The first line of a file is the description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ready(NamedTuple):
 
 @cache
 def queries() -> Mapping[str, Ready]:
-    """Return all named queries, each under its name."""
+    """Return all named queries by name."""
     found = {}
     for file in sorted(Path(__file__).with_name("ready").glob("*.sql")):
         about, _, sql = file.read_text(encoding="utf-8").partition("\n")
@@ -30,7 +30,8 @@ def queries() -> Mapping[str, Ready]:
 
 
 def query(name: str) -> str:
-    """Return the SQL of the query ``name``. Raises UsageError, with similar names, if there is none."""
+    """Return the SQL of the query ``name``. Raises UsageError if there is no such query; the error lists
+    similar names."""
     found = queries().get(name)
     if found is None:
         close = difflib.get_close_matches(name, queries(), 3, 0.4)

@@ -2,9 +2,9 @@
 
 ``views.forms`` explains the three forms of a view of single calls: sums, calls that are alike, single calls.
 
-A SELECT that only counts and adds up gives the same answer from rows with weights if its aggregates use the
-weights: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean. If it is not certain that
-the answer is the same, the SELECT is rewritten for the next form.
+Some SELECTs only count and add up. Such a SELECT gives the same answer from rows with weights, if its
+aggregates use the weights: ``COUNT(*)`` becomes the sum of the weights, and ``AVG(x)`` the weighted mean. If
+it is not certain that the answer is the same, the SELECT is rewritten for the next form.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from stalltop.recordings.views import catalogue
 from stalltop.recordings.views.forms import Form, Need
 from stalltop.recordings.views.sums import sums_of
 
-logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # this module handles parse errors itself
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # This module handles errors of parsing itself.
 
 _OF_WINDOW = (*catalogue.OF_WINDOW, *catalogue.PER_CALL)
-"""Columns that do not exist in sums over all windows."""
+"""Columns that do not exist if sums are over all windows."""
 
 _TYPE = re.compile(r"\bas\s+(?:int|integer|bigint|real|double|float|text|varchar|char|blob)\b")
 _MOD = re.compile(r"\bmod\s*\(")
@@ -35,14 +35,14 @@ _MOD = re.compile(r"\bmod\s*\(")
 
 @dataclass(slots=True)
 class Plan:
-    """The SQL that is run, and the views that must be made for it."""
+    """The SQL to run, and the views that it needs."""
 
     sql: str
     needs: list[Need] = field(default_factory=list)
 
 
 def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool = True) -> Plan:
-    """Return how ``sql`` is run. ``least`` is the first form to try; ``maxima`` says whether the longest
+    """Return the plan for ``sql``. ``least`` is the first form to try. ``maxima`` says whether the longest
     call of each sum is known."""
     try:
         tree = sqlglot.parse_one(sql, dialect="sqlite")
@@ -58,7 +58,7 @@ def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool
             needs += _SelectRewriter(select, names).rewritten(len(needs), least, maxima)
     except AmbiguousNameError:
         return unread(sql)
-    if len(needs) != named:  # a view of single calls is in a place that is not rewritten
+    if len(needs) != named:  # A view of single calls is named in a place where it cannot be rewritten.
         return unread(sql)
     return Plan(tree.sql(dialect="sqlite") if needs else sql, needs)
 
@@ -66,14 +66,15 @@ def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool
 def _is_written_alike(tree: exp.Expr, sql: str) -> bool:
     """Return whether the SQL that sqlglot writes for ``tree`` means the same to SQLite as ``sql``. sqlglot
     changes some types of casts. It also writes the function mod() as the operator %, although mod() returns a
-    real number."""
+    real number and % does not."""
     small = sql.lower()
     casts = sum(1 for _ in tree.find_all(exp.Cast))
     return len(_TYPE.findall(small)) >= casts and not (_MOD.search(small) and tree.find(exp.Mod))
 
 
 def unread(sql: str) -> Plan:
-    """Return a plan that runs ``sql`` unchanged, with single calls for all views of calls that it names."""
+    """Return a plan that runs ``sql`` unchanged. All views of calls that ``sql`` names are made with single
+    calls."""
     small = sql.lower()
     named = [name for name in catalogue.EVENTS if name in small]
     return Plan(sql, [Need(name, Form.SINGLE, True, True, name) for name in named])
@@ -87,7 +88,7 @@ class _SelectRewriter:
         self._names = names
 
     def rewritten(self, number: int, least: Form, maxima: bool) -> list[Need]:
-        """Replace each view of single calls in the SELECT by the name of another view, and return these views
+        """Replace each view of single calls in the SELECT by the name of another view. Return these views,
         with the form that each needs. ``number`` is the first number that is free for new names."""
         needs: list[Need] = []
         events = [
@@ -121,8 +122,8 @@ class _SelectRewriter:
             self._forget_windows(need, alias, mine, first)
 
     def _forget_windows(self, need: Need, alias: str, mine: list[exp.Column], first: list[exp.Expr]) -> None:
-        """Remove conditions on windows if ``need.rows`` applies them already and the SELECT uses columns of
-        windows nowhere else."""
+        """Remove conditions on windows from the SELECT, if ``need.rows`` already applies them and the SELECT
+        does not use columns of windows elsewhere."""
         own = [one for one in first if self._is_of(one, alias)]
         asked = {id(column) for one in own for column in one.find_all(exp.Column)}
         others = {column.name.lower() for column in mine if id(column) not in asked} | self._shared()
@@ -138,15 +139,15 @@ class _SelectRewriter:
         return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
 
     def _refuse(self, table: exp.Table, mine: list[exp.Column]) -> None:
-        """Raise AmbiguousNameError if the SELECT uses ``table`` in a way that only single calls can
-        answer."""
+        """Raise AmbiguousNameError if the SELECT uses ``table`` in a way that needs single calls."""
         if not self._shared().isdisjoint((*catalogue.PER_CALL, *catalogue.SUMS)):
             raise AmbiguousNameError
         for column in mine:
             aggregate = column.find_ancestor(exp.Select, *AGGREGATES)
             while aggregate is not None and not isinstance(aggregate, exp.Select):
                 if is_aggregate(aggregate) and aggregate.find_ancestor(exp.Select) is not self._select:
-                    # An aggregate in a subquery may belong to this SELECT, because its argument does.
+                    # If an aggregate is in a subquery, it may belong to this SELECT, because its argument
+                    # does.
                     raise AmbiguousNameError
                 aggregate = aggregate.find_ancestor(exp.Select, *AGGREGATES)
         for join in self._select.args.get("joins") or ():
@@ -156,11 +157,11 @@ class _SelectRewriter:
                 raise AmbiguousNameError
 
     def _weigh(self, alias: str, mine: list[exp.Column], least: Form, maxima: bool) -> tuple[Form, bool]:
-        """Rewrite all aggregates for the first form that allows it (see ``Weighing``). Return that form, and
+        """Rewrite all aggregates for the first form that allows it (``Weighing``). Return this form, and
         whether an aggregate uses the longest call of each sum."""
         aggregates = self._aggregates()
         counts = bool(aggregates) or self._select.args.get("group") is not None
-        some = any(True for _ in self._own(exp.Window))  # a window function must see single calls
+        some = any(True for _ in self._own(exp.Window))  # a window function needs single calls
         if some or self._stars() or not (counts or self._select.args.get("distinct")):
             return Form.SINGLE, False
         for form in (Form.SUMS, Form.ALIKE):
@@ -177,8 +178,8 @@ class _SelectRewriter:
         return Form.SINGLE, False
 
     def _limit(self) -> int | None:
-        """Return LIMIT plus OFFSET, the largest number of calls that the SELECT can use; None if it has no
-        LIMIT or uses all calls (DISTINCT, aggregates, window functions)."""
+        """Return LIMIT plus OFFSET: the SELECT can use at most this many calls. Return None if it has no
+        LIMIT, or if it uses all calls in spite of it (DISTINCT, aggregates, window functions)."""
         if self._select.args.get("distinct") or any(True for _ in self._own(exp.Window)):
             return None
         if self._aggregates() or self._select.args.get("group"):
@@ -195,8 +196,8 @@ class _SelectRewriter:
         return most
 
     def _narrow(self, need: Need, alias: str, table: exp.Table) -> list[exp.Expr]:
-        """Set ``need.rows`` to a query for the rows of ``counts`` that can affect the result. Return the
-        conditions of WHERE that this query applies; [] if there are none."""
+        """Set ``need.rows`` to a query for those rows of ``counts`` that can affect the result. Return the
+        conditions of WHERE that this query applies; [] if it applies none."""
         start, joins = self._select.args.get("from_"), self._select.args.get("joins") or []
         if start is None:
             return []
@@ -219,8 +220,8 @@ class _SelectRewriter:
         return first
 
     def _select_rows(self, alias: str, at: int, conditions: list[exp.Expr]) -> str:
-        """Return a query for the rows of counts that meet ``conditions``; ``at`` is the index of the view
-        of calls among the sources."""
+        """Return a query for the rows of ``counts`` that meet ``conditions``. ``at`` is the index, among the
+        sources, of the view of calls."""
         names = {
             "window_id": "window_id",
             "place": catalogue.PLACE,
@@ -237,8 +238,8 @@ class _SelectRewriter:
         return rows.sql(dialect="sqlite")
 
     def _is_longest_first(self, alias: str) -> bool:
-        """Return whether the first key of ORDER BY is the duration, descending. Rows whose longest call is
-        shorter than all calls within the LIMIT are then not needed."""
+        """Return whether ORDER BY begins with the duration, descending. If so, some rows are not needed:
+        those whose longest call is shorter than all calls within the LIMIT."""
         order = self._select.args.get("order")
         first = order.expressions[0] if order is not None else None
         if first is None or not first.args.get("desc"):
@@ -257,13 +258,13 @@ class _SelectRewriter:
         return self._names.owner(by) == (self._select, alias)
 
     def _is_of(self, condition: exp.Expr, alias: str) -> bool:
-        """Return whether ``condition`` uses columns of the source ``alias`` only."""
+        """Return whether ``condition`` uses only columns of the source ``alias``."""
         owners = map(self._names.owner, condition.find_all(exp.Column))
         return all(owner == (self._select, alias) for owner in owners)
 
     def _may_go_first(self, condition: exp.Expr, alias: str) -> bool:
-        """Return whether ``condition`` can be evaluated before this SELECT, on sums that do not distinguish
-        CUDA kernels."""
+        """Return whether ``condition`` can be evaluated before this SELECT, on sums in which CUDA kernels are
+        not distinguished."""
         if condition.find(exp.Query) is not None:
             return False
         for column in condition.find_all(exp.Column):
@@ -279,7 +280,8 @@ class _SelectRewriter:
         return True
 
     def _own(self, *kinds: type[exp.Func | exp.Star | exp.Window]) -> Iterator[exp.Expr]:
-        """Yield the nodes of the given ``kinds`` in this SELECT, without nodes in its subqueries."""
+        """Yield those nodes of this SELECT that are of the given ``kinds``. Nodes in its subqueries are left
+        out."""
         return (
             node for node in self._select.find_all(*kinds) if node.find_ancestor(exp.Select) is self._select
         )
@@ -292,8 +294,8 @@ class _SelectRewriter:
 
 
 def _of_longest(rows: str, most: int) -> str:
-    """Return a query that selects from ``rows`` (a query) the rows whose longest call may be among the
-    ``most`` longest calls of all rows."""
+    """Return a query that selects some rows of ``rows``, which is itself a query: the rows whose longest call
+    may be among the ``most`` longest calls of all."""
     least = f"SELECT min(longest) FROM (SELECT longest FROM ({rows}) ORDER BY 1 DESC LIMIT {most})"
     return f"SELECT window_id, place FROM ({rows}) WHERE longest >= ({least})"
 
@@ -304,8 +306,8 @@ def _whole(aggregate: exp.Expr) -> exp.Expr:
 
 
 def _rename(table: exp.Table, name: str) -> None:
-    """Replace the name of ``table`` by ``name`` in the temporary schema. The former name becomes its alias,
-    unless it has one."""
+    """Replace the name of ``table`` by ``name``, a name in the temporary schema. The former name becomes the
+    alias of the table, unless it already has an alias."""
     if not table.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
     table.set("db", exp.to_identifier("temp"))

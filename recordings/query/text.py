@@ -10,13 +10,13 @@ _COLUMN_WIDTH = max(len(name) for view in VIEWS for name in view.names) + 2
 
 
 def _same(view: SqlView) -> bool:
-    """Return whether ``view`` is a view of single calls, but not the first one. All these views have the same
-    columns, which are listed only for the first."""
+    """Return whether ``view`` is a view of single calls other than the first. All these views have the same
+    columns, which are listed only once, for the first view."""
     return view.name in EVENTS and view.name != next(iter(EVENTS))
 
 
 def tables_text() -> str:
-    """Return all tables with descriptions of their columns, as text for a terminal."""
+    """Return all tables, with descriptions of their columns, as text for a terminal."""
     lines = []
     for view in VIEWS:
         lines.append(f"{view.name}: {view.about}")
@@ -27,7 +27,7 @@ def tables_text() -> str:
 
 
 def tables_markdown() -> str:
-    """Return all tables with their columns as Markdown."""
+    """Return all tables, with their columns, as Markdown."""
     lines = ["| table | a row is | columns |", "|---|---|---|"]
     for view in VIEWS:
         columns = "those of `cuda_events`" if _same(view) else ", ".join(f"`{name}`" for name in view.names)
@@ -36,7 +36,7 @@ def tables_markdown() -> str:
 
 
 def calls_markdown() -> str:
-    """Return the columns of views of single calls as Markdown."""
+    """Return the columns of the views of single calls as Markdown."""
     lines = ["| column | what it is |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{name}` | {what} |" for name, what in EVENT_COLUMNS)])
 

@@ -1,8 +1,8 @@
 """Rewrites aggregates over single calls as aggregates over rows that each stand for several calls.
 
-A row of sums has a weight (its number of calls), the sums of some columns, and the maximum of others. A
+A row of sums has a weight (its number of calls), the sums of some columns, and the maxima of others. A
 condition on a single call, such as on its duration, cannot be evaluated on such a row. A row of calls that
-are alike has a weight, and all columns have their values.
+are alike has a weight, and the values of all columns.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Weighing:
     """Rewrites the aggregates of one SELECT."""
 
     def __init__(self, alias: str, mine: Sequence[exp.Column], *, sums: bool, maxima: bool) -> None:
-        """``alias`` is the view of calls, ``mine`` its columns in the SELECT; ``sums`` says whether rows
-        are sums, ``maxima`` whether the longest call of each sum is known."""
+        """``alias`` is the view of calls, and ``mine`` are its columns in the SELECT. ``sums`` says whether a
+        row is a sum. ``maxima`` says whether the longest call of each sum is known."""
         self._alias = alias
         self._mine = {id(column) for column in mine}
         self._sums = catalogue.SUMS if sums else {}
@@ -65,8 +65,8 @@ class Weighing:
         )
 
     def weighed(self, node: exp.Expr) -> exp.Expr | None:
-        """Return the expression that replaces the aggregate ``node`` and its FILTER; None if rows that stand
-        for several calls do not determine the result."""
+        """Return the expression that replaces the aggregate ``node``, with its FILTER. Return None if the
+        result cannot be computed from rows that stand for several calls."""
         condition = None
         if isinstance(node.parent, exp.Filter):
             condition = node.parent.expression
@@ -108,15 +108,15 @@ class Weighing:
         if counted is None or isinstance(counted, exp.Star):
             weight: exp.Expr = self._weight()
         elif self._sum(counted) is None:
-            return None  # whether ``counted`` is NULL may differ between calls of a row
+            return None  # of the calls of a row, some may have a ``counted`` that is NULL, and others not
         else:
             weight = self._weight_where_known(counted)
         return exp.Coalesce(this=aggregate("SUM", weight), expressions=[exp.Literal.number(0)])
 
     def _extreme(self, node: exp.Expr, aggregate: Callable[[str, exp.Expr], exp.Expr]) -> exp.Expr | None:
-        """Return the expression that replaces ``node``, an aggregate such as MIN, MAX or COUNT(DISTINCT),
-        whose result does not depend on how often a value occurs. Returns None if rows that stand for several
-        calls do not determine the result."""
+        """Return the expression that replaces ``node``: an aggregate whose result does not depend on how
+        often a value occurs, such as MIN, MAX or COUNT(DISTINCT). Return None if the result cannot be
+        computed from rows that stand for several calls."""
         if self.is_known(node):
             whole = node.parent if isinstance(node.parent, exp.Filter) else node
             return whole.copy() if whole is not None else None
@@ -128,7 +128,8 @@ class Weighing:
         return None
 
     def _sum(self, node: exp.Expr) -> exp.Expr | None:
-        """Return the sum of ``node`` over the calls of a row; None if that is not stored."""
+        """Return an expression for the sum of ``node`` over the calls of a row; None if this sum is not
+        stored."""
         if self.is_known(node):
             return exp.Mul(this=exp.paren(node.copy()), expression=self._weight())
         if isinstance(node, exp.Column):
@@ -153,8 +154,8 @@ class Weighing:
         return self._branches(node, self._sum)
 
     def _maximum(self, node: exp.Expr) -> exp.Expr | None:
-        """Return the maximum of ``node`` over the calls of a row; None unless ``node`` rises with the
-        duration."""
+        """Return an expression for the maximum of ``node`` over the calls of a row; None unless ``node``
+        rises with the duration."""
         if self.is_known(node):
             return node.copy()
         if isinstance(node, exp.Column):
@@ -172,8 +173,9 @@ class Weighing:
         return self._branches(node, self._maximum)
 
     def _branches(self, node: exp.Expr, of: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr | None:
-        """Return ``node``, a CASE or IIF, with ``of`` applied to each of its results. Returns None if a
-        condition may differ between calls of a row, if ``of`` returns None, or for another ``node``."""
+        """Return ``node``, a CASE or IIF, with each of its results replaced by what ``of`` returns for it.
+        Return None in three cases: a condition may differ between calls of a row; ``of`` returns None;
+        ``node`` is neither a CASE nor an IIF."""
         if isinstance(node, exp.Case):
             ifs, subject = node.args["ifs"], node.this
         elif isinstance(node, exp.If):
@@ -193,11 +195,10 @@ class Weighing:
         return exp.Case(this=subject.copy() if subject is not None else None, ifs=branches, default=last)
 
     def _weight_where_known(self, node: exp.Expr) -> exp.Expr:
-        """Return an expression whose value is the weight of a row if ``node`` is not NULL, and NULL
-        otherwise."""
+        """Return an expression that is the weight of a row if ``node`` is not NULL, and NULL otherwise."""
         if isinstance(node, exp.Literal) or (isinstance(node, exp.Column) and not self.is_known(node)):
             return self._weight()
-        # Columns of which only the sum is known are never NULL: any number can replace them.
+        # Columns of which only the sum is known are never NULL, so any number can stand in their place.
         tested = node.copy()
         stand_ins = [
             new
@@ -222,7 +223,7 @@ class Weighing:
 
 
 def _is_simple(node: exp.Expr) -> bool:
-    """Return whether an aggregate has one argument, without DISTINCT and ORDER BY."""
+    """Return whether an aggregate has exactly one argument, and neither DISTINCT nor ORDER BY."""
     return (
         node.this is not None
         and not node.expressions
@@ -231,7 +232,7 @@ def _is_simple(node: exp.Expr) -> bool:
 
 
 def _with(node: exp.Expr, *operands: exp.Expr | None) -> exp.Expr | None:
-    """Return ``node`` with other operands; None if one of them is None."""
+    """Return ``node`` with other operands; None if one of the operands is None."""
     made = node.copy()
     for name, operand in zip(("this", "expression"), operands, strict=False):
         if operand is None:
@@ -245,8 +246,8 @@ def _real(text: str) -> exp.Literal:
 
 
 def is_real(node: exp.Expr) -> bool:
-    """Return whether a value is certainly a real number to SQLite, so that division is not integer
-    division."""
+    """Return whether the value of ``node`` is certainly a real number to SQLite. Then a division by it is no
+    integer division."""
     if isinstance(node, exp.Literal):
         return not node.is_string and any(sign in node.this.lower() for sign in ".e")
     if isinstance(node, (exp.Paren, exp.Neg)):

@@ -27,7 +27,7 @@ from stalltop.recordings.read import limits as bounds
 _TABLES: Final = {table.name: table for table in schema.SHARED}
 _CODECS: Final = codecs(schema.RECORDS)
 _KNOWN: Final = 1 << 16
-"""Largest number of rows of each shared table that are cached."""
+"""Largest number of rows that are cached of each shared table."""
 _WINDOW: Final = f"SELECT {', '.join(schema.WINDOWS.names[1:])} FROM windows WHERE window_id = ?"
 _PEAK: Final = "SELECT lost_ms_per_s, worst, began FROM windows WHERE window_id = ?"
 _PARTS: Final = {
@@ -50,7 +50,7 @@ _EVIDENCE: Final = {
     "overlaps": "overlaps",
     "network_ports": "network_ports",
 }
-"""The fields of ``Evidence`` that are lists of records, and the table of each."""
+"""Fields of ``Evidence`` that are lists of records, each with the table that stores them."""
 _TENANT: Final = {
     name: reading(hint, f"tenants.{name}")
     for name, hint in get_type_hints(Tenant, include_extras=True).items()
@@ -69,7 +69,7 @@ _COVERAGE: Final = {
 
 
 class Decoder:
-    """Reads windows of one file by their numbers. Reads shared rows when they are needed, and caches them."""
+    """Reads windows of one file by their numbers. Shared rows are read when they are needed, and cached."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -77,14 +77,14 @@ class Decoder:
         self._keys: dict[Sql, RowKey] = {}
 
     def window(self, number: int) -> Window:
-        """Return the window of that number. Raises KeyError if there is none, ValueError if a value in it
-        is wrong, and sqlite3.Error if the file cannot be read."""
+        """Return the window ``number``. Raises KeyError if there is none, ValueError if a value in it is
+        wrong, and sqlite3.Error if the file cannot be read."""
         values, parts = self._checked(number)
         return self._window(dict(zip(schema.WINDOWS.names[1:-1], values, strict=True)), parts)
 
     def check(self, number: int) -> None:
-        """Compare a window with its checksum, which is faster than ``window``. Raises the errors of
-        ``window``. Does not check shared rows: see ``check_shared``."""
+        """Compare a window with its checksum, which is faster than reading it by ``window``. Raises the same
+        errors as ``window``. Shared rows are not checked (``check_shared`` does that)."""
         self._checked(number)
 
     def check_shared(self) -> None:
@@ -95,14 +95,14 @@ class Decoder:
                 self._check_row(table, row)
 
     def _check_row(self, table: str, row: Sequence[Sql]) -> None:
-        """Compare a shared row with its checksum. ``row`` begins with its number and ends with its checksum.
-        Raises ValueError if the row is damaged."""
+        """Compare a shared row with its checksum. ``row`` begins with the number of the row and ends with the
+        checksum. Raises ValueError if the row is damaged."""
         if checksum([row[:-1]]) != row[-1]:
             raise ValueError(f"row {row[0]!r} of {table} is damaged")
 
     def _checked(self, number: int) -> tuple[Sequence[Sql], dict[str, list[Sequence[Sql]]]]:
-        """Return the row of a window without number and checksum, and its parts, as they are stored. Raises
-        ValueError if the checksum does not match."""
+        """Return the row of a window without number and checksum, and the rows of its parts. All values are
+        as they are stored. Raises ValueError if the checksum does not match."""
         found = self._connection.execute(_WINDOW, (number,)).fetchone()
         if found is None:
             raise KeyError(number)
@@ -117,8 +117,8 @@ class Decoder:
         return values, parts
 
     def peak(self, number: int) -> Peak:
-        """Return the peak of a window; for a merged window, the peak of the windows from which it was merged.
-        Raises the errors of ``window``."""
+        """Return the peak of a window. The peak of a merged window is that of the windows from which it was
+        merged. Raises the same errors as ``window``."""
         found = self._connection.execute(_PEAK, (number,)).fetchone()
         if found is None:
             raise KeyError(number)
@@ -128,7 +128,7 @@ class Decoder:
         )
 
     def values(self, table: str, number: Sql) -> Sequence[Any]:
-        """Return the values of a row of a shared table: see ``records.Resolving``."""
+        """Return the values of a row of a shared table (``records.Resolving``)."""
         known = self._known[table]
         found = known.get(number)
         if found is None:
@@ -140,7 +140,7 @@ class Decoder:
         return cast(Sequence[Any], found)
 
     def key(self, number: Sql) -> RowKey:
-        """Return the ``RowKey`` of the series with this number."""
+        """Return the ``RowKey`` of series ``number``."""
         found = self._keys.get(number)
         if found is None:
             if len(self._keys) >= _KNOWN:
@@ -160,7 +160,7 @@ class Decoder:
         return tuple(found[1:-1])
 
     def tenant(self, number: Sql) -> Tenant:
-        """Return the tenant that row ``number`` of the table ``tenants`` describes."""
+        """Return the tenant that is described by row ``number`` of the table ``tenants``."""
         _, tenant_id, _, *others = self._row("tenants", number)
         names = _TABLES["tenants"].names[4:-1]
         values = {"id": tenant_id} | dict(zip(names, others, strict=True))
@@ -244,7 +244,8 @@ class Decoder:
         )
         if len(set(keys)) == n:
             return rows
-        # Two rows can have equal keys: reading removes unprintable characters from names.
+        # Two rows can have the same key, because unprintable characters are removed from names when they are
+        # read.
         return merge_rows([rows.take(np.arange(1)), rows.take(np.arange(1, n))])
 
 
@@ -296,4 +297,4 @@ _DECODE: Final[dict[str, Callable[[Decoder, tuple[Sql, ...]], Sequence[Any]]]] =
     "series": _series,
     "coverage": _coverage,
 }
-"""Functions that convert rows of shared tables, for tables whose rows are not used as they are stored."""
+"""By shared table: a function that converts its rows. Rows of other tables are used as they are stored."""

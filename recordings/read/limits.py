@@ -1,4 +1,4 @@
-"""Limits of values that are read from files. The checks raise ValueError with the reason."""
+"""Limits for values that are read from files. Each check raises ValueError with the reason."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stalltop.model.evidence import Evidence
 from stalltop.model.window import SPLITS
 
 LATEST: Final = 250_000_000_000.0
-"""Latest time that is accepted, Unix seconds: the year 9892, within the range of Python's times."""
+"""Latest time that is accepted, in Unix seconds: in the year 9892, within the range of Python's times."""
 _DEEPEST: Final = 32
-"""Largest depth of a link of a chain."""
+"""Largest depth that a link of a chain may have."""
 
 
 def check_span(start: float, seconds: float) -> None:
-    """Check the beginning (Unix seconds) and the length of a window."""
+    """Check the start (Unix seconds) and the length of a window."""
     if not (0 <= start <= LATEST and 0 <= seconds <= LATEST):
         raise ValueError("start or seconds is out of range")
 

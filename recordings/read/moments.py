@@ -1,4 +1,4 @@
-"""Reads the list of a file's windows: their times and severities."""
+"""Reads the list of the windows of a file: their times and severities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MOST_WINDOWS: Final = 1_000_000
-"""Largest number of windows of a file: one window per minute for nearly two years."""
+"""Largest number of windows that a file may have. This is one window per minute for nearly two years."""
 _LIST: Final = (
     "SELECT window_id, host_id, start, seconds, level, coalesce(lost_ms_per_s, 0.0), worst, began, checksum"
     f" FROM windows WHERE window_id > ? ORDER BY window_id LIMIT {_MOST_WINDOWS + 1}"
@@ -20,9 +20,9 @@ _KNOWN: Final = "SELECT count(*), total(checksum) FROM windows WHERE window_id <
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowList:
-    """The windows of a file, oldest first: element i of every array belongs to window i.
+    """The windows of a file, oldest first. Element i of every array belongs to window i.
 
-    Windows are in the order in which they were recorded, so ``start`` decreases where the clock was set back.
+    Windows are in the order in which they were recorded. So ``start`` decreases where the clock was set back.
     """
 
     window_id: NDArray[np.int64]
@@ -33,9 +33,9 @@ class WindowList:
     level: NDArray[np.int64]
     """0: as it was recorded; 10, 60: merged to windows of at least this many seconds."""
     lost_ms_per_s: NDArray[np.float64]
-    """Time that all open chains of the window cost together: see ``model.merge.packing.Peak``."""
+    """Time that all open chains of the window cost together (``model.merge.packing.Peak``)."""
     worst: NDArray[np.int64]
-    """Severity of the worst open chain, as ``model.merge.packing.Peak.worst``."""
+    """Severity of the worst open chain (``model.merge.packing.Peak.worst``)."""
     began: NDArray[np.int64]
     """Severity of the worst chain that began within the window."""
 
@@ -53,19 +53,21 @@ _COLUMNS: Final = tuple(field.name for field in fields(WindowList))
 
 
 class Listing:
-    """Reads the list of windows. If only new windows were added since the last read, reads only these."""
+    """Reads the list of windows. If windows were only added since the last read, only the new windows are
+    read."""
 
     def __init__(self) -> None:
         self._known: WindowList | None = None
         self._total = 0.0
-        """Sum of the checksums of the known windows, which changes if windows are merged. A float holds it
+        """Sum of the checksums of the known windows. It changes if windows are merged. A float holds it
         exactly: two million checksums of 32 bits add up to less than 2^53."""
         self.anew = False
-        """Whether the last read was of the whole list: the first read, or a read after known windows were
-        merged or dropped."""
+        """Whether the last read was of the whole list. This is so for the first read, and for a read after
+        known windows were merged or dropped."""
 
     def read(self, connection: sqlite3.Connection) -> WindowList:
-        """Return the list as it is now; call it within a transaction. Raises ValueError for wrong values."""
+        """Return the list as it is now. Call it within a transaction. Raises ValueError if a value is
+        wrong."""
         known = self._known
         if known is not None and len(known):
             last = int(known.window_id[-1])

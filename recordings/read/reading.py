@@ -1,4 +1,5 @@
-"""Reads windows from a file, which may be a stranger's, damaged, or just being written by a recorder."""
+"""Reads windows from a file. The file may come from a stranger, may be damaged, and may be written by a
+recorder at the same time."""
 
 from __future__ import annotations
 
@@ -34,27 +35,27 @@ __all__ = [
 ]
 
 _AT_ONCE: Final = 64
-"""Number of windows that are collected before they are merged."""
+"""Number of windows that are collected before they are merged together."""
 _MOST_WARNINGS: Final = 100
 
 
 class WindowGoneError(StalltopError):
-    """The file no longer has a window: it was dropped or merged with others since the list was read."""
+    """The file no longer has a window: since the list was read, the window was dropped, or merged with
+    others."""
 
 
 class RecordedHost(NamedTuple):
-    """A host in a file."""
+    """A host of which a file has windows."""
 
     host_id: int
     name: str
     clock_offset_ns: int | None
-    """The clock of this host minus the clock of the file's first host; None if the offset was not
-    estimated."""
+    """Clock of this host minus clock of the file's first host; None if the difference was not estimated."""
     clock_error_ns: int | None
 
 
 class Recorded:
-    """An open file of windows, for one thread at a time. ``close`` it, or use ``with``."""
+    """An open file of windows. Used by one thread at a time. ``close`` it, or use ``with``."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
@@ -67,7 +68,7 @@ class Recorded:
         self._moments: WindowList | None = None
         self._listing = Listing()
         self.about: Mapping[str, str] = dict(self._all("SELECT name, value FROM about"))
-        """The table ``about``."""
+        """Content of the table ``about``."""
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -88,7 +89,7 @@ class Recorded:
 
     @property
     def kind(self) -> Literal["window", "recording"]:
-        """``window`` for a saved window, else ``recording``."""
+        """``window`` for a saved window, otherwise ``recording``."""
         return "window" if self.about.get("kind") == "window" and len(self.moments) == 1 else "recording"
 
     @property
@@ -103,13 +104,13 @@ class Recorded:
 
     @property
     def moments(self) -> WindowList:
-        """The list of windows, oldest first, as it was when ``changed`` last returned True."""
+        """The list of windows, oldest first. It is as it was when ``changed`` last returned True."""
         if self._moments is None:
             with self._opened.reading("its list of windows"), self._snapshot():
                 self._moments = self._listing.read(self.connection)
             if self._listing.anew:
-                # Windows were merged or dropped. Shared rows that only these windows used may be gone, too,
-                # so the cache of shared rows starts anew.
+                # Windows were merged or dropped. Shared rows that only these windows used may have been
+                # deleted, so the cache of shared rows is emptied.
                 self._decoder = Decoder(self.connection)
         return self._moments
 
@@ -127,8 +128,8 @@ class Recorded:
         return True
 
     def window(self, window_id: int) -> Window:
-        """Return a window. Raises UnreadableFileError if it is damaged, and WindowGoneError if it is not
-        there."""
+        """Return the window ``window_id``. Raises UnreadableFileError if it is damaged, and WindowGoneError
+        if the file does not have it."""
         try:
             with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
                 return self._decoder.window(int(window_id))
@@ -136,8 +137,8 @@ class Recorded:
             raise WindowGoneError(f"window {window_id} is no longer in {self.path}") from None
 
     def check(self, window_id: int) -> None:
-        """Compare a window with its checksum, which is faster than ``window``. Raises the errors of
-        ``window``."""
+        """Compare a window with its checksum, which is faster than reading it by ``window``. Raises the same
+        errors as ``window``."""
         try:
             with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
                 self._decoder.check(int(window_id))
@@ -153,13 +154,13 @@ class Recorded:
         self, start: float = -np.inf, end: float = np.inf, host: str | None = None
     ) -> Iterator[Window]:
         """Yield the windows that overlap ``start`` to ``end`` (Unix seconds), of one host or of all, oldest
-        first. Leaves out damaged windows, with a line in ``warnings``.
+        first. Damaged windows are left out; a line in ``warnings`` says so.
 
-        All windows are of the same state of the file: until the last one is read, a recorder cannot
+        All windows are of the same state of the file. Until the last window is read, a recorder cannot
         truncate its log.
         """
         with self._snapshot():
-            self._moments = None  # the list is read again, in this snapshot
+            self._moments = None  # the list is read again, as part of this snapshot
             for window_id in self._chosen(start, end, host):
                 try:
                     yield self.window(window_id)
@@ -182,7 +183,7 @@ class Recorded:
     def whole(
         self, start: float = -np.inf, end: float = np.inf, each: Callable[[Window], object] = bool
     ) -> Window:
-        """Return all windows that overlap ``start`` to ``end`` (Unix seconds), merged. Calls ``each`` with
+        """Return the sum of all windows that overlap ``start`` to ``end`` (Unix seconds). Calls ``each`` with
         every window. The coverage of the result names damaged windows. Raises UnreadableFileError if no
         window can be read."""
         found: list[Window] = []
@@ -204,8 +205,8 @@ class Recorded:
         )
 
     def _named(self, window_id: int) -> str:
-        """Return a description of a window by its time, for messages; by its number if its time is not
-        valid."""
+        """Return a description of a window for messages: by its time or, if its time is not valid, by its
+        number."""
         moments = self.moments
         for at in np.flatnonzero(moments.window_id == window_id):
             if 0 <= moments.start[at] <= LATEST:
@@ -218,22 +219,23 @@ class Recorded:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Read the same state of the file in the whole block, although a recorder may merge windows
-        meanwhile. The recorder's log grows until the block ends, so a block should take minutes, not days.
+        """In the whole block, read the same state of the file, even if a recorder merges windows in the
+        meantime. The recorder's log grows until the block ends, so a block should take minutes, not days.
 
-        Raises StalltopError at the end if a recorder has opened the closed file again meanwhile: reads may
-        then have seen two states of it.
+        Raises StalltopError at the end of the block if a recorder has opened the file again after it was
+        closed: then two states of the file may have been read.
         """
         with self._snapshot():
             with self._opened.reading("it"):
-                self._opened.pragma("schema_version")  # SQLite takes the snapshot at the first read
+                # SQLite takes the snapshot at the first read, which is this one
+                self._opened.pragma("schema_version")
             self._moments = None
             yield
             self._opened.expect_unchanged()
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[None]:
-        """Read one state of the file in the whole block, whatever a recorder does meanwhile."""
+        """In the whole block, read one state of the file, whatever a recorder does in the meantime."""
         if self.connection.in_transaction:
             yield
             return
@@ -241,7 +243,8 @@ class Recorded:
         try:
             yield
         finally:
-            with contextlib.suppress(sqlite3.ProgrammingError):  # the file may be closed meanwhile
+            # the file may have been closed in the meantime
+            with contextlib.suppress(sqlite3.ProgrammingError):
                 self.connection.rollback()
 
     def _warn(self, line: str) -> None:
@@ -250,9 +253,9 @@ class Recorded:
 
 
 def load(path: Path) -> Window:
-    """Return the window saved in ``path``, or all windows of a recording merged.
+    """Return the window that is saved in ``path``. If ``path`` is a recording, return all its windows merged.
 
-    Raises UsageError, with the reason, if ``path`` is no file of stalltop or damaged.
+    Raises UsageError, with the reason, if ``path`` is not a file of stalltop, or is damaged.
     """
     with open_file(path) as recorded:
         return recorded.whole()
@@ -261,7 +264,7 @@ def load(path: Path) -> Window:
 def open_file(path: Path) -> Recorded:
     """Open a saved window or a recording for reading.
 
-    Raises UsageError, with the reason, if ``path`` is no file of stalltop or damaged.
+    Raises UsageError, with the reason, if ``path`` is not a file of stalltop, or is damaged.
     """
     opened = Opened(path)
     try:
@@ -272,5 +275,5 @@ def open_file(path: Path) -> Recorded:
 
 
 def read_peak(connection: sqlite3.Connection, window_id: int) -> Peak:
-    """Return the peak of a window: see ``Decoder.peak``."""
+    """Return the peak of a window (``Decoder.peak``)."""
     return Decoder(connection).peak(window_id)

@@ -1,5 +1,5 @@
-"""Makes temporary tables of calls from stored histograms. A row is either one call, or several calls with the
-same values and their number as its weight."""
+"""Makes temporary tables of calls from stored histograms. A row is one call, or several calls with the same
+values; its weight is their number."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stalltop.recordings.views.forms import Form, Need
 from stalltop.recordings.views.patience import Patience
 
 MOST_ROWS: Final = 4_000_000
-"""Largest number of rows in one query if a row stands for several calls with the same values."""
+"""Largest number of rows that one query may need if a row stands for several calls with the same values."""
 MOST_CALLS: Final = 16_000_000
-"""Largest number of single calls in one query."""
+"""Largest number of single calls that one query may need."""
 _DIGIT: Final = 4000
-"""A weight is written with two digits of this base; the square of the base is ``MOST_CALLS``. To repeat a row
-as many times as its weight, it is joined with a table of digits, once for each of the two digits."""
+"""A weight is written with two digits of this base. The square of this base is ``MOST_CALLS``. To repeat a
+row as many times as its weight says, the row is joined with a table of digits twice, once for each digit."""
 _NARROWER: Final = (
     "ask for less: add WHERE with window_start, cgroup_id, pid, op or layer; or for COUNT, SUM, AVG, MAX"
 )
@@ -34,12 +34,12 @@ _SQL: Final = {
     "kernel_name": "k.kernel_name",
     **{name: f"s.{name}" for name in ("cgroup_id", "pid", "process", "layer", "op", "device")},
 }
-"""SQL of those columns of single calls that come from other tables."""
+"""By column of single calls: the SQL of the column, if it comes from another table."""
 
 
 def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> None:
-    """Make the view with the calls that ``need`` describes. Raises StalltopError if there are too many calls,
-    and the errors of ``batches`` if the file is damaged."""
+    """Make the view of the calls that ``need`` describes. Raises StalltopError if there are too many calls.
+    If the file is damaged, raises the errors of ``batches``."""
     table = f"~alike{need.name}"
     connection.execute(f'CREATE TEMP TABLE "{table}" ({_COLUMNS})')
     rows = calls = 0
@@ -61,8 +61,8 @@ def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> No
 
 
 def _weights(connection: sqlite3.Connection, need: Need, table: str) -> str:
-    """Return the end of the SELECT. For ``Form.ALIKE`` it has the weight as the last column, and FROM; for
-    ``Form.SINGLE`` it is a FROM that repeats each row as many times as its weight."""
+    """Return the end of the SELECT, with FROM. For ``Form.ALIKE``, it begins with the weight as the last
+    column. For ``Form.SINGLE``, its FROM repeats each row as many times as its weight says."""
     if need.form is not Form.SINGLE:
         return f', n."{WEIGHT}" FROM temp."{table}" n'
     [(most,)] = connection.execute(f'SELECT ifnull(max("{WEIGHT}"), 0) FROM temp."{table}"')
@@ -78,8 +78,8 @@ def _weights(connection: sqlite3.Connection, need: Need, table: str) -> str:
 
 
 def _records(batch: Batch, most: int | None) -> list[tuple[Any, ...]]:
-    """Return the rows of the table for a batch. ``most`` is the largest weight that the query needs
-    (``Need.most``)."""
+    """Return the rows of the temporary table for ``batch``. ``most`` is the largest weight that the query
+    needs (``Need.most``)."""
 
     def kernel_of(head: Head, kernel: int) -> int | None:
         return (NO_KERNEL if kernel == REST else kernel) if head.launches else None

@@ -1,4 +1,4 @@
-"""Reads the counts of series from a file: some rows at a time, or summed over all windows."""
+"""Reads the counts of series from a file. Returns them some rows at a time, or summed up over all windows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from stalltop.recordings.views.forms import Need
 from stalltop.recordings.views.patience import Patience
 
 MOST_APART: Final = 20_000
-"""If a query that does not distinguish windows needs more rows of ``counts`` than this, the rows are summed
+"""If a query does not distinguish windows and needs more rows of ``counts`` than this, the rows are summed up
 over all windows."""
 _AT_ONCE: Final = 8192
-"""Number of rows of a batch."""
+"""Number of rows in a batch."""
 
 
 class Head(NamedTuple):
@@ -37,7 +37,7 @@ class Head(NamedTuple):
 
 
 class CallStart(NamedTuple):
-    """When a captured call began (Unix ns), and which thread made it."""
+    """When a captured call began (Unix time in ns), and the thread that made it."""
 
     start_ns: int
     tid: int
@@ -53,12 +53,12 @@ class Batch:
     parts: Sequence[KernelPart] = ()
     singles: Sequence[Single] = ()
     moments: Sequence[CallStart] = ()
-    """Beginnings and threads of ``singles``."""
+    """When each of ``singles`` began, and its thread."""
 
 
 def batches(connection: sqlite3.Connection, need: Need, patience: Patience) -> Iterator[Batch]:
-    """Yield the rows of ``need`` in the order of windows. Raises ValueError, TypeError, IndexError or
-    OverflowError if the file is damaged."""
+    """Yield the rows that ``need`` asks for, in the order of windows. Raises ValueError, TypeError,
+    IndexError or OverflowError if the file is damaged."""
     source = "main.counts n"
     if need.rows:
         sums.make(connection, need.events, kernels=False, windows=True)
@@ -120,8 +120,8 @@ def _batch(connection: sqlite3.Connection, need: Need, found: Sequence[Sequence[
 
 
 class _Whole:
-    """Adds up the rows of all windows by series. Captured calls are counted in these sums, but not listed,
-    because a sum has no beginnings or threads of calls."""
+    """Adds up the rows of all windows by series. Captured calls are included in these sums, but not listed: a
+    sum does not tell when calls began, and in which threads."""
 
     def __init__(self) -> None:
         self._heads: dict[int, Head] = {}

@@ -1,7 +1,7 @@
 """The views that queries see, as data: their SQL, and their descriptions for ``--tables`` and the documents.
 
-Views are in the temporary schema, where they hide tables of the file with the same name. A query can reach
-such a table as ``main.NAME``. Names that begin with ``~`` are internal.
+Views are in the temporary schema. There they hide tables of the file that have the same name; a query can
+reach such a table as ``main.NAME``. Names that begin with ``~`` are internal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stalltop.recordings.views.device_views import DEVICE_VIEWS
 from stalltop.recordings.views.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
 
 UNKNOWN: Final = "(unknown)"
-"""``kernel_name`` of launches of an unknown CUDA kernel. Other calls have NULL."""
+"""The ``kernel_name`` of a launch of an unknown CUDA kernel. Calls that are not launches have NULL."""
 _SPLITS: Final = tuple((f"{name}_ns", f"of the time: {name}") for name in SPLITS)
 
 EVENT_COLUMNS: Final = (
@@ -24,7 +24,7 @@ EVENT_COLUMNS: Final = (
     *WHERE,
     ("kernel_name", f"of a launch: the CUDA kernel, or {UNKNOWN}; NULL if it is not a launch"),
     ("duration_ns", "duration of the call"),
-    ("bytes", "bytes moved, allocated or sent by it"),
+    ("bytes", "bytes that it moved, allocated or sent"),
     ("error", "1: it returned an error"),
     (
         "start_ns",
@@ -33,32 +33,33 @@ EVENT_COLUMNS: Final = (
     ("tid", "thread id; NULL if the call was not captured"),
     ("kept", "1: captured: all its figures were measured for this call"),
 )
-"""Columns of views of single calls."""
+"""Columns of the views of single calls."""
 OF_WINDOW: Final = tuple(name for name, _ in WINDOW)
 """Columns of ``EVENT_COLUMNS`` that identify the window."""
 PER_CALL: Final = ("start_ns", "tid", "kept")
 """Columns of ``EVENT_COLUMNS`` that only single calls have. Sums do not have these columns."""
 SUMS: Final = {"duration_ns": "~total_ns", "bytes": "~bytes", "error": "~errors"}
-"""Columns of ``EVENT_COLUMNS`` whose sum is stored, each with the column of views of sums that has this
-sum."""
+"""Columns of ``EVENT_COLUMNS`` whose sum is stored. For each, the column that has this sum in the views of
+sums."""
 LONGEST: Final = {"duration_ns": "~max_ns"}
-"""Columns of ``EVENT_COLUMNS`` whose maximum is stored, each with the column of views of sums that has this
-maximum."""
+"""Columns of ``EVENT_COLUMNS`` whose maximum is stored. For each, the column that has this maximum in the
+views of sums."""
 NO_KERNEL: Final = -1
-"""The ``kernel_id`` in ``~kernels`` that stands for an unknown CUDA kernel."""
+"""The ``kernel_id`` of an unknown CUDA kernel in ``~kernels``."""
 PLACE: Final = "~place"
-"""Internal column of views with one row for each row of ``counts``. Its value is the column ``place`` of
-``counts``, which with the window identifies the row."""
+"""Internal column of views that have one row for each row of ``counts``. Its value is the column ``place`` of
+``counts``. Together with the window, it identifies the row."""
 WEIGHT: Final = "~calls"
-"""Column of views whose rows stand for several calls: the number of these calls."""
+"""Column of views whose rows stand for several calls: how many calls these are."""
 
 EVENTS: Final = {
     "cuda_events": "each outermost call of the CUDA runtime and driver",
     "nccl_events": "each call of NCCL",
-    "host_events": "each time between calls (host gap), and each host work of threads that wake callers",
+    "host_events": "each host gap (time between calls), and each host work of a thread that wakes callers",
     "nested_events": "each call made inside another traced call, such as a driver call inside a runtime call",
 }
-"""Views of single calls, with descriptions. A row is one call, though most calls are stored in sums only."""
+"""Views of single calls, with descriptions. A row is one call, although most calls are stored only in
+sums."""
 BY_SERIES: Final = 'CROSS JOIN temp."~series" s ON s.series_id = n.series_id LEFT ' + IN_WINDOW
 _BY_PROCESS: Final = 'CROSS JOIN temp."~processes" p ON p.process_id = n.process_id LEFT ' + IN_WINDOW
 WHO_SQL: Final = "s.cgroup_id, s.pid, s.process, s.layer, s.op, s.device"
@@ -69,8 +70,8 @@ _PROCESS_SQL: Final = f"{WINDOW_SQL}, p.cgroup_id, p.pid, p.process"
 def _plain(
     name: str, about: str, head: tuple[tuple[str, str], ...], sql: str, join: str, *more: str
 ) -> SqlView:
-    """Return a view of the table ``name`` with the columns ``head``, whose SQL is ``sql``, and with columns
-    of the table itself, each given in ``more`` as ``column: description``."""
+    """Return a view of the table ``name``. It has the columns ``head``, whose SQL is ``sql``, and columns of
+    the table itself. Each of the latter is given in ``more`` as ``column: description``."""
     own = tuple((column, what) for column, _, what in (line.partition(": ") for line in more))
     columns = "".join(f", n.{column}" for column, _ in own)
     return SqlView(name, about, (*head, *own), f"SELECT {sql}{columns} FROM main.{name} n {join}")
@@ -97,7 +98,7 @@ VIEWS: Final = (
             ("cgroup_path", "its path below the root of the hierarchy"),
             ("real_cgroup_id", "cgroup v2 id; 0 if unknown"),
             ("pod_container", "name of the container within its pod"),
-            ("pod_uid", "UID of the pod; a new pod of the same name has another one"),
+            ("pod_uid", "UID of the pod; a new pod of the same name has another UID"),
             ("user", "owner of the job or session"),
             ("labels", "JSON list of [name, value]: labels of the container or pod"),
         ),
@@ -115,8 +116,8 @@ VIEWS: Final = (
             ("nested", "1: calls made inside other traced calls; leave them out of totals"),
             ("calls", "calls that returned"),
             ("errors", "calls that returned an error"),
-            ("bytes", "bytes moved, allocated or sent by them"),
-            ("total_ns", "sum of their durations"),
+            ("bytes", "bytes that these calls moved, allocated or sent"),
+            ("total_ns", "sum of the durations of these calls"),
             ("max_ns", "the longest one"),
             *_SPLITS,
             ("histogram", "histogram of durations, for p(histogram, 99) and hmerge(histogram)"),
@@ -189,7 +190,7 @@ VIEWS: Final = (
         "chains (problems) that were open in each window, or had closed before it (open is 0)",
         (
             *WINDOW,
-            ("chain_id", "its id: the same as long as it is open, and when it opens again"),
+            ("chain_id", "its id; it stays the same while it is open, and when it opens again"),
             ("cause", "one of the causes in docs/causes.md"),
             ("severity", "critical, high, medium, low or info"),
             ("title", "the cause in a few words"),
@@ -222,11 +223,11 @@ VIEWS: Final = (
             *WHO,
             *WHAT,
             *WHERE,
-            ("waited_for", "runqueue: the culprit had the CPU; otherwise it gave the wake-up"),
+            ("waited_for", "runqueue: the culprit had the CPU; any other kind: the culprit ended the wait"),
             ("culprit_cgroup_id", "the culprit: a row of containers"),
             ("culprit_pid", "process id; 0: the Linux kernel, or unattributed"),
             ("culprit_process", "its name"),
-            ("stolen_ns", "time, ns"),
+            ("stolen_ns", "time that was lost, ns"),
             ("times", "number of waits"),
         ),
         f"SELECT {SERIES_SQL}, n.kind AS waited_for, p.cgroup_id AS culprit_cgroup_id, p.pid AS culprit_pid,"
@@ -243,23 +244,23 @@ VIEWS: Final = (
             "bytes: bytes",
         ),
         "queued_ns: time from submission until the device got the requests",
-        "service_ns: time from then until they were complete",
+        "service_ns: time from when the device got the requests until they completed",
         "max_ns: the longest request, from submission to completion",
     ),
     _plain(
         *("tenant_use", "what a container used, and what limits denied it", (*WINDOW, WHO[0])),
         f"{WINDOW_SQL}, t.cgroup_id",
         f'CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
-        *("cpu_ns: CPU time", "throttled_ns: time in which its CPU quota stopped it"),
+        *("cpu_ns: CPU time", "throttled_ns: time for which its CPU quota stopped it"),
         *(
-            "reclaim_ns: time of its threads in direct reclaim",
+            "reclaim_ns: time that its threads spent in direct reclaim",
             "oom_kills: processes killed for lack of memory",
         ),
         *(
             "refaults: file pages read again soon after they were dropped",
             "limit_hits: allocations that reached a memory limit",
         ),
-        "memory_used_bytes: at the end of the window",
+        "memory_used_bytes: memory in use at the end of the window",
     ),
     _plain(
         *("process_use", "what a process used", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
@@ -279,10 +280,13 @@ VIEWS: Final = (
     _plain(
         *("ranks", "members of NCCL communicators", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
         *("communicator: hash of its id", "rank: rank of the process", "ranks: ranks in the communicator"),
-        *("collectives: collectives entered", "joined: collectives compared with other local ranks"),
-        *("late_ns: how long after the first local rank it entered, summed over the collectives in joined",),
         *(
-            "last: in how many of the collectives in joined it was the last to enter",
+            "collectives: collectives entered",
+            "joined: collectives in which it was compared with other local ranks",
+        ),
+        *("late_ns: sum of its delays after the first local rank, over the collectives in joined",),
+        *(
+            "last: number of collectives, of those in joined, that it entered last",
             "behind: collectives that another local rank has entered and this one has not",
         ),
     ),
@@ -319,7 +323,10 @@ VIEWS: Final = (
             ("host", "host name; for merged windows of several hosts, all names"),
             ("window_start", "Unix time, s"),
             ("window_seconds", "its length, s"),
-            ("level", "0: as it was read; 10, 60: merged from shorter windows to at least so many seconds"),
+            (
+                "level",
+                "0: as it was read; 10, 60: merged from shorter windows, at least this many seconds long",
+            ),
             ("simulated", "1: simulated, not measured"),
             ("passed_over", "slow calls that are counted but were not captured"),
             ("cost_percent", "part of one CPU that all probes took, percent"),

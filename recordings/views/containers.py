@@ -14,7 +14,7 @@ _SHORT: Final = 12
 
 @dataclass(slots=True)
 class _TenantRow:
-    """A tenant, as the last row of ``tenants`` describes it."""
+    """A tenant, as described by its last row in ``tenants``."""
 
     number: int
     id: str
@@ -38,8 +38,8 @@ class _TenantRow:
 
 
 def make(connection: sqlite3.Connection) -> None:
-    """Fill the temporary tables ``containers`` and ``~tenants``, which maps rows of ``tenants`` to numbers of
-    containers."""
+    """Fill two temporary tables: ``containers``, and ``~tenants``, which has the number of the container for
+    each row of ``tenants``."""
     found: dict[tuple[str, str], _TenantRow] = {}
     key_of: dict[int, tuple[str, str]] = {}
     rows = connection.execute(
@@ -71,8 +71,8 @@ def make(connection: sqlite3.Connection) -> None:
 
 
 def _numbers(tenants: Sequence[_TenantRow]) -> list[int]:
-    """Return the number of each tenant: its cgroup id if this id is known and unique, else a negative
-    number."""
+    """Return the number of each tenant. It is the cgroup id of the tenant, if this is known and unique;
+    otherwise a negative number."""
     often = Counter(one.cgroup_id for one in tenants)
     return [
         one.cgroup_id if one.cgroup_id > 0 and often[one.cgroup_id] == 1 else -one.number for one in tenants
@@ -80,8 +80,8 @@ def _numbers(tenants: Sequence[_TenantRow]) -> list[int]:
 
 
 def _labels(tenants: Sequence[_TenantRow]) -> list[str]:
-    """Return unique names. Names that several tenants have get a suffix: the short id, then the host, then
-    the number, until they differ."""
+    """Return a unique name for each tenant. If several tenants have the same name, suffixes are added until
+    the names differ: first the short id, then the host, then the number."""
     labels = [one.name or (one.short_id if one.id else one.host) for one in tenants]
     for additions in (
         [one.short_id for one in tenants],

@@ -1,4 +1,4 @@
-"""Views of devices and of the tenants that share them: a part of ``catalogue.VIEWS``."""
+"""Views of devices, and of the tenants that share devices: a part of ``catalogue.VIEWS``."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _LISTED_WITH_GPU: Final = (
     "WHERE NOT EXISTS (SELECT 1 FROM json_each(n.instances) i, json_each(i.value, '$.processes') p"
     " WHERE json_extract(p.value, '$.pid') = json_extract(j.value, '$.pid'))",
 )
-"""SQL (device label, FROM, WHERE) for the processes that the driver lists for a GPU, without processes that
-the driver also lists for a MIG device of this GPU."""
+"""SQL (label of the device, FROM, WHERE) for the processes that the driver lists for a GPU. Processes that
+the driver also lists for a MIG device of this GPU are left out."""
 _LISTED_WITH_INSTANCE: Final = (
     _MIG_LABEL_SQL,
     "CROSS JOIN json_each(n.instances) i CROSS JOIN json_each(i.value, '$.processes') j",
     "",
 )
 _OF_DEVICES: Final = tuple(one for one in DEVICE_FIGURES if one.viewed)
-"""Figures of ``Device`` that the view ``devices`` has."""
+"""The figures of ``Device`` that are columns of the view ``devices``."""
 DEVICE_VIEWS: Final = (
     SqlView(
         "activity",
         "the time in which a container gave a GPU work or waited for it",
-        (*WINDOW, WHO[0], *WHERE, ("active_ns", "that time in ns, exact to about a millisecond")),
+        (*WINDOW, WHO[0], *WHERE, ("active_ns", "time in which it was active, exact to about a millisecond")),
         f"SELECT {WINDOW_SQL}, t.cgroup_id, {_DEVICE_SQL}, n.active_ns FROM main.activity n"
         f' CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
     ),
@@ -45,7 +45,7 @@ DEVICE_VIEWS: Final = (
             WHO[0],
             ("other_cgroup_id", "the other container: a row of containers"),
             *WHERE,
-            ("overlap_ns", "that time in ns, exact to about a millisecond"),
+            ("overlap_ns", "time in which both were active, exact to about a millisecond"),
         ),
         " UNION ALL ".join(
             f"SELECT {WINDOW_SQL}, {one}.cgroup_id, {other}.cgroup_id AS other_cgroup_id, {_DEVICE_SQL},"
@@ -63,7 +63,7 @@ DEVICE_VIEWS: Final = (
             ("cgroup_id", "the container: a row of containers; NULL if none was seen"),
             ("namespace", "of the pod"),
             ("pod", "its name"),
-            ("pod_uid", "UID of the pod; empty if it is not known which pod of that name it is"),
+            ("pod_uid", "UID of the pod; empty if it is not known which of the pods with this name it is"),
             ("pod_container", "name of the container within the pod"),
             ("resource", "such as nvidia.com/gpu"),
             ("uuid", "of the GPU or MIG device"),

@@ -1,9 +1,10 @@
 """Divides the calls of a row among its CUDA kernels, and takes captured calls out.
 
-The histogram of a row has fine counters. For each CUDA kernel of the row, only coarse buckets are stored,
-each as wide as 32 counters (``model.cuda_kernels``). Within a bucket, the CUDA kernel with the shortest mean
-duration gets the calls of the lowest counters, the next CUDA kernel the calls after those, and so on. So each
-CUDA kernel keeps exactly its number of calls, and all together have the histogram of the row.
+The histogram of a row has fine counters. For each CUDA kernel of the row, only coarse buckets are stored; a
+bucket is as wide as 32 counters (``model.cuda_kernels``). Within a bucket, the CUDA kernel with the shortest
+mean duration gets the calls of the lowest counters. The CUDA kernel with the next longer mean gets the calls
+after those, and so on. So each CUDA kernel keeps exactly its number of calls, and all CUDA kernels together
+have the histogram of the row.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from stalltop.recordings.views.spread import Alike, Steps, Units, spread
 I64 = NDArray[np.int64]
 
 _COUNTERS: Final = COUNTERS // BUCKETS
-"""Counters in a bucket."""
+"""Number of counters in a bucket."""
 REST: Final = -1
-"""Number that stands for the CUDA kernel of calls whose CUDA kernel is not known."""
+"""Number that stands in place of the CUDA kernel for calls whose CUDA kernel is not known."""
 
 
 class SeriesCounts(NamedTuple):
-    """The counts of one series in one window, or in all windows."""
+    """The counts of one series, in one window or in all windows."""
 
     calls: int
     errors: int
@@ -48,7 +49,7 @@ class KernelPart(NamedTuple):
     total_ns: int
     max_ns: int
     buckets: Sequence[Sequence[int]]
-    """(bucket, calls), ascending by bucket."""
+    """Pairs of (bucket, calls), in ascending order of the buckets."""
 
 
 class Single(NamedTuple):
@@ -62,14 +63,15 @@ class Single(NamedTuple):
 
 
 class Divided(NamedTuple):
-    """All calls of the rows: captured calls one by one, and all others as records that each stand for several
-    calls with the same values."""
+    """All calls of the rows. Captured calls are listed one by one. All other calls are in records that each
+    stand for several calls with the same values."""
 
     row: I64
     kernel: I64
     alike: Alike
     kept: I64
-    """Indices of the captured calls that were found in, and subtracted from, the counts of their row."""
+    """Indices of those captured calls that were found in the counts of their row. They were subtracted from
+    these counts."""
     kept_kernel: I64
     """The CUDA kernel of each call in ``kept``."""
 
@@ -80,8 +82,8 @@ def divide(
     parts: Sequence[KernelPart],
     singles: Sequence[Single],
 ) -> Divided:
-    """Return the calls of ``rows``, each counted once. ``parts`` are the counts of CUDA kernels, ``singles``
-    the captured calls."""
+    """Return the calls of ``rows``; each call is counted once. ``parts`` are the counts of CUDA kernels, and
+    ``singles`` the captured calls."""
     unit_row, unit_kernel, units = _units(rows, parts)
     cell = histograms.row_of_entry() * COUNTERS + histograms.index
     count = histograms.count.astype(np.int64)
@@ -95,8 +97,9 @@ def divide(
 
 
 def _units(rows: Sequence[SeriesCounts], parts: Sequence[KernelPart]) -> tuple[I64, I64, Units]:
-    """Return the row, the CUDA kernel and the counts of each unit. Unit i is row i without the calls of its
-    ``parts``, so its CUDA kernel is not known. After these, there is one unit for each of ``parts``."""
+    """Return, for each unit, the row, the CUDA kernel and the counts. Unit i is row i without the calls of
+    its ``parts``, so the CUDA kernel of unit i is not known. After the units of rows, there is one unit for
+    each of ``parts``."""
     whole = np.array(rows, np.int64).reshape(-1, len(SeriesCounts._fields))
     part = np.array([(p.row, p.kernel, p.calls, p.errors, p.total_ns, p.max_ns) for p in parts], np.int64)
     part = part.reshape(-1, 6)
@@ -107,14 +110,14 @@ def _units(rows: Sequence[SeriesCounts], parts: Sequence[KernelPart]) -> tuple[I
         np.subtract.at(column, part[:, 0], part[:, taken])
         np.maximum(column, 0, out=column)
     has_parts = known_longest >= 0
-    # The longest launch of a row is certainly of an unknown CUDA kernel only if it is longer than the longest
-    # launch of every known one.
+    # If the longest launch of a row is longer than that of every known CUDA kernel, it is certainly of an
+    # unknown CUDA kernel. Otherwise this is not certain.
     exact = ~has_parts | (longest > known_longest)
     total[calls == 0] = 0
     units = Units(
         np.concatenate((calls, part[:, 2])),
         np.concatenate((errors, part[:, 3])),
-        np.concatenate((bytes_, np.zeros(len(parts), np.int64))),  # launches move no bytes
+        np.concatenate((bytes_, np.zeros(len(parts), np.int64))),  # a launch moves no bytes
         np.concatenate((total, part[:, 4])),
         np.concatenate((longest, part[:, 5])),
         np.concatenate((exact.astype(np.int64), np.ones(len(parts), np.int64))),
@@ -127,9 +130,10 @@ def _units(rows: Sequence[SeriesCounts], parts: Sequence[KernelPart]) -> tuple[I
 def _shares(
     unit_row: I64, units: Units, cell: I64, count: I64, parts: Sequence[KernelPart], rows: int
 ) -> tuple[I64, I64, I64, I64]:
-    """Return four arrays: keys (unit * BUCKETS + bucket, ascending) with the number of calls for each; and
-    cells (row * COUNTERS + counter) with the number of calls for each. If the CUDA kernels of a row have more
-    calls in a bucket than the counters of the row, the missing calls are added to a cell."""
+    """Return four arrays. The first two are keys (unit * BUCKETS + bucket, ascending) and the number of calls
+    of each key. The other two are cells (row * COUNTERS + counter) and the number of calls of each cell. If
+    the CUDA kernels of a row have more calls in a bucket than the counters of the row, the missing calls are
+    added to a cell."""
     place, inverse = np.unique(cell // _COUNTERS, return_inverse=True)  # row * BUCKETS + bucket
     in_row = np.zeros(len(place), np.int64)
     np.add.at(in_row, inverse, count)
@@ -147,8 +151,8 @@ def _shares(
     have = _looked_up(place, in_row, known)
     short = taken > have
     if short.any():
-        # The tracer read the two at slightly different times, or the file is damaged. The buckets are
-        # trusted.
+        # The tracer read buckets and counters at slightly different times, or the file is damaged. The
+        # buckets are trusted.
         cell = np.concatenate((cell, known[short] * _COUNTERS + _COUNTERS - 1))
         count = np.concatenate((count, (taken - have)[short]))
         cell, inverse = np.unique(cell, return_inverse=True)
@@ -170,8 +174,8 @@ def _without_singles(
     shares: tuple[I64, I64],
     singles: Sequence[Single],
 ) -> tuple[I64, I64]:
-    """Subtract captured calls from the counts, in place. Returns the indices in ``singles`` of the calls that
-    were found in the counts, and the unit of each."""
+    """Subtract captured calls from the counts, which are changed in place. Return the indices in ``singles``
+    of the calls that were found in the counts, and the unit of each of them."""
     if not singles:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     unit_of = {
@@ -204,12 +208,14 @@ def _take(units: Units, unit: int, single: Single) -> None:
     units.errors[unit] = max(units.errors[unit] - single.error, 0)
     units.bytes[unit] = max(units.bytes[unit] - single.bytes, 0)
     if single.duration_ns >= units.max_ns[unit]:
-        units.exact[unit] = 0  # how long the longest remaining call took is known only from the histogram
+        # the captured call was the longest one: how long the longest of the other calls took is known only
+        # from the histogram
+        units.exact[unit] = 0
 
 
 def _steps(unit_row: I64, units: Units, cells: tuple[I64, I64], shares: tuple[I64, I64]) -> Steps:
-    """Return the steps of all units. The calls of each row are put in order of rising duration; a step
-    consists of successive calls with the same counter and the same unit."""
+    """Return the steps of all units. The calls of each row are sorted by rising duration. A step consists of
+    consecutive calls of the same counter and the same unit."""
     (cell, count), (share, share_count) = cells, shares
     unit, bucket = np.divmod(share, BUCKETS)
     mean = units.total_ns / np.maximum(units.calls, 1)
@@ -231,7 +237,7 @@ def _steps(unit_row: I64, units: Units, cells: tuple[I64, I64], shares: tuple[I6
 
 
 def _places(sorted_: I64, wanted: I64) -> I64:
-    """Return the index in ``sorted_`` of each of ``wanted``; -1 for values that are not there."""
+    """Return, for each of ``wanted``, its index in ``sorted_``; -1 if it is not in ``sorted_``."""
     if not len(sorted_):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(np.searchsorted(sorted_, wanted), len(sorted_) - 1)
@@ -239,7 +245,7 @@ def _places(sorted_: I64, wanted: I64) -> I64:
 
 
 def _looked_up(sorted_: I64, values: I64, wanted: I64) -> I64:
-    """Return for each of ``wanted`` the element of ``values`` at its index in ``sorted_``; 0 if it is not in
-    ``sorted_``."""
+    """Return, for each of ``wanted``, the element of ``values`` that has the same index as it has in
+    ``sorted_``; 0 if it is not in ``sorted_``."""
     at = _places(sorted_, wanted)
     return np.where(at >= 0, values[at] if len(values) else 0, 0)

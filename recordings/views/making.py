@@ -41,8 +41,8 @@ _FILL: Final = (
 
 
 def make(connection: sqlite3.Connection) -> None:
-    """Make the views. The views of single calls have columns, but no rows yet: ``alike.unfold`` replaces
-    them."""
+    """Make the views. The views of single calls get their columns, but no rows. ``alike.unfold`` replaces
+    them later by views with rows."""
     for statement in _STATEMENTS:
         connection.execute(statement)
     containers.make(connection)

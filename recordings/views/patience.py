@@ -1,4 +1,4 @@
-"""The limits of time and disk space of one query."""
+"""The limits of time and disk space for one query."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Final
 from stalltop.model.errors import StalltopError
 
 MOST_TEMPORARY: Final = 2 << 30
-"""Limit of SQLite's temporary files, bytes: sorting, and temporary tables."""
+"""Limit for SQLite's temporary files, in bytes. SQLite uses them for sorting, and for temporary tables."""
 LOOK_SECONDS: Final = 0.2
 """Seconds between two checks of the size of temporary files."""
 _TEMPORARY: Final = "/etilqs_"
-"""Beginning of the names of SQLite's temporary files, which it unlinks when it has opened them."""
+"""Beginning of the names of SQLite's temporary files. SQLite unlinks each file as soon as it has opened
+it."""
 _BLOCK: Final = 512
-"""Bytes of a block in ``st_blocks``: stat(2)."""
+"""Size in bytes of a block of ``st_blocks`` (stat(2))."""
 
 
 class QueryTimeoutError(StalltopError):
@@ -25,8 +26,8 @@ class QueryTimeoutError(StalltopError):
 
 
 class Patience:
-    """The limits of time and disk space of a query. Time that the caller spends on rows it has received does
-    not count."""
+    """The limits of time and disk space for a query. The time that the caller spends on rows that it has
+    received does not count."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -56,7 +57,7 @@ class Patience:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Extend the time limit by the duration of the block."""
+        """Extend the time limit by the time that the block takes."""
         began = time.monotonic()
         try:
             yield

@@ -1,9 +1,9 @@
-"""Computes durations of single calls that add up exactly to the counts of a row.
+"""Computes durations for single calls that add up exactly to the counts of a row.
 
-A row has the number of calls, their total time, the longest duration, and a histogram, whose counters leave
-each duration uncertain by less than one percent. Every call gets a whole number of nanoseconds within its
-counter, such that number, sum and maximum of the calls are exactly those of the row. Calls with the same
-values are one record with a weight.
+A row has the number of calls, their total time, the longest duration, and a histogram. The counters of the
+histogram leave each duration uncertain by less than one percent. Every call gets a whole number of
+nanoseconds within the range of its counter. The durations are chosen so that number, sum and maximum of the
+calls are exactly those of the row. Calls with the same values are stored as one record with a weight.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """n sets of calls whose sums are known. All arrays are int64 of shape (n,)."""
+    """n sets of calls. Of each set, the sums are known. All arrays are int64 of shape (n,)."""
 
     calls: I64
     errors: I64
@@ -38,23 +38,24 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Arrays that say how many calls (``count``) of which ``unit`` took ``lowest_ns`` to ``highest_ns``.
-    Sorted by unit and duration."""
+    """Arrays with one element for each step. A step consists of ``count`` calls of ``unit`` that took
+    ``lowest_ns`` to ``highest_ns``. Steps are sorted by unit and duration."""
 
     unit: I64
     lowest_ns: I64
     highest_ns: I64
     count: I64
     surely_above_ns: I64
-    """Lower bound of the durations, used instead of ``lowest_ns`` if no durations from ``lowest_ns`` to
-    ``highest_ns`` add up to the total time of the unit."""
+    """Lower bound of the durations, which is used instead of ``lowest_ns`` in one case: no durations from
+    ``lowest_ns`` to ``highest_ns`` add up to the total time of the unit."""
     surely_below_ns: I64
-    """Upper bound of the durations, used instead of ``highest_ns`` in the same case."""
+    """Upper bound of the durations, which is used instead of ``highest_ns`` in the same case."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alike:
-    """Arrays of records; each stands for ``weight`` calls of ``unit`` with the same values."""
+    """Arrays with one element for each record. A record stands for ``weight`` calls of ``unit`` with the same
+    values."""
 
     unit: I64
     duration_ns: I64
@@ -67,13 +68,13 @@ class Alike:
 def spread(units: Units, steps: Steps) -> Alike:
     """Return the calls of ``units``, with durations within ``steps``.
 
-    The file does not store which calls failed, or how many bytes each call moved. The shortest calls are
-    taken to be those that failed. Bytes are spread evenly; the remainder of the division goes to the longest
-    calls, one byte each.
+    The file does not store which calls failed, or how many bytes each call moved. It is assumed that the
+    shortest calls failed. Bytes are spread evenly over the calls. The remainder of the division goes to the
+    longest calls, one byte each.
     """
     steps = _complete(units, steps)
     known = units.exact
-    # The last step of each unit has its longest calls.
+    # The longest calls of each unit are in the unit's last step.
     last = np.flatnonzero(np.diff(steps.unit, append=-1))
     # The duration of the longest call is known (``max_ns``). The other calls share the rest of the total
     # time.
@@ -90,7 +91,8 @@ def spread(units: Units, steps: Steps) -> Alike:
     ]
     value, room = _values(steps.unit, bounds, others, calls, rest)
     left = rest - _sums(steps.unit, value * others, len(units))
-    # Rounding leaves nanoseconds over. The shortest calls whose bounds allow it get one of them each.
+    # Because of rounding, some nanoseconds are left. The shortest calls whose bounds allow it get one of
+    # these nanoseconds each.
     wide = np.where(room | (left < 0)[steps.unit], others, 0)
     more, extra = np.divmod(left, np.maximum(_sums(steps.unit, wide, len(units)), 1))
     value += np.where(wide > 0, more[steps.unit], 0)
@@ -98,8 +100,8 @@ def spread(units: Units, steps: Steps) -> Alike:
     before -= before[np.searchsorted(steps.unit, steps.unit)]
     longer = np.clip(extra[steps.unit] - before, 0, wide)
 
-    # The calls of all units are numbered one after the other, within a unit by rising duration. A new record
-    # begins wherever a value changes from one call to the next.
+    # The calls of all units are numbered consecutively, within a unit by rising duration. A new record begins
+    # wherever a value changes from one call to the next.
     ends = np.cumsum(steps.count)
     begins = ends - steps.count
     end = np.cumsum(units.calls)
@@ -125,11 +127,11 @@ def spread(units: Units, steps: Steps) -> Alike:
 
 
 def _within(low: I64, high: I64, longest: I64, last: NDArray[np.intp]) -> tuple[I64, I64]:
-    """Return the bounds ``low`` and ``high`` of each step, limited to ``longest``. ``last`` has the indices
-    of the last step of each unit."""
+    """Return the bounds ``low`` and ``high`` of each step, limited to ``longest``. ``last`` has the index of
+    the last step of each unit."""
     high = high.copy()
-    # The highest counter of a histogram has no upper bound. Durations of its calls are limited by ``longest``
-    # only.
+    # The highest counter of a histogram has no upper bound, so the durations of its calls are limited only by
+    # ``longest``.
     high[last] = np.where(high[last] >= HIGHEST_NS, np.maximum(high[last], longest[last]), high[last])
     np.minimum(high, longest, out=high)
     return np.minimum(low, high), high
@@ -140,18 +142,18 @@ def _values(
 ) -> tuple[I64, NDArray[np.bool_]]:
     """Return a duration for each step, and whether its bounds allow a longer one.
 
-    All steps of a unit use the same fraction of the way from their lowest to their highest duration, within
-    the first bounds that allow the total time.
+    In all steps of a unit, the duration lies at the same fraction of the way from the lowest to the highest
+    duration. Of ``bounds``, the first are used that allow the total time of the unit.
     """
-    # If no bounds allow the total time, the counts contradict each other, as in a damaged file: all calls get
-    # the mean.
+    # If no bounds allow the total time, the counts contradict each other, as in a damaged file. Then all
+    # calls get the mean.
     value = (np.maximum(rest, 0) // np.maximum(calls, 1))[unit]
     room = np.ones(len(unit), np.bool_)
     for low, high in reversed(bounds):
         least, most = _sums(unit, low * count, len(calls)), _sums(unit, high * count, len(calls))
         fits = ((least <= rest) & (rest <= most))[unit]
         way = (rest - least) / np.maximum(most - least, 1)
-        # For units that do not fit, ``step`` has no meaning and is not used.
+        # For units whose total time does not fit, ``step`` has no meaning and is not used.
         step = np.floor(np.clip(way, 0.0, 1.0)[unit] * (high - low)).astype(np.int64)
         value = np.where(fits, np.minimum(low + step, high), value)
         room = np.where(fits, value < high, room)
@@ -159,8 +161,8 @@ def _values(
 
 
 def _complete(units: Units, steps: Steps) -> Steps:
-    """Return ``steps`` with as many calls in each unit as ``units`` has. If the two numbers differ, that of
-    ``units`` is right."""
+    """Return ``steps``, changed so that each unit has as many calls as ``units`` says. If the two numbers
+    differ, the number in ``units`` is right."""
     missing = units.calls - _sums(steps.unit, steps.count, len(units))
     if not missing.any() and (steps.count > 0).all():
         return steps

@@ -1,7 +1,8 @@
-"""Makes views of stored sums, which replace views of single calls: each row stands for several calls.
+"""Makes views of stored sums, which replace views of single calls. In these views, each row stands for
+several calls.
 
-A row has the calls of one series in one window, or in all windows if the query does not distinguish windows.
-If the query asks for CUDA kernels, each CUDA kernel has a row of its own.
+A row has the calls of one series in one window. If the query does not distinguish windows, it has the calls
+of the series in all windows. If the query uses CUDA kernels, each CUDA kernel has a row of its own.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from stalltop.recordings.views.catalogue import BY_SERIES, PLACE, SERIES_SQL, UN
 
 
 def sums_of(events: str, *, kernels: bool, windows: bool) -> str:
-    """Return the name of the view that ``make`` makes for the view of single calls ``events``."""
+    """Return the name of the view that ``make`` makes in place of ``events``, a view of single calls."""
     of_kernels = "_by_kernel" if kernels and events == "cuda_events" else ""
     return f"~{events}{'' if windows else '_of_all'}{of_kernels}"
 
 
 def make(connection: sqlite3.Connection, events: str, *, kernels: bool, windows: bool) -> bool:
-    """Make the view that ``sums_of`` names, if it does not exist yet. Returns whether the longest call of
-    each row is known."""
+    """Make the view that ``sums_of`` names, unless it already exists. Return whether the longest call of each
+    row is known."""
     kernels = kernels and events == "cuda_events"
     tables = ("main.counts", "main.kernel_counts", 'temp."~rest"')
     if not windows:
@@ -51,7 +52,8 @@ def make(connection: sqlite3.Connection, events: str, *, kernels: bool, windows:
 
 
 def _add_up(connection: sqlite3.Connection, *, kernels: bool) -> None:
-    """Add up the counts of all windows by series; with ``kernels``, also the counts of CUDA kernels."""
+    """Add up the counts of all windows by series. With ``kernels``, also add up the counts of CUDA
+    kernels."""
     if not _is_there(connection, "~all"):
         connection.execute(
             'CREATE TEMP TABLE "~all" AS SELECT series_id, sum(calls) AS calls, sum(errors) AS errors,'
@@ -69,7 +71,8 @@ def _add_up(connection: sqlite3.Connection, *, kernels: bool) -> None:
 def _find_rest(
     connection: sqlite3.Connection, counts: str, kernel_counts: str, rest: str, *, windows: bool
 ) -> None:
-    """Make a table of the launches of unknown CUDA kernels, which are in no row of ``kernel_counts``."""
+    """Make a table of the launches of unknown CUDA kernels: launches that no row of ``kernel_counts``
+    counts."""
     if _is_there(connection, rest.split('"')[1]):
         return
     key = "window_id, series_id" if windows else "series_id"

@@ -13,9 +13,9 @@ class SqlView:
     name: str
     about: str
     columns: tuple[tuple[str, str], ...]
-    """(name, description) of each column."""
+    """The columns, as pairs of (name, description)."""
     select: str = ""
-    """The SELECT of the view; '' for a view or table that other code makes."""
+    """The SELECT of the view; '' if other code makes the view or table."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -39,6 +39,6 @@ WHAT: Final = (
 )
 WHERE: Final = (("device", "GPU that it ran on: 0, or 0:3 for MIG device 3 of GPU 0; NULL: not measured"),)
 IN_WINDOW: Final = "JOIN main.windows w ON w.window_id = n.window_id"
-"""SQL that joins the window of a row ``n``."""
+"""SQL that joins a row ``n`` with its window ``w``."""
 WINDOW_SQL: Final = "n.window_id, w.start AS window_start"
 """SQL of the columns ``WINDOW``."""

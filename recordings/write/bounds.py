@@ -1,4 +1,4 @@
-"""Limits of the size and the age of a recording."""
+"""Limits for the size and the age of a recording."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_BYTES: Final = 1 << 30
-"""Default limit of the size: 1 GiB, which holds about a week of a host with 100 rows in each second."""
+"""Default limit of the size: 1 GiB. This holds about a week of a host that has 100 rows in each second."""
 DEFAULT_SECONDS: Final = 14 * 86_400.0
 """Default limit of the age: 14 days."""
 LEAST_BYTES: Final = 4 << 20
-"""Smallest limit of the size that is accepted: 4 MiB, which holds some minutes."""
+"""Smallest limit of the size that is accepted: 4 MiB. This holds some minutes."""
 
 
 @dataclass(frozen=True, slots=True)

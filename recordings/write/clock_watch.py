@@ -1,5 +1,5 @@
-"""Detects suspends and changes of the host's clock between two windows, so that a recording can state
-them."""
+"""Detects two things between two windows, so that a recording can state them: that the host was suspended,
+and that its clock was set."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 from stalltop.model.evidence import Event
 
 SET_SECONDS: Final = 0.5
-"""Least change in the difference between CLOCK_REALTIME and CLOCK_BOOTTIME, in seconds, that means that the
+"""If the difference between CLOCK_REALTIME and CLOCK_BOOTTIME changes by at least this much, in seconds, the
 clock was set. Gradual correction (adjtime) changes the difference by at most 0.5 ms per second."""
 ASLEEP_SECONDS: Final = 1.0
 """Shortest suspension of the host that is reported, in seconds."""
 _AT_ONCE: Final = 0.02
-"""Longest time, in seconds, that reading the three clocks may take; if it takes longer, they are read
+"""Longest time, in seconds, that reading the three clocks may take. If it takes longer, they are read
 again."""
 _TRIES: Final = 10
 
@@ -34,7 +34,7 @@ class Clocks(NamedTuple):
 def read_clocks() -> Clocks:
     """Return the host's clocks."""
     clocks = Clocks(0.0, 0.0, 0.0)
-    for _ in range(_TRIES):  # the thread may be preempted between two clocks
+    for _ in range(_TRIES):  # The thread may be preempted between two readings.
         before = time.clock_gettime(time.CLOCK_BOOTTIME)
         clocks = Clocks(time.time(), time.monotonic(), before)
         if time.clock_gettime(time.CLOCK_BOOTTIME) - before < _AT_ONCE:
@@ -50,7 +50,7 @@ class ClockWatch:
         self._last = read()
 
     def events(self) -> tuple[Event, ...]:
-        """Return what happened since the last call: ``suspended``, ``clock_step``."""
+        """Return events for what happened since the last call: ``suspended``, ``clock_step``."""
         now, before, self._last = (clocks := self._read()), self._last, clocks
         asleep = (now.always - before.always) - (now.running - before.running)
         ahead = (now.wall - before.wall) - (now.always - before.always)
@@ -66,7 +66,7 @@ class ClockWatch:
 
 
 def length_text(seconds: float) -> str:
-    """Return a length of time as text: ``2.5 s``, ``3 min 20 s``, ``5 h 0 min``, ``12 d 3 h``."""
+    """Return a length of time as text, such as ``2.5 s``, ``3 min 20 s``, ``5 h 0 min`` or ``12 d 3 h``."""
     if seconds < 60:
         return f"{seconds:.1f} s".replace(".0 s", " s")
     whole = round(seconds)

@@ -1,4 +1,4 @@
-"""Locks a recording for one process: a lock on the file itself, which ends with the process."""
+"""Locks a recording for one process. The lock is on the file itself, and ends when the process ends."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from stalltop.model.errors import StalltopError, UsageError
 __all__ = ["FileInUseError", "Hold", "reserve"]
 
 _KEEP_SIZE = 1
-"""FALLOC_FL_KEEP_SIZE of linux/falloc.h: reserving space beyond the end of a file does not make it longer."""
+"""FALLOC_FL_KEEP_SIZE (linux/falloc.h): space is reserved beyond the end of a file, and the file does not
+become longer."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Hold:
-    """The lock on the file at ``path`` until ``release``. Creates the file if there is none (mode 0600).
+    """The lock on the file at ``path``. It lasts until ``release``. Creates the file if there is none (mode
+    0600).
 
-    The lock is on the file, not on its name: a recording that was moved stays locked. It is a flock, which
-    does not conflict with SQLite's own POSIX locks, so that others can read. But every ``close`` of the
-    file drops the POSIX locks of this process: release the lock after the connection was closed.
+    The lock is on the file, not on its name, so a recording that was moved stays locked. It is a flock. It
+    does not conflict with SQLite's own POSIX locks, so other processes can read the file. But every ``close``
+    of the file drops the POSIX locks of this process. So the lock must be released after the connection was
+    closed, not before.
 
-    Raises FileInUseError if another process has the lock, UsageError if ``path`` is no regular file or has
+    Raises FileInUseError if another process has the lock, UsageError if ``path`` is not a regular file or has
     several names, and StalltopError if it cannot be opened.
     """
 
@@ -46,8 +49,8 @@ class Hold:
                 raise UsageError(f"{path} is no regular file")
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self._descriptor).st_nlink > 1:
-                # SQLite finds the log by the name of the file. A reader that opens the file by its other name
-                # would miss the log.
+                # SQLite finds the log by the name of the file. If a reader opened the file by its other name,
+                # it would not find the log.
                 raise UsageError(
                     f"{path} has another name, too (a hard link)",
                     "remove one of the two names, or copy the file",
@@ -72,7 +75,7 @@ class Hold:
         inode = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
         with contextlib.suppress(OSError, ValueError), open("/proc/locks") as locks:
             for line in locks:
-                fields = line.split()  # 1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END
+                fields = line.split()  # A line is: 1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END
                 if fields[1:2] == ["FLOCK"] and fields[5] == inode:
                     return max(int(fields[4]), 0)
         return 0
@@ -83,7 +86,7 @@ class Hold:
 
     @property
     def in_place(self) -> bool:
-        """Whether ``path`` still names the file, which was neither moved, removed nor replaced."""
+        """Whether ``path`` still names the locked file: the file was neither moved, removed nor replaced."""
         own = os.fstat(self._descriptor)
         try:
             named = os.lstat(self.path)
@@ -92,11 +95,13 @@ class Hold:
         return (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino)
 
     def reserve(self, size: int) -> bool:
-        """Reserve space on the device for the first ``size`` bytes. Returns False if there is not enough."""
+        """Reserve space on the device for the first ``size`` bytes of the file. Return False if there is not
+        enough space."""
         return reserve(self._descriptor, size)
 
     def release(self) -> None:
-        """Release the lock and the space reserved beyond the end of the file. May be called twice."""
+        """Release the lock, and the space that is reserved beyond the end of the file. May be called
+        twice."""
         if self._descriptor < 0:
             return
         with contextlib.suppress(OSError):
@@ -106,9 +111,10 @@ class Hold:
 
 
 def reserve(descriptor: int, size: int) -> bool:
-    """Reserve space on the device for the first ``size`` bytes of a file, whose length does not change.
+    """Reserve space on the device for the first ``size`` bytes of a file. The length of the file does not
+    change.
 
-    Returns False if there is not enough space; True also if the file system cannot reserve space.
+    Returns False if there is not enough space. Returns True if the file system cannot reserve space.
     """
     fallocate = ctypes.CDLL(None, use_errno=True).fallocate
     fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)

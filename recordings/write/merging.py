@@ -1,4 +1,4 @@
-"""Merges files of several hosts, or of one host, into one file on one clock."""
+"""Merges files of one host or of several hosts into one file, in which all times are on one clock."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ from stalltop.recordings.read.reading import (
 from stalltop.recordings.write.writing import Writer, create
 
 _AT_ONCE: Final = 256
-"""Windows that are written in one transaction."""
+"""Number of windows that are written in one transaction."""
 _NAME: Final = "give one of the two machines another name with --host-name FILE=NAME, or leave its file out"
 _TOUCHING: Final = 0.05
-"""Largest overlap of two windows of one host, in seconds, that is ignored: gradual corrections of the clock
-cause small overlaps."""
+"""If two windows of one host overlap by at most this, in seconds, the overlap is ignored: gradual corrections
+of the clock cause small overlaps."""
 _SECOND_RECORDER: Final = 10
-"""If at least this many windows of a file overlap windows of another file with the same host name, and they
-are no copies, two recorders wrote the two files at the same time, most likely on two machines."""
+"""If at least this many windows of a file overlap windows of another file with the same host name, without
+being copies of them, two recorders wrote the two files at the same time. Most likely they ran on two
+machines."""
 _LOOKED_AT: Final = 8
-"""Largest number of windows of a file and host that are compared with windows of another file at the same
-times, to recognise files of two machines."""
+"""To find out whether files are of two machines, at most this many windows of a file and host are compared
+with windows of another file at the same times."""
 
 
 @dataclass
@@ -50,9 +51,9 @@ class MergedHost:
     clock: Clock
     windows: int = 0
     start: float = 0.0
-    """Beginning of its first window, Unix seconds on the clock of the first host."""
+    """Beginning of the first window of the host, in Unix seconds on the clock of the first host."""
     end: float = 0.0
-    """End of its last window, Unix seconds on the clock of the first host."""
+    """End of the last window of the host, in Unix seconds on the clock of the first host."""
     left_out: int = 0
     """Number of windows that were left out because other windows of this host cover their time."""
 
@@ -63,20 +64,21 @@ class Merged:
 
     path: Path
     hosts: list[MergedHost] = field(default_factory=list)
-    """All hosts. The times in the file are times on the clock of the first host."""
+    """All hosts of the merged file. All times in the file are on the clock of the first host."""
     warnings: list[str] = field(default_factory=list)
     """Warnings about windows that could not be read, one line each."""
 
 
 class _WindowPart(NamedTuple):
-    """One window of one file, before it is read. Parts sort in the order in which windows are written."""
+    """One window of one file, before it is read. Sorting these objects gives the order in which windows are
+    written."""
 
     turn: float
-    """Sort key: ``start`` of the window, or the largest ``start`` of the windows before it in its file if the
-    clock was set back."""
+    """Sort key: the ``start`` of the window. If the clock was set back, it is the largest ``start`` of the
+    windows before it in its file."""
     seconds: float
-    """Length of the window. If two windows begin at the same time, the shorter window is written first,
-    because it has more detail."""
+    """Length of the window. If two windows begin at the same time, the shorter one is written first, because
+    it has more detail."""
     file: int
     place: int
     window_id: int
@@ -97,11 +99,13 @@ def merge_files(
     given_ns: Mapping[str, int] | None = None,
     step: Callable[[int, int], object] = lambda done, whole: None,
 ) -> Merged:
-    """Write the windows of the files ``paths`` to one file at ``target``, by time on the first host's clock.
+    """Write the windows of the files ``paths`` to one file at ``target``, in the order of their times on the
+    clock of the first host.
 
-    ``names`` has new names for the hosts of files; ``given_ns`` has known offsets of hosts' clocks, in ns
-    (``model.hosts.clocks``). Times of hosts whose clock is not known stay unchanged. Calls ``step`` with the
-    number of windows that are done and the number of all. Raises UsageError and StalltopError.
+    ``names`` has new names for the hosts of files. ``given_ns`` has the offsets of hosts' clocks that are
+    known, in ns (``model.hosts.clocks``). If the offset of a host's clock is not known, the times of this
+    host stay unchanged. Calls ``step`` with the number of windows that are done and the number of all
+    windows. Raises UsageError and StalltopError.
     """
     names = names or {}
     with contextlib.ExitStack() as stack:
@@ -123,7 +127,7 @@ def merge_files(
         chosen = list(_without_overlap(parts, merged, paths, beside))
         for left_out, kept in beside:
             _refuse_two_machines(files, left_out, kept)
-        # SQLite opens the file by its descriptor, as it has no final name yet.
+        # The file has no final name yet, so SQLite opens it by its descriptor.
         with opened(target, overwrite=overwrite) as file, contextlib.closing(_connected(file)) as made:
             try:
                 _write(made, _windows(files, called, known, chosen), merged, step, len(chosen))
@@ -139,7 +143,7 @@ def _connected(file: BinaryIO) -> sqlite3.Connection:
 
 
 class _Names:
-    """The names that the merged file gives to the hosts of one input file."""
+    """The names that the hosts of one input file get in the merged file."""
 
     def __init__(self, file: Recorded, name: str | None) -> None:
         self._hosts = {host.host_id: host.name for host in file.hosts}
@@ -149,7 +153,7 @@ class _Names:
             raise UsageError(f"{file.path} has windows of several hosts, which cannot all get one name")
 
     def of(self, host_id: int) -> str:
-        """Return the name of a host of the file."""
+        """Return the name that a host of the file gets."""
         return self._hosts[host_id] if self._name is None else self._name
 
     def given(self, window: Window) -> Window:
@@ -173,7 +177,7 @@ def _recollections(files: Sequence[Recorded], called: Sequence[_Names]) -> dict[
 
 
 def _recalled(file: Recorded, host_id: int) -> Recollection:
-    """Return what a file knows about a host's clock: when ranks on the host entered collectives, and the
+    """Return what a file says about the clock of a host: when ranks on the host entered collectives, and the
     largest error of the clock."""
     try:
         entries = [
@@ -216,7 +220,8 @@ def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock
 
 
 def _correction(clock: Clock) -> float:
-    """Return the seconds to add to a host's times, so that they are on the merged file's clock."""
+    """Return the number of seconds that must be added to the times of a host. The times are then on the clock
+    of the merged file."""
     return -(clock.offset_ns or 0) / 1e9
 
 
@@ -226,8 +231,7 @@ def _without_overlap(
     paths: Sequence[Path],
     beside: list[tuple[_WindowPart, _WindowPart]],
 ) -> Iterator[_WindowPart]:
-    """Yield windows so that no two of a host overlap. Of overlapping windows of two files, the earlier one
-    stays.
+    """Yield windows. If windows of two files and the same host overlap, only the earlier one is yielded.
 
     Adds some of the windows that are left out to ``beside``, each with a window that covers its time. Raises
     UsageError if two files with the same host name seem to be of two machines.
@@ -266,7 +270,8 @@ def _without_overlap(
         taken.add((part.host, part.start, part.end))
         yield part
     for (file, name), count in others.items():
-        # A person saves only a few windows while a recorder runs. Many windows come from a second recorder.
+        # A person saves only a few windows while a recorder runs. If there are many, a second recorder has
+        # written them.
         if count >= _SECOND_RECORDER and count * 4 > whole[file]:
             raise UsageError(
                 f"{paths[file]} and another file have different windows of {name} at the same times", _NAME
@@ -274,7 +279,8 @@ def _without_overlap(
 
 
 def _refuse_two_machines(files: Sequence[Recorded], left_out: _WindowPart, kept: _WindowPart) -> None:
-    """Raise UsageError if ``left_out`` is of another machine than ``kept``, which covers its time."""
+    """Compare ``left_out`` with ``kept``, a window that covers the same time. Raise UsageError if they are of
+    different machines."""
     a, b = files[left_out.file], files[kept.file]
     try:
         both = a.window(left_out.window_id), b.window(kept.window_id)
@@ -290,8 +296,8 @@ def _windows(
     known: Mapping[str, Clock],
     parts: Sequence[_WindowPart],
 ) -> Iterator[tuple[Window, int, Peak] | None]:
-    """Yield each window on the merged file's clock, with its level and peak; None for a window that cannot be
-    read."""
+    """Yield each window with its level and peak. Times are on the clock of the merged file. Yield None for a
+    window that cannot be read."""
     for part in parts:
         file = files[part.file]
         try:

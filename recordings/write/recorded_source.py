@@ -1,4 +1,4 @@
-"""A source of windows that can also be recorded."""
+"""A source of windows that can be recorded while they are read."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ if TYPE_CHECKING:
 
 
 CLOSE_SECONDS = 5.0
-"""Seconds that a new recording waits at most until the previous recording is written."""
+"""Longest time, in seconds, for which a new recording waits until the previous recording is written."""
 LEAST_SECONDS = 0.75
-"""Least length of a recorded window, in seconds. A screen may read shorter windows, which are merged up to
-this length before they are recorded."""
+"""Shortest length of a recorded window, in seconds. If a screen reads shorter windows, they are merged until
+they have this length, and then recorded."""
 
 
 class RecordedSource:
-    """Returns the windows of ``source``, and passes them to a recorder. Recording never delays reading."""
+    """Returns the windows of ``source``, and also gives them to a recorder. Recording never delays
+    reading."""
 
     def __init__(self, source: Source, path: Path | None = None, bounds: Bounds | None = None) -> None:
-        """``path`` is the file to record to, by default the file of this host in the state directory.
-        ``bounds`` are the limits of the recording."""
+        """``path`` is the file for the recording. By default it is the file of this host in the state
+        directory. ``bounds`` are the limits of the recording."""
         self._source = source
         self._path = path
         self._bounds = bounds
         self._recorder: Recorder | None = None
         self._ending: list[Recorder] = []
         self._parts: list[Window] = []
-        """Windows that are merged until they reach ``LEAST_SECONDS``."""
+        """Windows that are to be merged, until they have the length ``LEAST_SECONDS``."""
         self._host: str | None = None
-        """Host of the windows that were read; None before the first window."""
+        """Host of the windows that were read; None before the first window is read."""
         self._beginning = False
         self._lock = threading.Lock()
         self._news: list[str] = []
 
     def read(self) -> Window:
-        """Return the next window of the source, and queue it for recording if a recording is running."""
+        """Return the next window of the source. If a recording is running, also queue the window for
+        recording."""
         window = self._source.read()
         self._host = window.host
         recorder = self._recorder
@@ -55,7 +57,7 @@ class RecordedSource:
         return window
 
     def close(self) -> None:
-        """Close the source. ``finish`` ends the recording."""
+        """Close the source. This does not end the recording; ``finish`` does."""
         self._source.close()
 
     @property
@@ -65,20 +67,21 @@ class RecordedSource:
         return None if recorder is None else recorder.state
 
     def news(self) -> list[str]:
-        """Return messages about the recording since the last call, one line each."""
+        """Return the messages about the recording that are new since the last call, one line each."""
         with self._lock:
             news, self._news = self._news, []
         return news
 
     def begin_beside(self) -> None:
-        """Begin recording in another thread, without waiting for the disk. ``news`` reports the result."""
+        """Begin a recording in another thread, so that the caller does not wait for the disk. ``news``
+        reports whether it succeeded."""
 
         def work() -> None:
             try:
                 self._tell(f"recording to {self.begin()}")
             except StalltopError as told:
                 self._tell(f"not recording: {' '.join(str(told).split())}")
-            except Exception as error:  # a traceback would be printed over the screen
+            except Exception as error:  # Without this, a traceback would be printed over the screen.
                 self._tell(f"not recording: {described(error)}")
             finally:
                 self._beginning = False
@@ -92,7 +95,7 @@ class RecordedSource:
         from stalltop.files.places import recording_path
         from stalltop.recordings.write.recorder import Recorder
 
-        for before in self._ending:  # the previous recorder may still hold the lock of the file
+        for before in self._ending:  # The previous recorder may still hold the lock of the file.
             before.close(CLOSE_SECONDS)
         path = self._path or recording_path()
         recorder = Recorder(path, self._bounds, tell=self._tell)
@@ -103,7 +106,7 @@ class RecordedSource:
         return path
 
     def end(self) -> RecorderState | None:
-        """End recording, and return the last state of the recorder. Another thread closes the file."""
+        """End the recording. Return the last state of the recorder. Another thread closes the file."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return None
@@ -112,8 +115,8 @@ class RecordedSource:
         return recorder.state
 
     def finish(self, timeout: float) -> list[str]:
-        """End all recordings, and wait for the disk up to ``timeout`` seconds each. Returns messages about
-        them."""
+        """End all recordings. Wait up to ``timeout`` seconds for each of them to be written. Return messages
+        about them."""
         self.end()
         lines = self.news()
         ending, self._ending = self._ending, []

@@ -1,4 +1,4 @@
-"""Records windows in a thread of its own, so that a slow or full disk never delays reading."""
+"""Records windows in a separate thread, so that a slow or full disk never delays reading."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from stalltop.recordings.write.recording import Recording
 from stalltop.recordings.write.thinning import with_events
 
 MOST_WAITING: Final = 60
-"""Largest number of windows that wait for the disk. Above that, the oldest are dropped, counted and
+"""Largest number of windows that wait to be written. If there are more, the oldest are dropped, counted and
 reported."""
 MOST_ASIDE: Final = 3
-"""Largest number of damaged files that a recorder renames and replaces by new ones. If even more files are
+"""Largest number of damaged files that a recorder renames and replaces by new ones. If still more files are
 damaged, the device is probably broken."""
 RETRY_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
-"""Pauses before the first, second, … retry; the last one applies to all further retries."""
+"""Pauses, in seconds, before the first, second, … retry. The last one applies to all further retries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +39,21 @@ class RecorderState:
     seconds: float = 0.0
     """Total length of the windows that this recorder has written."""
     held_seconds: float = 0.0
-    """Total length of the windows that are in the file now, including windows of earlier recorders."""
+    """Total length of the windows that the file has now, including those of earlier recorders."""
     waiting: int = 0
-    """Windows that are not written yet."""
+    """Number of windows that are not written yet."""
     missed_seconds: float = 0.0
     """Total length of the windows that were dropped without being written."""
     failure: str = ""
-    """Why writing fails now; '' if it does not."""
+    """Why writing currently fails; '' if it does not fail."""
 
 
 class Recorder:
-    """Writes windows to ``path`` in a thread of its own, until ``close``.
+    """Writes windows to ``path`` in a separate thread, until ``close``.
 
-    Retries after errors: recording continues when the device has space, or when the file can be written
-    again. Calls ``tell`` in that thread, with a line of text, whenever something happens that the user should
-    know.
+    Tries again after errors: recording continues once the device has space, or once the file can be written
+    again. Whenever something happens that the user should know, calls ``tell`` in that thread, with a line of
+    text.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class Recorder:
         self._closing = False
         self._state = RecorderState(path)
         self._failures = 0
-        """Failures since the last success."""
+        """Number of failures since the last success."""
         self._asides = 0
         self._replaced = False
-        """Whether the file was moved or removed, so that another file may have its name."""
+        """Whether the file was moved or removed. Another file may then have its name."""
         self._short = False
         """Whether the device had no space for more windows at the last write."""
         self._gap_seconds = 0.0
-        """Total length of the windows that were dropped and that no ``not_recorded`` event in the file states
-        yet."""
+        """Total length of the windows that were dropped, and that no ``not_recorded`` event in the file
+        accounts for yet."""
         self._thread = threading.Thread(target=self._run, name="stalltop-recorder", daemon=True)
 
     def open(self, host: str | None = None) -> None:
-        """Open the file in the thread of the caller, so that the caller learns of errors. If ``host`` is
-        given, checks that the file is a recording of this host. Raises StalltopError."""
+        """Open the file in the thread of the caller, so that errors are raised to the caller. If ``host`` is
+        given, check that the file is a recording of this host. Raises StalltopError."""
         self._recording = recording = self._opened()
         if host is not None:
             try:
@@ -103,7 +103,7 @@ class Recorder:
             self._state = replace(self._state, bytes=recording.bytes)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that writes."""
         self._thread.start()
 
     @property
@@ -159,7 +159,7 @@ class Recorder:
             self._close_file()
 
     def _next(self) -> Window | None:
-        """Wait for the next window and return it; after a failure, wait for the pause first. Returns None if
+        """Wait for the next window, and return it. After a failure, first wait for the pause. Return None if
         the recorder is closing and no window is left."""
         with self._changed:
             if self._failures:
@@ -169,7 +169,7 @@ class Recorder:
             return self._waiting.popleft() if self._waiting else None
 
     def _write(self, window: Window) -> bool:
-        """Write one window. Returns False if it was queued again."""
+        """Write one window. Return False if writing failed and the window was queued again."""
         again = True
         try:
             recording = self._open_one()
@@ -186,7 +186,7 @@ class Recorder:
                 if isinstance(error, DamagedFileError):
                     self._put_aside(error)
                 elif self._replaced:
-                    # Another file has taken the name of the recording: that file is renamed.
+                    # Another file now has the name of the recording. That file is renamed.
                     self._put_aside(error, "other")
                 else:
                     self._failed(error.reason)
@@ -194,7 +194,8 @@ class Recorder:
                 self._failed(told.reason)
         except StalltopError as told:
             self._failed(told.reason)
-        except Exception as error:  # a bug of stalltop: this window is dropped, the next one may be written
+        # This is a bug of stalltop. This window is dropped; the next one may be written.
+        except Exception as error:
             if again:
                 again = False
                 with self._changed:
@@ -251,7 +252,7 @@ class Recorder:
         self._close_file()
 
     def _put_aside(self, error: StalltopError, why: str = "damaged") -> None:
-        """Rename a damaged file, or one that is no recording, so that a new file gets the name. Raises
+        """Rename a file that is damaged or not a recording, so that a new file can have its name. Raises
         StalltopError."""
         self._close_file()
         if self._asides >= MOST_ASIDE:
@@ -281,8 +282,8 @@ class Recorder:
 
 
 def after_gap(window: Window, seconds: float) -> Window:
-    """Return ``window`` with an event that says that windows of ``seconds`` before it were not written;
-    ``window`` itself if ``seconds`` is 0."""
+    """Return ``window`` with an event that says that the windows before it, ``seconds`` long in all, were not
+    written. If ``seconds`` is 0, return ``window`` itself."""
     if not seconds:
         return window
     text = f"{length_text(seconds)} before this could not be recorded"

@@ -1,7 +1,7 @@
-"""A recording: a file to which one process at a time adds windows for weeks, with limits of size and age.
+"""A recording: a file to which one process at a time adds windows, for weeks. Its size and age are limited.
 
-A window that ``add`` has written survives a crash of the process and a power failure: SQLite flushes its
-write-ahead log to the device with every window.
+A window that ``add`` has written survives a crash of the process and a power failure, because SQLite flushes
+its write-ahead log to the device with every window.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from stalltop.recordings.write.unreferred import forget
 from stalltop.recordings.write.writing import Writer, create
 
 _PATIENCE_SECONDS: Final = 0.2
-"""Seconds to wait for a lock that another connection holds."""
+"""Time, in seconds, to wait for a lock that another connection holds."""
 _TEND_SECONDS: Final = 0.25
-"""Time limit of ``tend``, in seconds, so that new windows do not have to wait for it."""
+"""Time limit of ``tend``, in seconds. It is short so that new windows need not wait."""
 _RESERVE_EVERY: Final = 30
-"""Windows between two checks that the device has space."""
+"""Number of windows after which it is checked again that the device has space."""
 _FORGET_EVERY: Final = 20_000
-"""Windows between two searches for unused shared rows: some hours."""
+"""Number of windows after which unused shared rows are searched for again. They take some hours."""
 _STRIDE: Final = 8
-"""Difference between the numbers of two windows that are added one after the other. A merged window gets the
-number of its first window plus 1, so that the order of windows stays the order of their numbers. No number is
-used twice: readers cache windows by number."""
+"""Difference between the numbers of two consecutive windows. A merged window gets the number of its first
+window plus 1. So the order of the numbers stays the order of the windows. No number is used twice, because
+readers cache windows by number."""
 _MOST_WINDOWS: Final = 900_000
-"""Largest number of windows in a recording: fewer than readers accept (``recordings.read.moments``)."""
+"""Largest number of windows in a recording. Readers accept more (``recordings.read.moments``)."""
 _MOST_DROPPED: Final = 60
 """Largest number of windows that are dropped at a time."""
 _MAGIC: Final = b"SQLite format 3\0"
@@ -59,11 +59,11 @@ _ANOTHER: Final = "name another file with --to"
 
 
 class Recording:
-    """The recording at ``path``, which is created or continued. For one thread at a time.
+    """The recording at ``path``, which is created or continued. Used by one thread at a time.
 
-    Raises FileInUseError if another process records to it, UsageError if it is no recording,
-    DamagedFileError if it is damaged, and StalltopError if it cannot be written. After an error other than
-    UsageError, close it.
+    Raises FileInUseError if another process records to it, UsageError if it is not a recording,
+    DamagedFileError if it is damaged, and StalltopError if it cannot be written. After any error other than
+    UsageError, close this object.
     """
 
     def __init__(self, path: Path, bounds: Bounds | None = None, tiers: Sequence[Tier] = TIERS) -> None:
@@ -96,7 +96,7 @@ class Recording:
 
     @property
     def seconds(self) -> float:
-        """Recorded time in the file."""
+        """Total length of the windows in the file, in seconds."""
         return self._kept.seconds
 
     @property
@@ -111,19 +111,19 @@ class Recording:
 
     @property
     def short(self) -> bool:
-        """Whether the recording merges and drops old windows because the disk has no more space, not because
-        of its own limits."""
+        """Whether old windows are merged and dropped because the disk has no more space, and not because of
+        the limits of the recording."""
         return self._space.limited_by_device
 
     @property
     def in_place(self) -> bool:
-        """Whether ``path`` still names the file."""
+        """Whether ``path`` still names the file of this recording."""
         return self._hold.in_place
 
     def add(self, window: Window) -> None:
-        """Write ``window``, the newest one, in one transaction.
+        """Write ``window``, which is the newest one, in one transaction.
 
-        Raises UsageError if the recording is of another host, WriteError and DamagedFileError.
+        Raises UsageError if the recording is of another host. Raises WriteError and DamagedFileError.
         """
         self.expect(window.host)
         with told(self.path):
@@ -135,7 +135,7 @@ class Recording:
                 if not lacks_space(error) or not len(self._kept):
                     raise
                 # The device is full. Old windows are merged to make room, because new windows matter more
-                # than the detail of old ones.
+                # than details of old ones.
                 self._space.device_full = True
                 self._make_room()
                 self._add(window)
@@ -147,7 +147,7 @@ class Recording:
             raise UsageError(f"{self.path} is a recording of {newest.host}, not of {host}", _ANOTHER)
 
     def tend(self) -> None:
-        """Merge and drop old windows, for up to ``_TEND_SECONDS``. Call it after each ``add``. Raises
+        """Merge and drop old windows, for at most ``_TEND_SECONDS``. Call it after each ``add``. Raises
         WriteError and DamagedFileError."""
         with told(self.path):
             if self._space.log_is_held():
@@ -164,7 +164,7 @@ class Recording:
                 self._space.look_ahead()
 
     def close(self) -> None:
-        """Close the file, which then has no log beside it. Removes a new file without windows. May be
+        """Close the file. No log remains beside it. Removes the file if it is new and has no windows. May be
         called twice.
 
         Raises WriteError if that fails; no window is lost then.
@@ -172,11 +172,12 @@ class Recording:
         try:
             with told(self.path):
                 if self._connection is not None:
-                    # If the file was moved, SQLite does not find the log when it closes the file. So the log
-                    # is written back now.
+                    # If the file was moved, SQLite will not find the log when it closes the file. So the log
+                    # is written into the file now.
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                     if self.in_place:
-                        with contextlib.suppress(sqlite3.OperationalError):  # another program reads the file
+                        # Another program is reading the file.
+                        with contextlib.suppress(sqlite3.OperationalError):
                             self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:
             self._close(remove=self._new and not len(self._kept))
@@ -188,8 +189,8 @@ class Recording:
         if head and not head.startswith(_MAGIC) and not Path(f"{self.path}-journal").exists():
             raise UsageError(f"{self.path} is no recording of stalltop", _ANOTHER)
         if is_closed(head):
-            # A log beside a closed file belongs to a former file of this name, and SQLite would apply it to
-            # this file.
+            # If there is a log beside a closed file, it belongs to an earlier file of this name. SQLite would
+            # apply it to this file.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self.path}-wal")
         self._connection = connection = sqlite3.connect(
@@ -217,10 +218,11 @@ class Recording:
         self._space.look_ahead()
 
     def _is_new(self) -> bool:
-        """Return True for an empty file and False for a recording. Raises UsageError for another file."""
+        """Return True if the file is empty, and False if it is a recording. Raises UsageError if it is
+        another file."""
         application, version = self._number("application_id"), self._number("user_version")
         if not application and not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            return True  # also if a recorder died before it had created the tables
+            return True  # A file is also empty if a recorder died before it had created the tables.
         if application != schema.APPLICATION_ID or version < schema.VERSION:
             raise UsageError(f"{self.path} is no recording of stalltop", _ANOTHER)
         if version > schema.VERSION:
@@ -273,7 +275,7 @@ class Recording:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             with contextlib.suppress(sqlite3.Error):
-                self._writer.forget()  # the cache of the writer has rows that were rolled back
+                self._writer.forget()  # The cache of the writer contains rows that were rolled back.
             raise
 
     # ---- windows
@@ -312,7 +314,8 @@ class Recording:
             self._writer.forget()
 
     def _put_together(self, windows: Sequence[KeptWindow], level: int) -> KeptWindow | None:
-        """Write ``windows`` as one merged window, without damaged ones. Returns None if all are damaged."""
+        """Merge ``windows``, without damaged ones, and write the result as one window. Return None if all are
+        damaged."""
         parts: list[Window] = []
         peaks: list[Peak] = []
         damaged = 0.0

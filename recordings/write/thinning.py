@@ -1,7 +1,7 @@
 """Decides which windows of a recording are merged or dropped, by their age and by the size of the recording.
 
-As windows age, windows of a second are merged to windows of ten seconds, and later these to windows of a
-minute. Nothing is averaged: counts, histograms, splits, launches and charges add up.
+As windows get older, windows of one second are merged into windows of ten seconds, and later these into
+windows of one minute. Nothing is averaged: counts, histograms, splits, launches and charges add up.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from stalltop.recordings.write.clock_watch import SET_SECONDS
 
 
 class Tier(NamedTuple):
-    """A level of detail: the length of its windows, and the length of time for which they are kept."""
+    """A level of detail: how long its windows are, and for how long they are kept."""
 
     length: int
-    """Least length of its windows in seconds; 0: as they were read."""
+    """Shortest length of its windows in seconds. 0 means that windows stay as they were read."""
     seconds: float
-    """Recorded time, in seconds, after which windows of this tier are merged to windows of the next tier;
-    infinite for the last tier."""
+    """Recorded time, in seconds, after which windows of this tier are merged into windows of the next tier.
+    It is infinite for the last tier."""
 
 
 TIERS: Final = (Tier(0, 3_600.0), Tier(10, 43_200.0), Tier(60, float("inf")))
-"""Windows as they were read (one second) for the newest hour, of ten seconds for the twelve hours before
-that, and of a minute for everything older."""
+"""For the newest hour, windows as they were read (one second); for the twelve hours before that, windows of
+ten seconds; for everything older, windows of one minute."""
 
 LEFT_ALONE: Final = 50
-"""Number of newest windows of a tier that are merged or dropped for lack of space only after all other
-windows."""
+"""Number of newest windows of a tier that are spared if space is lacking: they are merged or dropped only
+after all other windows."""
 LONGEST_PAUSE: Final = 86_400.0
-"""A longer pause between two windows counts as this many seconds in the age of windows. So a clock that was
-set forward by years does not make windows old."""
+"""In the age of windows, a longer pause between two windows counts as this many seconds. So windows do not
+become old just because a clock was set forward by years."""
 MOST_WINDOWS: Final = 900_000
-"""Largest number of windows of a recording: fewer than readers accept (``recordings.read.moments``)."""
+"""Largest number of windows in a recording. Readers accept more (``recordings.read.moments``)."""
 MOST_CALLS: Final = 40
-"""Largest number of slow calls, and of random calls, that merged windows keep as captured calls."""
+"""Largest number of slow calls that a merged window keeps as captured calls, and also of random calls."""
 _NEARLY: Final = 0.99
 
 
@@ -55,8 +55,8 @@ class KeptWindow(NamedTuple):
     seconds: float
     host: str
     until: float = 0.0
-    """Seconds from the beginning of the recording to the end of the window, with pauses up to
-    ``LONGEST_PAUSE``."""
+    """Seconds from the beginning of the recording to the end of the window. Pauses between windows are
+    included; a pause counts as at most ``LONGEST_PAUSE``."""
 
     @property
     def end(self) -> float:
@@ -66,8 +66,8 @@ class KeptWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ThinningStep:
-    """One step of thinning: ``windows``, which follow each other, are merged to one window of tier ``to``, or
-    dropped if ``to`` is None."""
+    """One step of thinning. ``windows``, which are consecutive, are merged into one window of tier ``to``. If
+    ``to`` is None, they are dropped."""
 
     windows: tuple[KeptWindow, ...]
     of: int
@@ -76,7 +76,7 @@ class ThinningStep:
 
 
 class TieredWindows:
-    """The list of a recording's windows by tier, oldest first. Does not access the file."""
+    """The windows of a recording by tier, oldest first. Does not access the file."""
 
     def __init__(self, tiers: Sequence[Tier] = TIERS) -> None:
         self._tiers = tiers
@@ -99,12 +99,12 @@ class TieredWindows:
 
     @property
     def seconds(self) -> float:
-        """Recorded time, the sum of the lengths of all windows."""
+        """Recorded time: the sum of the lengths of all windows, in seconds."""
         return sum(self._seconds)
 
     def add(self, kept: KeptWindow, tier: int = 0) -> None:
-        """Add ``kept`` as the newest window of ``tier``. Call this in the order in which windows were
-        recorded."""
+        """Add ``kept`` as the newest window of ``tier``. Windows must be added in the order in which they
+        were recorded."""
         before = self._newest
         if before is not None:
             pause = min(max(kept.start - before.end, 0.0), LONGEST_PAUSE)
@@ -113,8 +113,9 @@ class TieredWindows:
         self._append(kept, tier)
 
     def due(self, most_seconds: float) -> ThinningStep | None:
-        """Return a step for windows that are older than their tier allows or than ``most_seconds``, or for
-        the oldest window if readers do not accept so many windows; None if no step is needed."""
+        """Return a step if one is needed, otherwise None. A step is needed for windows that are older than
+        their tier allows, or older than ``most_seconds``. It is also needed, for the oldest window, if there
+        are more windows than readers accept."""
         newer = 0.0
         for tier, level in enumerate(self._levels[:-1]):
             newer += self._seconds[tier]
@@ -130,8 +131,8 @@ class TieredWindows:
         return None
 
     def least_needed(self, number: int = 1) -> ThinningStep | None:
-        """Return a step that saves space: merging in the tier with the most windows, else dropping the
-        ``number`` oldest windows. None if there is only one window."""
+        """Return a step that saves space. It merges windows of the tier that has most windows; if nothing can
+        be merged, it drops the ``number`` oldest windows. Return None if there is only one window."""
         spare = {
             tier: len(level)
             for tier, level in enumerate(self._levels[:-1])
@@ -143,7 +144,7 @@ class TieredWindows:
 
     def done(self, step: ThinningStep, merged: KeptWindow | None) -> None:
         """Apply ``step`` to the list. ``merged`` is the window that replaces the windows of ``step``; None if
-        no window does."""
+        they were dropped."""
         level = self._levels[step.of]
         for _ in step.windows:
             self._seconds[step.of] -= level.popleft().seconds
@@ -167,8 +168,8 @@ class TieredWindows:
         return ThinningStep(tuple(level[at] for at in range(number)), tier, None) if number > 0 else None
 
     def _group(self, tier: int) -> int:
-        """Return how many of the oldest windows of a tier make one window of the next tier. Each of these
-        windows begins where the window before it ends, so that no merged window spans a pause, a change of
+        """Return how many of the oldest windows of a tier are merged into one window of the next tier. Each
+        of these windows begins where the one before it ends. So no merged window spans a pause, a change of
         the clock, or two hosts."""
         length = self._tiers[tier + 1].length
         seconds = 0.0
@@ -185,8 +186,8 @@ class TieredWindows:
 
 
 def put_together(windows: Sequence[Window]) -> Window:
-    """Return windows of one host that follow each other, merged. The result also has the last state of each
-    chain that ended within these windows."""
+    """Return consecutive windows of one host, merged. The result also has the last state of each chain that
+    ended within these windows."""
     if len(windows) == 1:
         return windows[0]
     merged = merge(windows)
@@ -204,6 +205,7 @@ def put_together(windows: Sequence[Window]) -> Window:
 
 
 def with_events(window: Window, events: tuple[Event, ...]) -> Window:
-    """Return ``window`` with ``events`` before its own events; at most ``MOST_EVENTS`` in all."""
+    """Return ``window`` with ``events`` added before its own events. It has at most ``MOST_EVENTS`` events in
+    all."""
     together = (*events, *window.evidence.events)[:MOST_EVENTS]
     return replace(window, evidence=replace(window.evidence, events=together))

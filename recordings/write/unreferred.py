@@ -1,5 +1,5 @@
-"""Deletes shared rows that no window refers to any more, such as rows of processes that only dropped windows
-had."""
+"""Deletes shared rows to which no window refers any more, such as rows of processes that were only in windows
+that have been dropped."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from stalltop.recordings.file.schema import PARTS, SHARED, WINDOWS
 
 
 def forget(connection: sqlite3.Connection) -> int:
-    """Delete the rows of ``SHARED`` that nothing refers to, and return their number. The caller commits.
+    """Delete the rows of ``SHARED`` to which nothing refers. Return their number. The caller commits.
 
-    This reads all windows, which takes about a second for a million rows of ``counts``.
+    This reads all windows. For a million rows of ``counts``, it takes about a second.
     """
     deleted = 0
     # Rows of a table refer only to rows of tables that precede it in ``SHARED``.
@@ -26,7 +26,8 @@ def forget(connection: sqlite3.Connection) -> int:
             used.append("SELECT json_each.value FROM coverage, json_each(coverage.tenants)")
         if used:
             number = table.key[0]
-            # The last row stays, so that no number is used again: readers cache rows by number.
+            # The last row is kept, so that its number is not given to a new row: readers cache rows by
+            # number.
             statement = (
                 f"DELETE FROM {table.name} WHERE {number} NOT IN ({' UNION '.join(used)})"
                 f" AND {number} < (SELECT max({number}) FROM {table.name})"

@@ -1,4 +1,4 @@
-"""Writes windows into the tables of a file. Writes rows that windows share once."""
+"""Writes windows into the tables of a file. Rows that several windows share are written once."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from stalltop.recordings.file.seal import MOST_ROWS, sealed
 from stalltop.recordings.file.values import Sql, checksum, stored_integer, stored_json, stored_text, storing
 
 _KNOWN: Final = 1 << 16
-"""Largest number of rows of a shared table whose numbers are cached. A row that is no longer in the cache is
-written a second time."""
+"""Largest number of rows of a shared table whose numbers are cached. If a row is no longer in the cache, it
+is written a second time."""
 _KNOWN_TEXTS: Final = 512
-"""Largest number of rows whose numbers are cached, for each table in ``_TEXTS``: its texts are long and
-change often."""
+"""Largest number of rows whose numbers are cached for each table in ``_TEXTS``. It is smaller because their
+texts are long and change often."""
 _TEXTS: Final = ("coverage", "chain_texts")
 _ADD_WINDOW: Final = f"INSERT INTO windows VALUES ({', '.join('?' * len(schema.WINDOWS.names))})"
 _CODECS: Final = codecs(schema.RECORDS)
@@ -49,18 +49,19 @@ class Writer:
     def __init__(
         self, connection: sqlite3.Connection, clocks: Mapping[str, tuple[int, int]] | None = None
     ) -> None:
-        """``clocks`` has for each host the offset of its clock from that of the file's first host, and the
-        error of the offset, both in ns. Hosts may be missing."""
+        """``clocks`` has, for each host, the offset of its clock from the clock of the file's first host, and
+        the error of this offset, both in ns. It may lack hosts."""
         self._connection = connection
         self._clocks = clocks or {}
         self._shared: dict[str, _Shared] = {}
         self._chains: dict[str, Sequence[Chain]] = {}
-        """Chains of the newest window of each host, from which ``add`` sees which chains began in the next
-        one."""
+        """By host: the chains of its newest window. ``add`` compares them with those of the next window to
+        find out which chains began in it."""
         self.forget()
 
     def forget(self) -> None:
-        """Reload the cache of shared rows. Call it after a rollback, and after shared rows were deleted."""
+        """Fill the cache of shared rows again from the file. Call it after a rollback, and after shared rows
+        were deleted."""
         before = self._shared
         self._shared = {
             table.name: _Shared(
@@ -74,10 +75,10 @@ class Writer:
     ) -> int:
         """Write ``window`` and return its number.
 
-        ``level`` is the length of its tier in seconds; ``peak`` is the peak of the windows from which
-        ``window`` was merged; None for a window that was read. ``window_id`` is a free number, by default the
-        next one; numbers determine the order of windows. Raises StalltopError if the window is too large, and
-        sqlite3.Error.
+        ``level`` is the length of its tier in seconds. ``peak`` is the peak of the windows from which
+        ``window`` was merged; None for a window that was not merged. ``window_id`` is a number that is not
+        used yet, by default the next one. Numbers determine the order of windows. Raises StalltopError if the
+        window is too large, and sqlite3.Error.
         """
         numbers = _Numbers(self._shared, self._clocks, window)
         host = numbers.host(window.host)
@@ -87,7 +88,7 @@ class Writer:
                 raise StalltopError(
                     f"the window is too large to save ({len(rows)} rows of {name})", "narrow it with a filter"
                 )
-        # The values of the columns of ``windows``, in their order, without number and checksum.
+        # The values of the columns of ``windows``, in the order of the columns, without number and checksum.
         values = [
             *(host, _real(window.start) or 0.0, _real(window.seconds) or 0.0, level, int(window.simulated)),
             int(window.rows.split_ns is not None),
@@ -125,7 +126,7 @@ def _figures(window: Window, peak: Peak) -> list[Sql]:
 
 
 def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
-    """Return the rows of ``window`` for all tables of ``schema.PARTS``, without the column ``window_id``."""
+    """Return the rows of ``window`` for each table of ``schema.PARTS``, without the column ``window_id``."""
     evidence = window.evidence
     records: Mapping[str, Iterable[Any]] = {
         "kernel_counts": window.kernels,
@@ -161,8 +162,8 @@ def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
 
 
 def _distinct(rows: Rows, numbers: _Numbers) -> tuple[Rows, list[int]]:
-    """Return ``rows`` and the numbers of their series. Adds up rows whose names are equal after
-    ``stored_text``."""
+    """Return ``rows``, and the numbers of their series. Rows whose names become equal in ``stored_text`` are
+    added up."""
     series = [numbers.series(key.host, *key[1:]) for key in rows.keys]
     if len(set(series)) == len(series):
         return rows, series
@@ -173,7 +174,7 @@ def _distinct(rows: Rows, numbers: _Numbers) -> tuple[Rows, list[int]]:
         tuple(first[number] for number in series),
         *(rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns, rows.histograms, rows.split_ns),
     )
-    # ``merge_rows`` adds up rows with equal keys, but does nothing if it gets only one part.
+    # ``merge_rows`` adds up rows with equal keys, but returns a single part unchanged. So it gets two parts.
     halves = [alike.take(np.arange(1)), alike.take(np.arange(1, len(alike)))]
     return merge_rows(halves), list(first)
 
@@ -202,10 +203,10 @@ def _counts(rows: Rows, series: Sequence[int], window: Window) -> list[Sequence[
 
 
 class _Shared:
-    """Finds and adds rows of one shared table."""
+    """Finds rows of one shared table, and adds rows to it."""
 
     def __init__(self, connection: sqlite3.Connection, table: schema.SqlTable, least: int) -> None:
-        """``least`` is the first number that was never used: no number is used twice, since readers cache
+        """``least`` is the lowest number that was never used. No number is used twice, because readers cache
         rows by number."""
         self._connection = connection
         self._long = table.name in _TEXTS
@@ -214,7 +215,7 @@ class _Shared:
         self._insert = f"INSERT INTO {table.name} VALUES ({_marks(len(table.names))})"
         self._numbers: dict[Any, int] = {}
         self.next = least
-        """The number of the next row that is written."""
+        """The number that the next new row gets."""
         found = connection.execute(
             f"SELECT {', '.join(table.names)} FROM {table.name} ORDER BY {number} DESC LIMIT ?",
             (self._most // 2,),
@@ -228,7 +229,7 @@ class _Shared:
                     self._numbers[self._key(tuple(values))] = at
 
     def number(self, values: tuple[Sql, ...]) -> int:
-        """Return the number of the row with these values; adds the row if there is none."""
+        """Return the number of the row that has these values. If there is no such row, add it."""
         key = self._key(values)
         found = self._numbers.get(key)
         if found is None:
@@ -246,7 +247,7 @@ class _Shared:
 
 
 class _Numbers:
-    """Returns the numbers of shared rows to which one window refers."""
+    """Returns the numbers of the shared rows to which one window refers."""
 
     def __init__(
         self, shared: Mapping[str, _Shared], clocks: Mapping[str, tuple[int, int]], window: Window
@@ -272,7 +273,7 @@ class _Numbers:
         return found
 
     def number(self, table: str, values: tuple[Any, ...]) -> int:
-        """Return the number of the row with these values: see ``recordings.file.records.Referring``."""
+        """Return the number of the row with these values (``recordings.file.records.Referring``)."""
         if table == "series":
             return self.series(None, *values)
         if table == "processes":
@@ -295,7 +296,7 @@ class _Numbers:
         nested: bool = False,
         device: str = "",
     ) -> int:
-        """Return the number of a series. ``host`` None stands for the host of the window."""
+        """Return the number of a series. If ``host`` is None, the series is on the host of the window."""
         return self._shared["series"].number(
             (
                 *(self._host if host is None else self.host(host), self.tenant(tenant), stored_integer(pid)),
@@ -305,8 +306,8 @@ class _Numbers:
         )
 
     def tenant(self, tenant_id: str) -> int:
-        """Return the number of the tenant with this id. If the window does not describe the tenant, the row
-        in the file has only the id."""
+        """Return the number of the row for a tenant. If the window does not describe the tenant, this row has
+        only its id."""
         found = self._tenants.get(tenant_id)
         if found is None:
             found = self._tenants[tenant_id] = self._tenant(Tenant(tenant_id, ""), False)
@@ -328,7 +329,7 @@ class _Numbers:
         )
 
     def coverage(self, window: Window) -> int:
-        """Return the number of the row of ``coverage`` for ``window``."""
+        """Return the number of the row of ``coverage`` that ``window`` refers to."""
         coverage, devices = window.coverage, window.devices
         return self._shared["coverage"].number(
             (

@@ -21,10 +21,10 @@ def for_newcomers(width: int) -> str:
     """Return the line for the first start, for ``width`` cells."""
     inside, out, wrong, all_keys = (key(name) for name in ("in", "out", "warnings", "help"))
     long = (
-        f"First start: {inside} looks into a row, {out} goes back, {wrong} says what is wrong, "
+        f"First start: {inside} looks into a row, {out} goes back, {wrong} lists problems, "
         f"{all_keys} all keys"
     )
-    short = f"New here? {inside} into a row, {out} back, {wrong} what is wrong, {all_keys} all keys"
+    short = f"New here? {inside} into a row, {out} back, {wrong} problems, {all_keys} all keys"
     return long if width > len(long) + 2 else short
 
 
@@ -37,11 +37,11 @@ def of_file(past: WindowTimes, width: int) -> str:
     )
     when, play, all_keys = key("when"), key("play"), key("help")
     long = (
-        f"a recording of {length}: {steps} step, {faults} go to faults, {when} to a moment, {play} plays, "
+        f"a recording of {length}: {steps} step, {faults} go to problems, {when} to a moment, {play} plays, "
         f"{all_keys} all keys"
     )
     short = (
-        f"recorded {length}: {steps} step  {faults} faults  {when} go to  {play} play  {all_keys} all keys"
+        f"recorded {length}: {steps} step  {faults} problems  {when} go to  {play} play  {all_keys} all keys"
     )
     return long if width > len(long) + 2 else short
 

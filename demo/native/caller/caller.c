@@ -80,7 +80,7 @@ static void wait_for_threads(void)
     stopping = 0;
 }
 
-/* The plan is never freed: background threads use it, and a process makes few of them. */
+/* The plan is never freed, because background threads use it. A process makes only a few plans. */
 static const char *start_threads(char *text, int timed, uint64_t *began)
 {
     char *rest = text;
@@ -106,7 +106,10 @@ static const char *start_threads(char *text, int timed, uint64_t *began)
             abort();
     *began = now_ns();
     pthread_barrier_wait(&barrier);
-    /* Threads copy `shared` before they wait at the barrier. Destroying it waits until all have left it (glibc). */
+    /*
+     * Threads copy `shared` before they wait at the barrier. Destroying the barrier waits until all threads
+     * have left it (glibc).
+     */
     pthread_barrier_destroy(&barrier);
     return NULL;
 }
@@ -180,7 +183,7 @@ static const char *join(const char *text)
     return join_communicator(name, rank, ranks);
 }
 
-/* Executes a command. Returns NULL or an error; text that `answer` gets is printed after `ok`. */
+/* Executes a command. Returns NULL, or an error. Text in `answer` is printed after `ok`. */
 static const char *obey(const char *command, char *rest, char *answer, size_t room)
 {
     uint64_t began = 0;
@@ -248,8 +251,9 @@ int main(int count, char **values)
     }
     if (optind < count)
         choose_folder(values[optind]);
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the program that started this one, which then closes stdin */
-    /* Without this, the Linux kernel may end pauses and waits up to 50 us late (timer slack). */
+    /* Ctrl-C is for the program that started this one: that program then closes stdin */
+    signal(SIGINT, SIG_IGN);
+    /* Without this line, the Linux kernel may end pauses and waits up to 50 us late (timer slack). */
     prctl(PR_SET_TIMERSLACK, 1);
     printf("ok %d\n", (int)getpid());
     fflush(stdout);

@@ -140,12 +140,14 @@ static const char *shape_of(const char *symbol)
     return "";
 }
 
-/* Returns the bytes that a call with these sizes moves, from CUDA's and NCCL's documentation. */
+/* Returns how many bytes a call with these sizes moves, according to the documentation of CUDA and NCCL. */
 static uint64_t bytes_of(const struct item *item)
 {
     static const uint64_t type_bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-    /* The structs of CUDA 3.1 had other fields. No program built today calls the functions with these names, so their
-     * bytes count as 0. */
+    /*
+     * In CUDA 3.1, the structs of these functions had other fields. Programs that are built today do not call
+     * the functions by these names, so their bytes count as 0.
+     */
     static const char *const old[] = {"cuMemcpy2D", "cuMemcpy2DUnaligned", "cuMemcpy2DAsync", "cuMemcpy3D",
                                       "cuMemcpy3DAsync"};
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
@@ -212,13 +214,16 @@ const char *parse_plan(struct plan *plan, char *text)
     return plan->items ? NULL : "nothing to do";
 }
 
-/* Only the owner of a tally writes it, so a relaxed store is enough for readers to see whole numbers. */
+/* Only the owner of a tally writes it. So a relaxed store is enough: readers see whole numbers. */
 static void add(uint64_t *counter, uint64_t amount)
 {
     __atomic_store_n(counter, *counter + amount, __ATOMIC_RELAXED);
 }
 
-/* Returns HdrHistogram's index for two significant digits and a unit of 1 ns. */
+/*
+ * Returns the index of the counter for a duration of `ns` in an HdrHistogram with two significant digits and
+ * a unit of 1 ns.
+ */
 static uint32_t index_of(uint64_t ns)
 {
     const uint64_t highest = (1ull << 37) - 1;
@@ -254,7 +259,10 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
         default: argument[i] = (uint64_t)(uintptr_t)fields; break;
         }
     }
-    /* Positions of the extents and the kind in the structs of cuda.h and driver_types.h, in 8-byte fields. */
+    /*
+     * `fields` are the 8-byte fields of the structs in cuda.h and driver_types.h. The numbers are the
+     * positions of the extents and of the kind in them.
+     */
     if (strchr(item->shape, '2'))
         memcpy(fields + 14, item->size, 2 * sizeof *fields);
     else if (strchr(item->shape, '3'))
@@ -337,7 +345,10 @@ static uint64_t load(const uint64_t *counter)
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-/* Prints one line for each tally. Several lines may have the same symbol; their reader adds them up. */
+/*
+ * Prints one line for each tally. Several lines may have the same symbol; the program that reads them adds
+ * them up.
+ */
 void report(void)
 {
     pthread_mutex_lock(&tallies_lock);

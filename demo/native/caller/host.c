@@ -20,9 +20,10 @@
 #include <unistd.h>
 
 #define PAGE 4096u
-#define BATCH_BYTES PAGE /* fills a page of the pipe, and is still written atomically (PIPE_BUF) */
+/* fills a page of the pipe, and is still small enough to be written atomically (PIPE_BUF) */
+#define BATCH_BYTES PAGE
 #define CONNECT_SECONDS 20
-#define DATAGRAMS 64 /* sent by one system call */
+#define DATAGRAMS 64 /* number of datagrams that are sent by one system call */
 #define COMPUTE_STEP_NS 20000
 
 struct action {
@@ -51,8 +52,8 @@ static uint64_t cpu_ns(void)
 void compute(uint64_t ns)
 {
     /*
-     * Reading the thread's CPU time takes a system call, which a computing program would not make. So it is read
-     * only once per step.
+     * Reading the thread's CPU time takes a system call, and a program that computes would make no system
+     * calls. So it is read only once per step.
      */
     for (uint64_t end = cpu_ns() + ns, now; (now = cpu_ns()) < end;) {
         uint64_t step = end - now < COMPUTE_STEP_NS ? end - now : COMPUTE_STEP_NS;
@@ -74,7 +75,7 @@ __attribute__((noreturn)) static void give_up(const struct action *action)
     _exit(4);
 }
 
-/* Returns a uniform number below `below`: xorshift64*, seeded per thread. */
+/* Returns a random number below `below`, all equally likely. Uses xorshift64*, which is seeded per thread. */
 static uint64_t random_below(uint64_t below)
 {
     static __thread uint64_t state;
@@ -100,7 +101,7 @@ static void *buffer(uint64_t bytes)
     return memory;
 }
 
-/* Returns a random offset in the file, in whole pages, with room for `bytes`. */
+/* Returns a random offset in the file: a multiple of the page size, with room for `bytes` after it. */
 static off_t place(const struct action *action, uint64_t bytes)
 {
     return (off_t)(random_below((action->file_bytes - bytes) / PAGE + 1) * PAGE);
@@ -150,7 +151,8 @@ static void touch(const struct action *action)
     uint64_t bytes = action->number[0] * PAGE;
     off_t start = place(action, bytes);
     if (action->number[1])
-        posix_fadvise(action->file, 0, 0, POSIX_FADV_DONTNEED); /* by range, folios that reach beyond it would stay */
+        /* the whole file, because folios that reach beyond a range would stay in memory */
+        posix_fadvise(action->file, 0, 0, POSIX_FADV_DONTNEED);
     const volatile char *pages = mmap(NULL, bytes, PROT_READ, MAP_SHARED, action->file, start);
     if (pages == MAP_FAILED)
         give_up(action);
@@ -212,7 +214,7 @@ static void flood(const struct action *action)
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
     for (uint64_t left = action->number[1]; left;) {
         int sent = sendmmsg(action->file, messages, left < DATAGRAMS ? (unsigned)left : DATAGRAMS, 0);
-        /* An error here may be the other end's refusal of earlier datagrams, which does not matter. */
+        /* This error may mean that the other end refused earlier datagrams, which does not matter. */
         if (sent < 0 && errno != ECONNREFUSED)
             give_up(action);
         left -= sent > 0 ? (uint64_t)sent : 0;
@@ -304,7 +306,7 @@ static const char *nothing_to_open(struct action *action)
     return action->number[0] ? NULL : "how many bytes?";
 }
 
-/* The lock is robust: if its holder is killed, the next process gets it. */
+/* The lock is robust: if the process that holds it is killed, the next process gets the lock. */
 static const char *open_lock(struct action *action)
 {
     char path[4400];
@@ -323,7 +325,7 @@ static const char *open_lock(struct action *action)
         pthread_mutexattr_setrobust(&shared, PTHREAD_MUTEX_ROBUST);
         pthread_mutex_init(action->lock, &shared);
     }
-    flock(file, LOCK_UN); /* close() would not: the mapping keeps the file, and with it the lock */
+    flock(file, LOCK_UN); /* closing the file would not release the lock: the mapping keeps the file open */
     close(file);
     return NULL;
 }
@@ -379,7 +381,7 @@ static const char *listen_at(struct action *action)
 
 static const struct verb {
     const char *word;
-    int named; /* whether a name precedes the numbers */
+    int named; /* whether the item has a name before its numbers */
     void (*act)(const struct action *action);
     const char *(*open)(struct action *action);
 } verbs[] = {
@@ -425,7 +427,7 @@ const char *parse_action(const struct action **made, const char *text)
         snprintf(why, sizeof why, "%.200s: %s", text, error);
         return why;
     }
-    *made = action; /* never freed: threads use it until the process ends */
+    *made = action; /* never freed, because threads use it until the process ends */
     return NULL;
 }
 

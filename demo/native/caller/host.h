@@ -26,16 +26,19 @@
 
 struct action;
 
-/* compute() uses `ns` of the thread's CPU time; rest() sleeps for `ns`. */
+/* compute() uses `ns` of CPU time of the thread. rest() sleeps for `ns`. */
 void compute(uint64_t ns);
 void rest(uint64_t ns);
 
 void choose_files(const char *folder);
 
-/* Parses an item, opens the files or sockets that it needs, and sets `made`. Returns NULL, or an error. */
+/*
+ * Parses the item `text`, opens the files or sockets that the item needs, and sets `made`. Returns NULL, or
+ * an error.
+ */
 const char *parse_action(const struct action **made, const char *text);
 
-/* Executes the item once; ends the process with a message if it fails. */
+/* Executes the item once. If that fails, ends the process with a message. */
 void act(const struct action *action);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* KERNEL(name here, mangled name): numbered from 0 in this order. */
+/* KERNEL(name in this file, mangled name). The CUDA kernels are numbered from 0 in this order. */
 #define KERNELS(KERNEL)                                                                   \
     KERNEL(gemm, "_Z4gemmPKfS0_Pfiii")                                                    \
     KERNEL(attention, "_ZN2nn17attention_forwardILi128ELb1EEEvPfPKfNS_4TileIXT_EXT0_EEE") \
@@ -18,7 +18,10 @@
 
 #define MAX_KERNELS 64
 
-/* The host function that stands for a CUDA kernel has the kernel's own mangled name, as with nvcc. */
+/*
+ * The host function that stands for a CUDA kernel has the mangled name of the CUDA kernel, as it has with
+ * nvcc.
+ */
 #define FUNCTION(name, mangled)                                                           \
     void name##_kernel(void) __asm__(mangled);                                            \
     __attribute__((used, noinline)) void name##_kernel(void) { __asm__ volatile("" ::"i"(__LINE__)); }

@@ -12,22 +12,22 @@
 
 /*
  * Registers this program's CUDA kernels with the CUDA runtime, as the constructors of a compiled CUDA program
- * would. Does nothing if there is no runtime library.
+ * do. Does nothing if there is no runtime library.
  */
 void register_kernels(void);
 
 /*
- * Registers this program's CUDA kernels again under these mangled names, as if another library had been loaded
- * at the same addresses.
+ * Registers this program's CUDA kernels again under the mangled names `names`, as if another library had been
+ * loaded at the same addresses.
  */
 const char *rename_kernels(char *names);
 
-/* Loads a module in place of the previous one, and looks up its CUDA kernels by these mangled names. */
+/* Loads a module in place of the previous one. Looks up its CUDA kernels by the mangled names `names`. */
 const char *look_up_kernels(char *names);
 
 /*
- * Return what a launch of CUDA kernel `number` gets: the program's function, or the driver's handle (0: not
- * looked up).
+ * Return the argument by which CUDA kernel `number` is launched: the function of the program, or the handle
+ * of the driver (0 if it was not looked up).
  */
 uint64_t kernel_function(uint64_t number);
 uint64_t kernel_handle(uint64_t number);

@@ -9,7 +9,7 @@
 
 void memory_is_held(uint64_t address);
 
-/* Removes the latest allocation from the list and returns its address, or 0 if there is none. */
+/* Removes the latest allocation from the list and returns its address; returns 0 if the list is empty. */
 uint64_t memory_to_free(void);
 
 #endif

@@ -36,19 +36,25 @@ uint32_t standin_state __attribute__((used, visibility("hidden")));
     ENTRY(base);                                                                          \
     __attribute__((used, visibility("hidden"))) int implementation_##base(__VA_ARGS__)
 
-/* The symbols under which one function is exported. _ptsz and _ptds: per-thread default stream. */
+/*
+ * The symbols under which one function is exported. The suffixes _ptsz and _ptds mean per-thread default
+ * stream.
+ */
 #define ONLY(base) THUNK(base, base)
 #define STREAM(base) THUNK(base, base); THUNK(base##_ptsz, base)
 #define V2(base) THUNK(base, base); THUNK(base##_v2, base)
 #define V2_STREAM(base) V2(base); THUNK(base##_v2_ptsz, base)
 #define V2_DEFAULT(base) V2(base); THUNK(base##_v2_ptds, base)
 
-/* A function that takes its time and ignores its arguments. */
+/* A function that takes its time, ignores its arguments and does nothing else. */
 #define TIMED(symbols, base)                                                              \
     IMPLEMENTATION(base, void) { return take_time(&entry_##base); }                       \
     symbols(base)
 
-/* An allocation: the first argument receives an address, `bytes` is the requested size. */
+/*
+ * A function that allocates. Its first argument is where it stores an address; `bytes` is the size that is
+ * asked for.
+ */
 #define ALLOCATION(symbols, base, bytes, ...)                                             \
     IMPLEMENTATION(base, uint64_t *result, __VA_ARGS__)                                   \
     {                                                                                     \
@@ -127,9 +133,9 @@ TIMED(ONLY, cuModuleLoadDataEx);
 TIMED(ONLY, cuLibraryLoadData);
 
 /*
- * Devices and contexts. A thread has a stack of contexts; a device's primary context is the same for all
- * threads. The UUIDs of devices are those of STALLTOP_DEMO_UUIDS, in the order of their ordinals, separated
- * by commas.
+ * Devices and contexts. Each thread has a stack of contexts. The primary context of a device is the same for
+ * all threads. STALLTOP_DEMO_UUIDS holds the UUIDs of devices in the order of their ordinals, separated by
+ * commas.
  */
 #define MAX_DEVICES 16
 #define MAX_CONTEXTS 16
@@ -263,8 +269,8 @@ IMPLEMENTATION(cuDevicePrimaryCtxRetain, struct context **result, int device)
 ONLY(cuDevicePrimaryCtxRetain);
 
 /*
- * CUDA kernels that were looked up. The handle of a CUDA kernel is the address of its entry in this table, so a
- * handle is used again for another CUDA kernel after its module was unloaded.
+ * CUDA kernels that were looked up. The handle of a CUDA kernel is the address of its entry in this table. So
+ * after its module was unloaded, another CUDA kernel may get the same handle.
  */
 #define MAX_KERNELS 256
 #define NOT_FOUND 500
@@ -313,7 +319,7 @@ IMPLEMENTATION(cuModuleUnload, void *module)
 ONLY(cuModuleUnload);
 
 #if defined(__x86_64__)
-/* As in the real library, calls fail after exit handlers have run. */
+/* As in the real library, calls fail once the exit handlers of the process have run. */
 __attribute__((destructor)) static void deinitialize(void)
 {
     standin_state = DEINITIALIZED;

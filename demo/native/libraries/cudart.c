@@ -13,7 +13,7 @@ typedef struct { unsigned x, y, z; } dim3;
 
 #define NO_DRIVER 35 /* cudaErrorInsufficientDriver */
 
-/* Every driver function used here, with its symbol and the name of its pointer below. */
+/* Each driver function that is called here, by its symbol. */
 #define DRIVER_FUNCTIONS(X)                                                               \
     X(cuLaunchKernel) X(cuLaunchKernel_ptsz) X(cuLaunchKernelEx) X(cuLaunchKernelEx_ptsz) \
     X(cuLaunchCooperativeKernel) X(cuGraphLaunch) X(cuGraphLaunch_ptsz)                   \
@@ -52,8 +52,8 @@ static __thread int device;
 static __thread int ready;
 
 /*
- * Initializes CUDA for this thread, unless that was done before. As in CUDA 12, cudaSetDevice (`fresh`) always makes
- * the primary context current, the other functions only if the thread has no context.
+ * Initializes CUDA for this thread, unless this was done before. As in CUDA 12, cudaSetDevice (`fresh`)
+ * always makes the primary context current. The other functions do so only if the thread has no context.
  */
 static int make_ready(int fresh)
 {
@@ -66,7 +66,7 @@ static int make_ready(int fresh)
         return error;
     initialized = 1;
     if (!fresh && !(error = DRIVER(cuCtxGetCurrent, &context)) && context) {
-        ready = 1; /* the thread has made a context current through the driver API */
+        ready = 1; /* the thread itself has made a context current, through the driver API */
         return 0;
     }
     if ((error = DRIVER(cuDevicePrimaryCtxRetain, &context, device)) || (error = DRIVER(cuCtxSetCurrent, context)))
@@ -75,7 +75,9 @@ static int make_ready(int fresh)
     return 0;
 }
 
-/* One exported function: takes its own time, then makes its driver call (an expression). */
+/*
+ * One exported function. It first takes its own time, and then makes its driver call, which is an expression.
+ */
 #define FUNCTION(symbol, base, params, driver_call)                                       \
     EXPORT int symbol params                                                              \
     {                                                                                     \
@@ -87,7 +89,7 @@ static int make_ready(int fresh)
 #define PLAIN(base, params, driver_call)                                                  \
     ENTRY(base);                                                                          \
     FUNCTION(base, base, params, driver_call)
-/* A function with a _ptsz or _ptds variant, which calls the driver's variant. */
+/* A function that also has a _ptsz or _ptds variant. The variant calls the driver's variant. */
 #define VARIANTS(base, suffix, params, driver_call, variant_call)                         \
     PLAIN(base, params, driver_call)                                                      \
     FUNCTION(base##suffix, base, params, variant_call)
@@ -106,14 +108,14 @@ PLAIN(cudaLaunchCooperativeKernel, LAUNCH_PARAMS,
       DRIVER(cuLaunchCooperativeKernel, function, GEOMETRY(grid), GEOMETRY(block), (unsigned)shared, stream,
              arguments))
 
-/* Compiled programs may call this function; it tail-jumps to cudaLaunchKernel, as in CUDA 12.9. */
+/* Compiled programs may call this function. It jumps to cudaLaunchKernel (a tail call), as in CUDA 12.9. */
 #if defined(__x86_64__)
 __asm__(".pushsection .text\n.globl __cudaLaunchKernel\n.type __cudaLaunchKernel, @function\n"
         "__cudaLaunchKernel: jmp cudaLaunchKernel@PLT\n"
         ".size __cudaLaunchKernel, . - __cudaLaunchKernel\n.popsection\n");
 #endif
 
-/* Functions that constructors of programs and libraries with CUDA kernels call. */
+/* Functions that are called by the constructors of programs and libraries that contain CUDA kernels. */
 #define TOLD(type, base, params, result)                                                  \
     ENTRY(base);                                                                          \
     EXPORT type base params                                                               \
@@ -166,7 +168,10 @@ PLAIN(cudaHostRegister, (void *address, size_t bytes, unsigned flags),
       DRIVER(cuMemHostRegister_v2, address, bytes, flags))
 PLAIN(cudaHostUnregister, (void *address), DRIVER(cuMemHostUnregister, address))
 
-/* cudaMemcpyKind: 1 host to device, 2 device to host, 3 device to device, otherwise the addresses decide. */
+/*
+ * Values of cudaMemcpyKind: 1 is host to device, 2 device to host, 3 device to device. With any other value,
+ * the addresses decide.
+ */
 #define BY_KIND(suffix, default_suffix, ...)                                              \
     (kind == 1   ? DRIVER(cuMemcpyHtoD##suffix, to, from, bytes, ##__VA_ARGS__)           \
      : kind == 2 ? DRIVER(cuMemcpyDtoH##suffix, to, from, bytes, ##__VA_ARGS__)           \
@@ -182,7 +187,10 @@ PLAIN(cudaMemcpyPeerAsync,
       (void *to, int to_device, const void *from, int from_device, size_t bytes, stream_t stream),
       DRIVER(cuMemcpyPeerAsync, to, 0, from, 0, bytes, stream))
 
-/* CUDA_MEMCPY2D and CUDA_MEMCPY3D of cuda.h consist of 8-byte fields; these hold the sizes. */
+/*
+ * CUDA_MEMCPY2D and CUDA_MEMCPY3D in cuda.h consist of 8-byte fields. These are the numbers of the fields
+ * that hold sizes.
+ */
 enum { WIDTH_2D = 14, HEIGHT_2D = 15, WIDTH_3D = 22, HEIGHT_3D = 23, DEPTH_3D = 24 };
 
 static int copy_2d(int (*driver)(), size_t width, size_t height, stream_t stream)
@@ -191,7 +199,7 @@ static int copy_2d(int (*driver)(), size_t width, size_t height, stream_t stream
     return DRIVER(driver, fields, stream);
 }
 
-/* cudaMemcpy3DParms of driver_types.h has the extent in its 8-byte fields 16 to 18. */
+/* In cudaMemcpy3DParms of driver_types.h, the 8-byte fields 16 to 18 hold the extent. */
 static int copy_3d(int (*driver)(), const uint64_t *params, stream_t stream)
 {
     uint64_t fields[25] = {[WIDTH_3D] = params[16], [HEIGHT_3D] = params[17], [DEPTH_3D] = params[18]};
@@ -221,7 +229,7 @@ PLAIN(cudaStreamWaitEvent, (stream_t stream, void *event, unsigned flags),
 PLAIN(cudaEventSynchronize, (void *event), DRIVER(cuEventSynchronize, event))
 PLAIN(cudaDeviceSynchronize, (void), DRIVER(cuCtxSynchronize))
 
-/* stalltop does not trace these functions, but programs call them all the time. */
+/* stalltop does not trace these functions, although programs call them all the time. */
 PLAIN(cudaGetLastError, (void), 0)
 PLAIN(cudaGetDevice, (int *result), result ? (*result = device, 0) : 1)
 

@@ -93,7 +93,7 @@ static int create_all(comm_t *comms, int devices)
     return 0;
 }
 
-/* A rank with a negative colour (NCCL_SPLIT_NOCOLOR) gets no communicator. */
+/* A rank with a negative colour (NCCL_SPLIT_NOCOLOR) does not get a communicator. */
 static int split(int colour, comm_t *result)
 {
     if (colour >= 0)

@@ -75,7 +75,7 @@ Return nvmlDeviceGetPciInfo_v3(Handle gpu, struct Pci *pci)
     return text(pci->bus_id, sizeof pci->bus_id, said(gpu, "bus", line, own));
 }
 
-/* Functions that return one number, most of them an unsigned. */
+/* Functions that return one number, in most cases an unsigned. */
 #define NUMBER(function, type, key, otherwise)      \
     Return function(Handle gpu, type *value)        \
     {                                               \
@@ -105,7 +105,10 @@ NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, u64, "reasons", 0)
 NUMBER(nvmlDeviceGetCurrentClocksEventReasons, u64, "reasons", 0)
 #endif
 
-/* Functions that return one number, selected by an argument: values that `keys` does not name are refused. */
+/*
+ * Functions that return one number, which an argument selects. If `keys` has no name for the argument, the
+ * call is refused.
+ */
 #define NUMBER_OF(function, type, keys, otherwise)                                            \
     Return function(Handle gpu, unsigned which, type *value)                                  \
     {                                                                                         \
@@ -128,8 +131,10 @@ NUMBER_OF(nvmlDeviceGetMaxClockInfo, unsigned,
 NUMBER_OF(nvmlDeviceGetFanSpeed_v2, unsigned, LIST_OF("fan", "fan"), LIST_OF(30, 30))
 NUMBER_OF(nvmlDeviceGetPcieThroughput, unsigned, LIST_OF("pcie_tx", "pcie_rx"), LIST_OF(0, 0))
 
-/* Functions that return two numbers: a figure and the us over which it was measured, or a mode and the mode after the
- * next start. */
+/*
+ * Functions that return two numbers. These are a figure and the us over which it was measured, or a mode and
+ * the mode that applies after the next start.
+ */
 #define PAIR(function, key, otherwise, second)                      \
     Return function(Handle gpu, unsigned *value, unsigned *and)     \
     {                                                               \
@@ -164,7 +169,7 @@ static void memory_of(Handle gpu, u64 *total, u64 *reserved, u64 *used)
     *used = number(gpu, "memory_used", 0);
 }
 
-/* First version of the struct: reserved memory counts as used. */
+/* First version of the struct, in which reserved memory counts as used. */
 Return nvmlDeviceGetMemoryInfo(Handle gpu, u64 memory[3]) /* total, free, used */
 {
     u64 reserved;

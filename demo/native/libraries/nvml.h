@@ -72,7 +72,7 @@ typedef unsigned long long u64;
 
 struct Device {
     int index;
-    int part; /* number of the MIG device, from 1; 0 is the whole GPU */
+    int part; /* number of the MIG device, from 1 on; 0 for the whole GPU */
     int watched, told;
 };
 typedef struct Device *Handle;
@@ -81,13 +81,13 @@ extern struct Device nvml_gpus[MOST][MOST_PARTS + 1];
 extern int nvml_initialized, nvml_count;
 
 /*
- * Returns the value that FILE has for a device, or without a device (NULL), copied into `line`; `otherwise` if FILE
- * has none.
+ * Returns the value that FILE has for `key` of a device, or for `key` alone if `device` is NULL. The value is
+ * copied into `line`. Returns `otherwise` if FILE has no value.
  */
 const char *said(Handle device, const char *key, char line[LINE], const char *otherwise);
 u64 number(Handle device, const char *key, u64 otherwise);
 int is_said(Handle device, const char *key);
-/* Waits for as long as FILE demands for this function; returns the error that FILE demands, or SUCCESS. */
+/* Waits for as long as FILE says for this function. Returns the error that FILE says for it, or SUCCESS. */
 Return ordered(const char *function, Handle device);
 Return text(char *into, unsigned size, const char *from);
 

@@ -10,7 +10,7 @@
 
 /* MIG */
 
-/* Stores the profile of a MIG device in `profile`; returns 0 if there is none of this number. */
+/* Stores the profile of MIG device `number_` in `profile`. Returns 0 if there is no such device. */
 static int profile_of(Handle gpu, unsigned number_, char profile[64])
 {
     char line[LINE];
@@ -71,7 +71,7 @@ struct Event { Handle gpu; u64 type, data; unsigned gpu_instance, compute_instan
 enum { XID_CRITICAL = 8 };
 static int event_set;
 
-/* Returns how many XIDs the scenario lists, and stores the XID at `place` of the list. */
+/* Returns how many XIDs the scenario lists. Stores the XID at `place` of this list in `xid`. */
 static int xids(Handle gpu, int place, u64 *xid)
 {
     char line[LINE], *rest = line;
@@ -125,7 +125,7 @@ Return nvmlEventSetWait_v2(void *set, struct Event *event, unsigned timeout_ms)
                 continue;
             int listed = xids(gpu, gpu->told, &xid);
             if (listed <= gpu->told) {
-                gpu->told = listed; /* a list that was emptied begins anew */
+                gpu->told = listed; /* if the list has become shorter, reports begin anew */
                 continue;
             }
             gpu->told++;
@@ -142,7 +142,10 @@ Return nvmlEventSetWait_v2(void *set, struct Event *event, unsigned timeout_ms)
 
 struct Process { unsigned pid; u64 bytes; unsigned gpu_instance, compute_instance; };
 
-/* Returns the next number of an entry, after a colon; `otherwise` if there is none or it is not known (-). */
+/*
+ * Returns the next number of an entry, which follows a colon. Returns `otherwise` if there is no number, or
+ * if it is `-` (not known).
+ */
 static u64 next(char **rest, u64 otherwise)
 {
     if (**rest != ':')

@@ -48,7 +48,10 @@ static void refresh(void)
     known = now;
 }
 
-/* Returns the value after `name=` at the start of a line; the last such line counts. */
+/*
+ * Returns the value after `name=` at the beginning of a line. If there are several such lines, the last one
+ * counts.
+ */
 static const char *find(const char *name)
 {
     size_t length = strlen(name);
@@ -64,7 +67,7 @@ static const char *value_of(Handle device, const char *key)
     char name[256];
     const char *found = NULL;
     refresh();
-    if (device && device->part) { /* a MIG device does not inherit the values of its GPU */
+    if (device && device->part) { /* a MIG device does not have the values of its GPU */
         snprintf(name, sizeof name, "%d:%d.%s", device->index, device->part - 1, key);
         return find(name);
     }

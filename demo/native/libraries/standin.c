@@ -24,7 +24,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* Returns a uniform number in (0, 1): xorshift64*, seeded per thread. */
+/* Returns a random number between 0 and 1, both excluded. Uses xorshift64*, which is seeded per thread. */
 static double random_share(void)
 {
     static __thread uint64_t state;

@@ -32,25 +32,27 @@ struct entry {
     const char *name;
     enum how how;
     enum shape shape;
-    double a, b;          /* ns; see SHAPE above */
-    double spike_share;   /* of the calls, 0 to 1 */
+    double a, b;          /* in ns; their meaning depends on SHAPE (above) */
+    double spike_share;   /* share of the calls, 0 to 1 */
     double spike_factor;
-    double error_share;   /* of the calls, 0 to 1 */
+    double error_share;   /* share of the calls, 0 to 1 */
     int error_code;
-    const char *path;     /* HOLD: the file PATH */
-    const volatile double *factor; /* SPIN to POLL: the double in the file PATH; NULL without PATH */
-    uint64_t *arrived;    /* MEET: calls by all processes, in the file PATH */
-    uint64_t turns;       /* MEET: calls by this process */
+    const char *path;     /* for HOLD: the file PATH */
+    const volatile double *factor; /* for SPIN to POLL: the double in the file PATH; NULL without PATH */
+    uint64_t *arrived;    /* for MEET: number of calls by all processes, in the file PATH */
+    uint64_t turns;       /* for MEET: number of calls by this process */
 };
 
-/* Entries are collected in their own section, so that the table can be walked without a second list. */
+/* The entries of all functions are in a section of their own. So this section is the list of all entries. */
 #define ENTRY(base)                                                                       \
     static struct entry entry_##base                                                      \
         __attribute__((used, section("standin"), aligned(8))) = {.name = #base}
 
 int standin_slow(struct entry *entry);
 
-/* Spends the time that the table gives this function. Returns 0, or the error that the function must return. */
+/*
+ * Takes the time that the table gives this function. Returns 0, or the error that the function must return.
+ */
 static inline int take_time(struct entry *entry)
 {
     if (__builtin_expect(entry->how == AT_ONCE && entry->error_share == 0, 1))
@@ -58,7 +60,7 @@ static inline int take_time(struct entry *entry)
     return standin_slow(entry);
 }
 
-/* Returns an address that was never returned before and at which nothing is mapped. */
+/* Returns an address that was never returned before, and at which nothing is mapped. */
 uint64_t standin_address(size_t bytes);
 
 #endif
