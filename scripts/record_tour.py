@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -135,7 +135,7 @@ async def frames() -> list[tuple[Line, ...]]:
     return found
 
 
-def line_of(segments: Sequence[Segment]) -> Line:
+def line_of(segments: Iterable[Segment]) -> Line:
     """Returns the pieces of one line."""
     pieces, column = [], 0
     for text, style, _ in segments:
@@ -159,7 +159,8 @@ def cast(shown: Sequence[tuple[Line, ...]]) -> Iterator[str]:
     """Yields the lines of an asciicast v2 file: each frame redraws the lines that differ from the previous
     one."""
     yield json.dumps({"version": 2, "width": WIDTH, "height": HEIGHT, "title": "stalltop demo tour"})
-    at, before = 0.0, ()
+    at = 0.0
+    before: tuple[Line, ...] = ()
     for frame, step in zip(shown, STEPS, strict=True):
         text = "" if before else "\x1b[?25l\x1b[2J"
         for y, line in enumerate(frame):
