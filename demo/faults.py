@@ -82,18 +82,18 @@ class Timetable:
         coming = next((fault for fault in told if fault.begin > within), told[0])
         soon = f"{told.index(coming) + 1}/{len(told)} follows: {TITLES[coming.family]}"
         if not over:
-            return soon, "Look: containers on top, their calls below; nothing is injected yet"
+            return soon, "Look: the containers and their calls; nothing is injected yet"
         before = TITLES[over[-1].family]
-        return soon, f"Over: {before}. Its problem ends as the window passes it"
+        return soon, f"Over: {before}. Its problem ends when the window is past it"
 
 
 TITLES: Final[Mapping[Family, str]] = MappingProxyType(
     {
         "cpu": "a neighbour takes CPUs",
         "disk": "a neighbour loads the disk",
-        "lock": "a lock is held for long",
-        "rank": "one rank comes late",
-        "heat": "a GPU is throttled by heat",
+        "lock": "a lock is held for too long",
+        "rank": "one rank is a straggler",
+        "heat": "heat throttles a GPU",
     }
 )
 """By family: a few words for captions."""

@@ -2,7 +2,8 @@
 
 A scenario has ``about`` (a description), optionally ``files`` (files on a disk for items that read: sizes in
 MiB by name), optionally ``gpu`` (settings of the stand-in NVML, see `native/libraries/nvml.h`), optionally
-``period`` and ``fault`` tables (faults that are injected in turn, see `demo.faults`), and ``tenant`` tables.
+``period`` and ``fault`` tables (faults that are injected in turn, see `demo.faults`), optionally ``caption``
+(two lines of at most 78 characters, for a scenario without faults), and ``tenant`` tables.
 A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus`` (the number of
 CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of ``process`` tables and
 a table ``latency``.
@@ -100,6 +101,8 @@ class Scenario:
     """Settings of the stand-in NVML. If there are none, the monitor reads the real driver of this host."""
     timetable: Timetable = field(default_factory=Timetable)
     """The faults that are injected in turn; none in most scenarios."""
+    caption: tuple[str, ...] = ()
+    """Lines that the screen shows all the time: what the scenario is, and where to look."""
 
 
 def scenario_names() -> list[str]:
@@ -132,7 +135,9 @@ def parse_scenario(name: str, text: str) -> Scenario:
         about = str(content.get("about", ""))
         timetable = read_timetable(content)
         _check_faults(timetable, tenants)
-        return Scenario(name, about, tenants, MappingProxyType(files), MappingProxyType(gpu), timetable)
+        caption = tuple(_line(str(text)) for text in content.get("caption", ()))
+        files, gpu = MappingProxyType(files), MappingProxyType(gpu)
+        return Scenario(name, about, tenants, files, gpu, timetable, caption)
     except KeyError as error:
         raise UsageError(f"scenario {name}: {error} is missing") from error
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:

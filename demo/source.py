@@ -49,7 +49,10 @@ def demo_source(
         tenants = DemoTenants(scenario)
         try:
             tenants.start()
-            return TracedTenants(tenants, options, everyone=everyone, caption=caption)
+            source = TracedTenants(tenants, options, everyone=everyone, caption=caption)
+            if caption is not None and not scenario.timetable:
+                caption.lines = scenario.caption
+            return source
         except StalltopError as told:
             reason = told.reason
         except BaseException:
@@ -66,7 +69,12 @@ def simulated_source(scenario: Scenario, *, reason: str = "", caption: Caption |
     if plot is not None:
         plot = replace(plot, timetable=scenario.timetable) if scenario.timetable else plot
         source = SimulatedSource(plot=plot, reason=reason)
-        return source if caption is None else CaptionedSource(source, scenario.timetable, caption)
+        if caption is None:
+            return source
+        if scenario.timetable:
+            return CaptionedSource(source, scenario.timetable, caption)
+        caption.lines = scenario.caption
+        return source
     return SimulatedSource(reason=f"{reason or 'simulated'}; other tenants than those of {scenario.name}")
 
 

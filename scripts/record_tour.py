@@ -220,7 +220,7 @@ def svg(shown: Sequence[tuple[Line, ...]]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height}" '
         f'font-family="ui-monospace,SFMono-Regular,Menlo,DejaVu Sans Mono,Consolas,monospace" '
-        f'font-size="{FONT}">\n<title>stalltop demo tour: five faults, one after the other</title>\n'
+        f'font-size="{FONT}">\n<title>stalltop demo tour: five problems, one after the other</title>\n'
         f"<style>{''.join(style)}</style>\n"
         f'<rect width="100%" height="100%" rx="8" fill="#101216"/>\n'
         f'<g transform="translate(8 8)">\n' + "\n".join(body) + "\n</g>\n</svg>\n"

@@ -72,8 +72,10 @@ class Plot:
     ranks: tuple[int, ...] = (0,)
     """The tenants whose processes are the ranks of one job; the second process is the one that comes late."""
     restless: bool = False
-    """Whether waits are longer at times, a collective hangs now and then, and devices reach the limit of
-    their temperature for moments, besides the faults of the timetable."""
+    """Whether waits are longer at times, devices reach the limit of their temperature for moments, and a
+    program cannot be traced, besides the faults of the timetable."""
+    hangs: bool = False
+    """Whether a collective hangs now and then."""
     operations: int = 40
     """Number of operations of each process."""
     mps: bool = False
@@ -93,6 +95,7 @@ EVERYTHING: Final = Plot(
     gpus=2,
     timetable=Timetable((InjectedFault("cpu", *CPU_TAKEN), InjectedFault("disk", *DISK_LOADED))),
     restless=True,
+    hangs=True,
 )
 LATE_NS: Final = 18_000_000
 """How long after the first rank the late rank enters each collective, ns."""

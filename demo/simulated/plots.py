@@ -36,7 +36,7 @@ _TRIO: Final = (
 )
 
 PLOTS: Final[Mapping[str, Plot]] = {
-    "trio": Plot(3, 1, people=_TRIO, worker=False, restless=True, operations=16),
+    "trio": Plot(3, 1, people=_TRIO, worker=False, operations=16),
     "noisy-neighbour": Plot(
         2,
         1,
@@ -65,10 +65,10 @@ PLOTS: Final[Mapping[str, Plot]] = {
         worker=False,
         server=None,
         ranks=(0, 1),
-        restless=True,
+        hangs=True,
         operations=16,
     ),
-    "mps": Plot(4, 1, people=_PODS, mps=True, restless=True),
+    "mps": Plot(4, 1, people=_PODS, mps=True, ranks=()),
     "mig": Plot(
         4,
         2,

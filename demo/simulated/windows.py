@@ -99,6 +99,8 @@ class SimulatedSource:
         self._plot = plot
         self._began = self._last = clock()
         self._tenants: dict[str, Tenant] = {}
+        self._pace: tuple[float, float] | None = None
+        """Phase and scale of the first rank."""
         rows: list[_Row] = []
         for number in range(tenants):
             self._add(number, operations, rows)
@@ -172,6 +174,8 @@ class SimulatedSource:
         self._tenants[tenant.id] = tenant
         phase = float(self._random.uniform(0, 1)) if number > 2 else number / 3
         scale = 1.0 if number < 3 else float(self._random.uniform(0.2, 0.7))
+        if number in self._plot.ranks:  # The ranks of a job take their steps together.
+            phase, scale = self._pace = self._pace or (phase, scale)
         for process in range(habit.processes):
             pid = 4200 + 37 * number + process
             places: dict[str, int] = {}
@@ -302,7 +306,7 @@ class SimulatedSource:
         which is nearly always open, and sometimes a collective that hangs."""
         key = self._keys[0]
         since = age % _HANG_PERIOD - _HANG_AFTER
-        if self._plot.restless and self._cast.ranks and 0 < since < _HANG_SECONDS:
+        if self._plot.hangs and self._cast.ranks and 0 < since < _HANG_SECONDS:
             found = [("nccl", "ncclGroupEnd", since, False)]
         else:
             waited = float(self._random.uniform(0.001, 0.03))
