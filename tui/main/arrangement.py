@@ -42,6 +42,9 @@ class Arrangement:
         screen.query_one("#header").display = not small
         if small:
             screen.query_one("#caption").display = False
+        answer = screen.query_one("#answer")
+        answer.display = self.layout.answer > 0
+        answer.styles.height = max(self.layout.answer, 1)
         self.show_keys()
         warning = screen.query_one("#small", AlertList)
         warning.display = small

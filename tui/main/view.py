@@ -23,6 +23,7 @@ from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList
+from stalltop.widgets.answer import Answer
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.caption import CaptionLines
 from stalltop.widgets.devices import DeviceRows
@@ -61,6 +62,7 @@ class MainView(AppScreen):
         """Yield the widgets from top to bottom."""
         yield Header("header")
         yield CaptionLines("caption")
+        yield Answer("answer")
         yield SystemBars("system")
         yield DeviceRows("devices")
         yield self.panel
