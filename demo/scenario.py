@@ -136,8 +136,8 @@ def parse_scenario(name: str, text: str) -> Scenario:
         timetable = read_timetable(content)
         _check_faults(timetable, tenants)
         caption = tuple(_line(str(text)) for text in content.get("caption", ()))
-        files, gpu = MappingProxyType(files), MappingProxyType(gpu)
-        return Scenario(name, about, tenants, files, gpu, timetable, caption)
+        settings = MappingProxyType(gpu)
+        return Scenario(name, about, tenants, MappingProxyType(files), settings, timetable, caption)
     except KeyError as error:
         raise UsageError(f"scenario {name}: {error} is missing") from error
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:

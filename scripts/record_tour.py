@@ -28,6 +28,7 @@ from rich.style import Style
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
+from stalltop.cli.tellings import tellings  # noqa: E402
 from stalltop.demo.injecting import CaptionedSource  # noqa: E402
 from stalltop.demo.scenario import load_scenario  # noqa: E402
 from stalltop.demo.simulated.plots import PLOTS  # noqa: E402
@@ -113,7 +114,8 @@ async def frames() -> list[tuple[Line, ...]]:
     """Draws the frames of ``STEPS``."""
     caption = Caption()
     source = SteppedSource(caption)
-    app = StalltopApp(source, RunOptions(interval=0.01, theme="dark", caption=caption, demo=True))
+    options = RunOptions(interval=0.01, theme="dark", caption=caption, demo=True, tellings=tellings)
+    app = StalltopApp(source, options)
     app.options = replace(app.options, interval=3600.0)  # a slow drawing must not count as missing data
     app.glyphs = UNICODE
     found: list[tuple[Line, ...]] = []

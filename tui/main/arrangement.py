@@ -40,7 +40,7 @@ class Arrangement:
             screen.query_one(selector).display = name in self.layout.shown
         screen.query_one("#ends").display = width >= ENDS_FROM
         screen.query_one("#header").display = not small
-        if small:
+        if not self.layout.caption:
             screen.query_one("#caption").display = False
         answer = screen.query_one("#answer")
         answer.display = self.layout.answer > 0

@@ -157,7 +157,7 @@ class Drawing:
         """Draw the first line, and the caption of a demonstration."""
         self._screen.query_one("#header", Header).show(self.header_now())
         caption = self._screen.stalltop.options.caption
-        if caption is not None and not self._arrangement.layout.small:
+        if caption is not None and self._arrangement.layout.caption:
             self._screen.query_one("#caption", CaptionLines).show(caption.lines)
 
     def time(self) -> None:

@@ -18,6 +18,8 @@ BARS_FROM = 12
 ANSWER_LINES, ANSWER_FROM = 2, 18
 """Lines that tell the worst problem, and the lines of the terminal from which there are that many. A smaller
 terminal has one."""
+CAPTION_FROM = 20
+"""Lines of the terminal from which the caption of a demonstration is shown."""
 TWO_TABLES_FROM = 40
 """Lines of the terminal from which a second table is shown below the first."""
 HISTORY_FROM = 160
@@ -43,6 +45,8 @@ class ScreenLayout:
     """Whether two tables stand side by side, not one above the other."""
     answer: int = 0
     """Lines below the header that tell the worst problem."""
+    caption: bool = False
+    """Whether there is room for the caption of a demonstration."""
     warnings: int = 1
     """Lines of the list of problems while it does not have the focus."""
     devices: int = 1
@@ -79,6 +83,7 @@ def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged 
         shown=frozenset(shown),
         beside=beside,
         answer=answer,
+        caption=height >= CAPTION_FROM and not enlarged,
         warnings=lines,
         devices=max(height // 8, 1),
         history=width >= HISTORY_FROM,
