@@ -35,6 +35,7 @@ COMMANDS = {
     "merge": "merge files of several hosts into one, with corrected clocks",
     "serve": "show the screen in a web page, to browsers on this host or elsewhere",
     "config": "print the path of the config file, print the settings, or validate the file",
+    "completion": "print a script with which bash, zsh or fish completes commands and options",
 }
 """Every command with its summary in the help. Each command is the module of that name in ``cli.commands``."""
 

@@ -28,7 +28,7 @@ from stalltop.model.rows.filter import parse
 from stalltop.model.window import Window
 from stalltop.widgets.drawing.strips import printable
 
-_DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
+BY = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
 """Dimensions by which rows can be compared. Hosts and devices differ between two runs, so they are left
 out."""
 
@@ -41,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--by",
         type=_dimensions,
         metavar="DIMENSIONS",
-        help=f"compare by these, separated by commas: {', '.join(_DIMENSIONS)} (default: "
+        help=f"compare by these, separated by commas: {', '.join(BY)} (default: "
         "container,operation)",
     )
     parser.add_argument(
@@ -143,11 +143,11 @@ def _fitting(then: Window, now: Window) -> tuple[Dimension, ...]:
 def _dimensions(text: str) -> tuple[Dimension, ...]:
     wanted = text.split(",")
     for name in wanted:
-        if name not in _DIMENSIONS:
-            raise argparse.ArgumentTypeError(f"unknown dimension {name!r}; use {', '.join(_DIMENSIONS)}")
+        if name not in BY:
+            raise argparse.ArgumentTypeError(f"unknown dimension {name!r}; use {', '.join(BY)}")
     if len(set(wanted)) != len(wanted):
         raise argparse.ArgumentTypeError(f"{text!r} names a dimension twice")
-    return tuple(name for wanted_one in wanted for name in _DIMENSIONS if name == wanted_one)
+    return tuple(name for wanted_one in wanted for name in BY if name == wanted_one)
 
 
 def _condition(text: str) -> Condition:
