@@ -157,6 +157,7 @@ ACTIONS = (
     Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panels.toggle('keys')"),
     Action("narrower", ("less_than_sign",), "Smaller", "Make the first table smaller", _PANELS, "panels.share(-10)"),
     Action("wider", ("greater_than_sign",), "Larger", "Make the first table larger", _PANELS, "panels.share(10)"),
+    Action("reset_layout", ("0",), "Reset", "Reset the layout, columns, order, filter and window", _PANELS, "reset.everything"),
     Action("save", ("w",), "Save", "Save the view: window, text, page, CSV, picture", _REST, "files.save"),
     Action("record", ("R",), "Record", "Record new windows into a file; again: stop", _REST, "files.record"),
     Action("copy_row", ("Y",), "Copy row", "Copy the row with its headings", _REST, "files.copy_row"),
