@@ -213,7 +213,7 @@ def fish(commands: Sequence[Command]) -> str:
 def _fish_option(condition: str, one: Argument) -> str:
     flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in one.flags)
     value = ""
-    if one.value and not one.optional:
+    if one.value and (one.words or not one.optional):
         value = " -r -F" if one.path else " -x"
     elif one.path:
         value = " -F"
