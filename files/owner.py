@@ -123,7 +123,11 @@ def _give(descriptor: int, folder: int, user: Caller) -> None:
     open ``folder``."""
     found = os.fstat(folder)
     rights = found.st_mode & (
-        stat.S_IWUSR if found.st_uid == user.uid else stat.S_IWGRP if found.st_gid == user.gid else stat.S_IWOTH
+        stat.S_IWUSR
+        if found.st_uid == user.uid
+        else stat.S_IWGRP
+        if found.st_gid == user.gid
+        else stat.S_IWOTH
     )
     if rights and os.fstat(descriptor).st_uid == 0:
         # Some file systems, such as FAT, have no owners: the file then stays as it is.

@@ -145,7 +145,9 @@ class ActionPalette(CommandPalette, TopScreen[None]):
     """Textual's palette with the actions of ``screen``, and without blinking."""
 
     def __init__(self, screen: Screen[Any]) -> None:
-        super().__init__([Actions], placeholder="Find an action: pause, gpu, export, why", id="--command-palette")
+        super().__init__(
+            [Actions], placeholder="Find an action: pause, gpu, export, why", id="--command-palette"
+        )
         self.doable = doable(screen)
         """The actions that were possible when the palette was opened."""
 

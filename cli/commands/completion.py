@@ -15,7 +15,9 @@ SHELLS = ("bash", "zsh", "fish")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this command."""
-    parser.add_argument("shell", choices=SHELLS, metavar="bash|zsh|fish", help="the shell that runs the script")
+    parser.add_argument(
+        "shell", choices=SHELLS, metavar="bash|zsh|fish", help="the shell that runs the script"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

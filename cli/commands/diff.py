@@ -41,8 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--by",
         type=_dimensions,
         metavar="DIMENSIONS",
-        help=f"compare by these, separated by commas: {', '.join(BY)} (default: "
-        "container,operation)",
+        help=f"compare by these, separated by commas: {', '.join(BY)} (default: container,operation)",
     )
     parser.add_argument(
         "--filter", default="", metavar="TEXT", help="compare only rows that match this filter (docs/keys.md)"

@@ -92,7 +92,13 @@ def bash(commands: Sequence[Command]) -> str:
         "_stalltop_takes() { # command, option: succeeds if the next word is a value of the option",
         '    case "$1 $2" in',
     ]
-    taking = [f'"{one.name} {flag}"' for one in named for option in one.options if option.value for flag in option.flags]
+    taking = [
+        f'"{one.name} {flag}"'
+        for one in named
+        for option in one.options
+        if option.value
+        for flag in option.flags
+    ]
     lines += [
         f"    {' | '.join(taking)}) return 0 ;;",
         '    *" =") return 0 ;;',
@@ -166,7 +172,11 @@ def _zsh_arguments(arguments: Sequence[Argument]) -> list[str]:
             takes = f"{'::' if one.optional else ':'}{_zsh_text(one.value)}:{value}" if one.value else ""
             long = "=" if one.value and flag.startswith("--") and not one.optional else ""
             specs.append(_quoted(f"{alone}{flag}{long}[{_zsh_text(one.about)}]{takes}"))
-    return ["        _arguments -s \\", *(f"            {spec} \\" for spec in specs[:-1]), f"            {specs[-1]}"]
+    return [
+        "        _arguments -s \\",
+        *(f"            {spec} \\" for spec in specs[:-1]),
+        f"            {specs[-1]}",
+    ]
 
 
 def _zsh_value(one: Argument) -> str:
@@ -193,7 +203,10 @@ def fish(commands: Sequence[Command]) -> str:
     top, *named = commands
     names = " ".join(one.name for one in named)
     nothing = f"not __fish_seen_subcommand_from {names}"
-    lines = ["# Completion of stalltop for fish: stalltop completion fish | source", "complete -c stalltop -f"]
+    lines = [
+        "# Completion of stalltop for fish: stalltop completion fish | source",
+        "complete -c stalltop -f",
+    ]
     for command in named:
         lines.append(f"complete -c stalltop -n '{nothing}' -a {command.name} -d {_fish(command.summary)}")
     for one in (*top.options, *_without(commands).options[1:]):

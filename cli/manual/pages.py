@@ -55,7 +55,9 @@ def markdown(commands: Sequence[Command]) -> str:
             text += "\n" + "".join(_row(sub.name, sub.summary) for sub in commands if sub.name)
             text += "\n" + _filled(_paragraphs(one.about)) + "\n"
         for title, arguments in _groups(one):
-            text += f"\n{title}:\n" + "".join(_row(_named(argument), argument.about) for argument in arguments)
+            text += f"\n{title}:\n" + "".join(
+                _row(_named(argument), argument.about) for argument in arguments
+            )
         parts.append(f"## {one.title}\n\n```text\n{text}```\n")
     return "\n".join(parts)
 
@@ -118,6 +120,8 @@ def manual(commands: Sequence[Command], version: str) -> str:
         "[\\fICOMMAND\\fR] [\\fIOPTIONS\\fR]",
         ".SH DESCRIPTION",
         *_roff_paragraphs(top.about),
+        ".SH OPTIONS",
+        *(line for one in top.options for line in _roff_argument(one)),
         ".SH COMMANDS",
     ]
     common: dict[str, dict[Argument, list[str]]] = {}

@@ -1,4 +1,4 @@
-"""What the most important keys do: three steps at the first start, and a line whenever a recording is opened."""
+"""What the most important keys do: three steps at the first start, and a line for a recording."""
 
 from __future__ import annotations
 
@@ -21,9 +21,21 @@ def for_newcomers(width: int) -> str:
     inside, out, wrong, all_keys = (key(name) for name in ("in", "out", "warnings", "help"))
     copy, save, find = key("copy"), key("save"), key("palette")
     steps = (
-        (f"{wrong} says what is wrong", f"{wrong} what is wrong", f"{inside} cause and fix, {copy} copies the fix"),
-        (f"{inside} looks into a row", f"{inside} into a row", f"{out} goes back, {save} saves what is shown"),
-        (f"{all_keys} explains all signs and keys", f"{all_keys} all keys", f"{find} finds an action by any word"),
+        (
+            f"{wrong} says what is wrong",
+            f"{wrong} what is wrong",
+            f"{inside} cause and fix, {copy} copies the fix",
+        ),
+        (
+            f"{inside} looks into a row",
+            f"{inside} into a row",
+            f"{out} goes back, {save} saves what is shown",
+        ),
+        (
+            f"{all_keys} explains all signs and keys",
+            f"{all_keys} all keys",
+            f"{find} finds an action by any word",
+        ),
     )
     long = [f"First start, step {at}: {first}; {then}" for at, (first, _, then) in enumerate(steps, 1)]
     short = [f"{at}. {first}; {then}" for at, (_, first, then) in enumerate(steps, 1)]
@@ -49,8 +61,8 @@ def of_file(past: WindowTimes, width: int) -> str:
 
 
 class Tour:
-    """Shows the most important keys once. They stay until it is replaced, its time is
-    over, or a key is pressed."""
+    """Shows the most important keys once, until another message replaces them, their time is over, or a
+    key is pressed."""
 
     def __init__(self, speech: Speech, *, file: bool) -> None:
         self._speech = speech

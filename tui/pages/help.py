@@ -79,7 +79,8 @@ def _where_time_goes() -> list[PageLine]:
     head = PageLine((("Where time goes", "head"),))
     parts = [
         PageLine(
-            (("  ", "text"), (part.letter, name), (f" {name.ljust(12)} ", "label"), (part.meaning, "text")), 17
+            (("  ", "text"), (part.letter, name), (f" {name.ljust(12)} ", "label"), (part.meaning, "text")),
+            17,
         )
         for name, part in PARTS.items()
     ]

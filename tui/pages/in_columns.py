@@ -17,8 +17,8 @@ _Row = tuple[tuple[str, str], ...]
 
 
 def in_columns(lines: Sequence[PageLine], width: int, height: int) -> list[PageLine]:
-    """Return ``lines`` in as many columns as fit into ``width`` cells. A column has ``height`` rows; what does
-    not fit into the columns follows below, in columns again. In one column, return ``lines`` as they are.
+    """Return ``lines`` in as many columns as fit into ``width`` cells. A column has ``height`` rows; what
+    does not fit into the columns follows below, in columns again. In one column, return ``lines`` as they are.
 
     A heading is never the last row of a column, and a line is broken between two columns only if it is longer
     than a column.
@@ -35,8 +35,10 @@ def in_columns(lines: Sequence[PageLine], width: int, height: int) -> list[PageL
         beside = columns[first : first + count]
         longest = max(len(column) for column in beside)
         last = first + count == len(columns)
-        for at in range(longest if last else height):
-            rows.append(PageLine(_beside([column[at] if at < len(column) else () for column in beside], each)))
+        rows += [
+            PageLine(_beside([column[at] if at < len(column) else () for column in beside], each))
+            for at in range(longest if last else height)
+        ]
     return rows
 
 

@@ -98,9 +98,12 @@ def test_a_folder_that_was_exchanged_is_not_given_away(home: Path, monkeypatch: 
 
 @needs_root
 @pytest.mark.parametrize(
-    ("uid", "gid"), [("", "1"), ("0", "0"), ("-1", "1"), ("4294967295", "1"), ("x", "1"), ("²", "1"), ("5", "")]
+    ("uid", "gid"),
+    [("", "1"), ("0", "0"), ("-1", "1"), ("4294967295", "1"), ("x", "1"), ("²", "1"), ("5", "")],
 )
-def test_without_valid_numbers_nobody_called_sudo(uid: str, gid: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_valid_numbers_nobody_called_sudo(
+    uid: str, gid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SUDO_UID", uid)
     monkeypatch.setenv("SUDO_GID", gid)
     assert owner.caller() is None

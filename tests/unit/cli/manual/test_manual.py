@@ -65,7 +65,9 @@ def test_every_command_option_and_key_is_in_the_manual_page() -> None:
         assert action.help in text
 
 
-@pytest.mark.skipif(shutil.which("groff") is None and shutil.which("man") is None, reason="man is not installed")
+@pytest.mark.skipif(
+    shutil.which("groff") is None and shutil.which("man") is None, reason="man is not installed"
+)
 def test_the_manual_page_renders_without_warnings() -> None:
     done = subprocess.run(
         ["man", "--warnings", "-E", "UTF-8", "-l", str(ROOT / "docs/stalltop.1")],
@@ -103,7 +105,9 @@ end
 def test_the_shell_completes(shell: str, scripts: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    program = ["bash", "--norc", "-c", BASH, "bash"] if shell == "bash" else ["fish", "--no-config", "-c", FISH]
+    program = (
+        ["bash", "--norc", "-c", BASH, "bash"] if shell == "bash" else ["fish", "--no-config", "-c", FISH]
+    )
     done = subprocess.run(
         [*program, *(typed for typed, _ in COMPLETED)],
         cwd=scripts,
@@ -139,7 +143,9 @@ def test_zsh_completes(scripts: Path) -> None:
         seen = ""
 
     try:
-        begin = b"PS1='> '; autoload -Uz compinit; compinit -u -D; source ./zsh; setopt no_beep; echo RE''ADY\n"
+        begin = (
+            b"PS1='> '; autoload -Uz compinit; compinit -u -D; source ./zsh; setopt no_beep; echo RE''ADY\n"
+        )
         os.write(terminal, begin)
         until("READY\r\n")
         for typed, completed in (
