@@ -198,7 +198,7 @@ _ROFF: Final = str.maketrans(
     {"\\": "\\e", "-": "\\-", "~": "\\(ti", "^": "\\(ha", "`": "\\(ga", "'": "\\(aq", '"': "\\(dq"}
 )
 """Characters that groff would replace by typographic ones, or takes for a command."""
-_SIGNS: Final = str.maketrans({"µ": "\\(mc", "…": "...", "–": "\\(en", "×": "\\(mu", "Δ": "\\(*D"})  # noqa: RUF001
+_SIGNS: Final = str.maketrans({"µ": "\\(mc", "…": "...", "–": "\\(en", "×": "\\(mu", "Δ": "\\(*D"})
 
 
 def _escaped(text: str) -> str:

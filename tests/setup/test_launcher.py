@@ -293,7 +293,11 @@ def test_an_interrupted_installation_of_packages_is_completed_first(tmp_path: Pa
         (tmp_path / name).chmod(0o755)
     done = subprocess.run(
         ["sh", "-c", f"root=/nonexistent; . {ROOT}/scripts/environment.sh; install_packages python3-bpfcc"],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "XDG_DATA_HOME": str(tmp_path / "data")},
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "XDG_DATA_HOME": str(tmp_path / "data"),
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

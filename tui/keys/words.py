@@ -42,7 +42,7 @@ WORDS: Final[dict[str, str]] = {
     "fault_on": "next problem incident",
     "when": "jump seek date clock time history",
     "play": "replay playback history speed",
-    "span": "timeline zoom history range",
+    "span": "timeline history range",
     "mark": "bookmark baseline remember",
     "compare": "diff difference before after baseline",
     "up": "scroll previous row",

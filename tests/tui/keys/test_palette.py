@@ -10,8 +10,8 @@ from textual.dom import DOMNode
 from textual.widgets import Input
 
 from stalltop.tui.keys.actions import ACTIONS, printed
-from stalltop.tui.main_keys.time_keys import ONE_MOMENT
 from stalltop.tui.keys.words import WORDS
+from stalltop.tui.main_keys.time_keys import ONE_MOMENT
 from stalltop.tui.palette import WITHOUT_KEYS, ActionPalette, Doable, doable, found
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.settings import Settings
@@ -197,21 +197,49 @@ async def test_the_line_for_newcomers_is_shown_once_and_ends_with_any_key() -> N
 
 
 SOUGHT = {
-    **{"kill": "process", "slow": "warnings", "gpu": "devices", "export": "save", "screenshot": "save"},
-    **{"pause": "freeze", "zoom": "enlarge", "help": "help", "sort": "sort", "why": "chains"},
-    **{"noisy neighbour": "warnings", "search": "filter", "exit": "quit", "colour": "theme", "ssh": "less"},
-    **{"docker": "container", "kubernetes": "pod", "nvidia": "devices", "csv": "save", "rewind": "back"},
-    **{"replay": "play", "diff": "compare", "clipboard": "copy", "alerts": "warnings", "hide": "silence"},
-    **{"reset": "reset_layout", "default": "reset_layout", "fields": "columns", "expand": "unfold"},
-    **{"fullscreen": "enlarge", "legend": "help", "shortcuts": "help", "log": "record", "cpu": "panel_host"},
-    **{
-        "culprit": "chains",
-        "temperature": "devices",
-        "regex": "filter",
-        "history": "back",
-        "resume": "freeze",
-    },
-    **{"time travel": "back", "redraw": "repaint", "cause": "chains", "memcpy": "operation"},
+    "kill": "process",
+    "slow": "warnings",
+    "gpu": "devices",
+    "export": "save",
+    "screenshot": "save",
+    "pause": "freeze",
+    "zoom": "enlarge",
+    "help": "help",
+    "sort": "sort",
+    "why": "chains",
+    "noisy neighbour": "warnings",
+    "search": "filter",
+    "exit": "quit",
+    "colour": "theme",
+    "ssh": "less",
+    "docker": "container",
+    "kubernetes": "pod",
+    "nvidia": "devices",
+    "csv": "save",
+    "rewind": "back",
+    "replay": "play",
+    "diff": "compare",
+    "clipboard": "copy",
+    "alerts": "warnings",
+    "hide": "silence",
+    "reset": "reset_layout",
+    "default": "reset_layout",
+    "fields": "columns",
+    "expand": "unfold",
+    "fullscreen": "enlarge",
+    "legend": "help",
+    "shortcuts": "help",
+    "log": "record",
+    "cpu": "panel_host",
+    "culprit": "chains",
+    "temperature": "devices",
+    "regex": "filter",
+    "history": "back",
+    "resume": "freeze",
+    "time travel": "back",
+    "redraw": "repaint",
+    "cause": "chains",
+    "memcpy": "operation",
 }
 """What people type, and the action that they mean."""
 
