@@ -1,7 +1,7 @@
 """Print a script that lets a shell complete commands, options, files, scenarios and columns.
 
-bash: source <(stalltop completion bash), in ~/.bashrc. zsh: source <(stalltop completion zsh), in ~/.zshrc after
-compinit. fish: stalltop completion fish > ~/.config/fish/completions/stalltop.fish
+bash: source <(stalltop completion bash), in ~/.bashrc. zsh: source <(stalltop completion zsh), in ~/.zshrc
+after compinit. fish: stalltop completion fish > ~/.config/fish/completions/stalltop.fish
 """
 
 from __future__ import annotations

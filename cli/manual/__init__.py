@@ -1,1 +1,1 @@
-"""Texts that are made from the parsers of all commands: shell completion, the manual page, docs/commands.md."""
+"""Texts made from the parsers of all commands: shell completion, the manual page, docs/commands.md."""

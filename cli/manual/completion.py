@@ -79,7 +79,8 @@ def bash(commands: Sequence[Command]) -> str:
         "        compopt -o filenames 2>/dev/null",
         '        mapfile -t COMPREPLY < <(compgen -f -- "$current")',
         "    fi",
-        '    [[ -z $words ]] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$words" -- "$current")',
+        '    [[ -z $words ]] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY'
+        ' < <(compgen -W "$words" -- "$current")',
         "}",
         "_stalltop_flags() { # command: prints its options",
         '    case "$1" in',

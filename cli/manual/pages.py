@@ -1,4 +1,4 @@
-"""Writes the manual page and docs/commands.md from the same tables as ``--help`` and the help of the screen."""
+"""Makes the manual page and docs/commands.md from the tables of ``--help`` and the help of the screen."""
 
 from __future__ import annotations
 
