@@ -52,12 +52,10 @@ def bash(commands: Sequence[Command]) -> str:
         for one in command.options:
             if one.value:
                 pattern = " | ".join(f'"{command.name} {flag}"' for flag in one.flags)
-                if one.optional:
-                    # The value may be left out, so that an option may follow.
-                    pattern_end = f"{_bash_value(one)}; [[ $current != -* ]] || words=$(_stalltop_flags '{command.name}')"
-                else:
-                    pattern_end = _bash_value(one)
-                lines.append(f"    {pattern}) {pattern_end} ;;")
+                offer = _bash_value(one)
+                if one.optional:  # the value may be left out, so that an option may follow
+                    offer += f"; [[ $current != -* ]] || words=$(_stalltop_flags '{command.name}')"
+                lines.append(f"    {pattern}) {offer} ;;")
     lines += [
         "    *)",
         '        if [[ $current == -* ]]; then words=$(_stalltop_flags "$command"); else',
@@ -208,10 +206,11 @@ def fish(commands: Sequence[Command]) -> str:
         "# Completion of stalltop for fish: stalltop completion fish | source",
         "complete -c stalltop -f",
     ]
-    for command in named:
-        lines.append(f"complete -c stalltop -n '{nothing}' -a {command.name} -d {_fish(command.summary)}")
-    for one in (*top.options, *_without(commands).options[1:]):
-        lines.append(_fish_option(nothing, one))
+    lines += [
+        f"complete -c stalltop -n '{nothing}' -a {command.name} -d {_fish(command.summary)}"
+        for command in named
+    ]
+    lines += [_fish_option(nothing, one) for one in (*top.options, *_without(commands).options[1:])]
     for command in named:
         seen = f"__fish_seen_subcommand_from {command.name}"
         for one in command.arguments:

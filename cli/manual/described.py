@@ -136,9 +136,11 @@ def _arguments(parser: argparse.ArgumentParser) -> tuple[Argument, ...]:
     found = []
     for group in parser._action_groups:
         title = "" if group.title in _NO_GROUP else group.title or ""
-        for action in group._group_actions:
-            if not isinstance(action, argparse._SubParsersAction) and action.help != argparse.SUPPRESS:
-                found.append(_argument(action, title, parser.prog))
+        found += [
+            _argument(action, title, parser.prog)
+            for action in group._group_actions
+            if not isinstance(action, argparse._SubParsersAction) and action.help != argparse.SUPPRESS
+        ]
     return tuple(found)
 
 
