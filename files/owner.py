@@ -1,10 +1,10 @@
 """Creates files and folders that belong to the user who called stalltop by sudo.
 
-sudo names this user in SUDO_UID and SUDO_GID. A new file or folder is given to the user only inside a folder
-in which the user may create files: otherwise root would give away a file inside a folder that only root may
-write, such as /etc/ld.so.preload. The folder is opened first and the file is created inside the open folder, so
-that nobody can exchange the folder between the check and the change of the owner. Files that existed before keep
-their owner.
+sudo names this user in SUDO_UID and SUDO_GID. A new file or folder is given to the user only inside a
+folder in which the user may create files: otherwise root would give away a file inside a folder that only
+root may write, such as /etc/ld.so.preload. The folder is opened first and the file is created inside the
+open folder, so that nobody can exchange the folder between the check and the change of the owner. Files
+that existed before keep their owner.
 """
 
 from __future__ import annotations

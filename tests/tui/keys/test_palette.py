@@ -261,7 +261,7 @@ async def test_a_key_resets_everything_that_keys_changed() -> None:
     async with running(numbered(0), size=(120, 42)) as screen:
         await screen.named(["serve", "train"])
         before = screen.app.main.choices()
-        await screen.press("s", "r", "plus", "1", "f", "slash", "t", "r", "enter")
+        await screen.press("s", "r", "plus", "1", "f", "slash", *"train", "enter")
         await screen.named(["train"])
         await screen.press("0")
         await screen.sees("reset: panels, sizes, columns, order, filter and window")
