@@ -24,7 +24,7 @@ from stalltop.tui.terminal.streams import drop_output
 COMMANDS = {
     "live": "show the live screen of this host (also without a command, on a terminal)",
     "once": "trace for some seconds, print the result and exit (also without a command, in a pipe)",
-    "explain": "print the problems of this host or of a file, with their causes and remedies",
+    "explain": "print the problems of this host or of a file, with causes and fixes",
     "check": "check whether this host can be traced, and say what is missing",
     "record": "record this host into one file for weeks, without a screen",
     "demo": "show the live screen with sample tenants; needs no GPU",
@@ -146,6 +146,8 @@ def with_command(arguments: Sequence[str], *, terminal: bool) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     gc.set_threshold(NEW_OBJECTS)
+    if arguments is None:
+        _take_name()
     _open_standard_streams()
     try:
         options = parsed(
@@ -172,6 +174,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError):
             drop_output()  # otherwise Python would report a failed write to stdout again at exit
         return StalltopError.exit_code
+
+
+def _take_name() -> None:
+    """Names this process ``stalltop`` instead of ``python``: where stalltop itself takes CPU time, problems
+    and tables show this name."""
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as name:
+        name.write("stalltop")
 
 
 def _told(text: str, code: int) -> int:

@@ -16,6 +16,7 @@ from typing import Final
 
 from stalltop.diagnosis.links import Who
 from stalltop.model.chain import OTHERS, Link
+from stalltop.model.text.words import numbered
 
 REMEMBERED_SECONDS: Final = 5.0
 """Time constant of the exponential weight, s: an amount that was taken this long ago counts 1/e of it. An
@@ -107,4 +108,4 @@ def rest(taken: Iterable[Who], named: Collection[Who]) -> str:
     }
     known = sum(who.process != OTHERS for who in left) or 1
     more = "" if all(who.pid for who in left) else "at least "
-    return f"{OTHERS}, {more}{known} process{'' if known == 1 else 'es'}"
+    return f"{OTHERS}, {more}{numbered(known, 'process', 'processes')}"

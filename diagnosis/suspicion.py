@@ -49,6 +49,8 @@ class Suspicion:
     suffering: frozenset[str] = frozenset()
     """Ids of all tenants that the cause may slow down, such as all users of a device. Empty if these are only
     ``tenant``."""
+    title: str = ""
+    """Title of the problem if it says more than that of its cause, such as ``Straggler: rank 1``; else ''."""
     taken: Mapping[int, Mapping[Who, float]] = field(default_factory=dict)
     """For each process that loses time (by PID): how much each culprit took from it, added up over time
     (`diagnosis.blame`)."""

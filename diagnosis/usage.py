@@ -13,6 +13,7 @@ from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, OperationKind, kind_of
+from stalltop.model.text.words import program_of
 
 SECOND_NS: Final = 1_000_000_000
 NOTICEABLE: Final = 0.05
@@ -141,7 +142,7 @@ class Usage:
     @property
     def who(self) -> str:
         """Returns process, PID and tenant as text for people."""
-        return f"{self.process} (pid {self.pid}) of {self.facts.name(self.tenant)}"
+        return program_of(self.process, self.pid, self.facts.name(self.tenant))
 
     def own(self, text: str, *, share: float | None = None, ns: float | None = None, depth: int = 2) -> Link:
         """Returns a link that names the process itself as the culprit. ``ns`` is the time of the window that

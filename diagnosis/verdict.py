@@ -99,7 +99,7 @@ def chain_of(identity: str, suspicion: Suspicion, *, since: float, seen: float) 
     return Chain(
         id=identity,
         cause=cause.id,
-        title=cause.title,
+        title=suspicion.title or cause.title,
         severity="low" if suspicion.small else severity_of(cause, suspicion.share),
         summary=suspicion.summary,
         tenant=suspicion.tenant,

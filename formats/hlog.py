@@ -25,6 +25,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.csv_lines import Cell, write_lines
 from stalltop.model.text.figures import printable
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 
 INDEX: Final = "index.csv"
@@ -166,7 +167,7 @@ def _safe(name: str) -> str:
 
 def _head(log: _Log, key: RowKey, begin: float) -> str:
     when = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(begin))
-    names = [key.host, log.container, f"{key.process} {key.pid}", key.layer, key.operation]
+    names = [key.host, log.container, with_pid(key.process, key.pid), key.layer, key.operation]
     names += [f"GPU {key.device}"] * bool(key.device)
     return (
         f"#[stalltop: {printable(' / '.join(names))}; values in nanoseconds]\n"

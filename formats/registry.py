@@ -203,8 +203,8 @@ FORMATS: Final = (
         saved="everything; stalltop open shows it on this screen again",
         saved_in_full=(
             "everything, as one SQLite file: every row with its histogram, CUDA kernels, captured calls, "
-            "chains, devices and evidence ([its tables](file-format.md)); `stalltop open FILE` "
-            "shows it on the same screen, `stalltop explain FILE` says what is wrong in it, "
+            "problems, devices and evidence ([its tables](file-format.md)); `stalltop open FILE` "
+            "shows it on the same screen, `stalltop explain FILE` lists the problems in it, "
             "`stalltop query FILE` asks it in SQL"
         ),
         save=_save_window,
@@ -213,7 +213,7 @@ FORMATS: Final = (
         "text",
         ".txt",
         label="text",
-        saved="a report: what is wrong, what helps, this table",
+        saved="a report: problems, fixes, this table",
         saved_in_full=(
             "a report to read and to send: problems with their fixes, the table with the keyboard focus "
             "with all its rows, and other tables"

@@ -253,6 +253,9 @@ LOSSES: Mapping[str, str] = MappingProxyType(
 
 UNCOUNTED = ("no_slot", "no_thread", "too_deep", "missed")
 """Losses of whole calls, which no row counts. The header of the screen shows their sum as missed."""
+ORDINARY = ("abandoned", "no_entry", "no_slice")
+"""Losses that are usual, such as calls that began before they were traced. Only the page of the coverage and
+the texts of windows list them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -290,6 +293,13 @@ class Window:
     def end(self) -> float:
         """Unix time in seconds at which the window ends."""
         return self.start + self.seconds
+
+    @property
+    def partial(self) -> int:
+        """Number of events that were counted, but not with all their figures. Losses that also occur on
+        healthy hosts (``ORDINARY``) are left out."""
+        left_out = (*UNCOUNTED, *ORDINARY)
+        return sum(number for name, number in self.loss.items() if name not in left_out)
 
     @property
     def lost(self) -> int:

@@ -12,6 +12,7 @@ from stalltop.model.devices.activity import MOST_TENANTS, ReportedActivity, repo
 from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
 from stalltop.model.tenant import Tenant
+from stalltop.model.text.words import numbered
 from stalltop.model.thread_evidence import Placed
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
@@ -165,7 +166,8 @@ class EvidenceReader:
         raw, unknown = self._read_host()
         if older := kernel.unknown_communicators():
             unknown += (
-                f"collectives of {len(older)} processes: their communicators are older than the probes",
+                f"collectives of {numbered(len(older), 'process', 'processes')}: their "
+                "communicators are older than the probes",
             )
         activities = kernel.activities()
         told = self._activity(activities)

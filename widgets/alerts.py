@@ -153,8 +153,8 @@ class AlertList(Lines, can_focus=True):
             last = at == len(shown) - 1
             room = width - cell_len(tail) - 3 if last and tail else width
             over = paint.cursor if self.has_focus and self._top + at == self._cursor else None
-            # ``tail`` covers the end of the last line. The columns are not made narrower for it, so they stay
-            # below those of the lines above.
+            # ``tail`` covers the end of the last line. The columns of that line keep their width,
+            # so that they stay aligned with those of the lines above.
             parts = drawing.line(row, room if row.text else width, over)
             if last and tail:
                 parts = [

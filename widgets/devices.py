@@ -12,6 +12,7 @@ from stalltop.model.devices.device import DEVICE_FIGURE, Device, Devices
 from stalltop.model.sharing.ways import Way, unlisted, unnamed, users_of, way_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
+from stalltop.model.text.words import numbered
 from stalltop.widgets.drawing.bar import bar
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
@@ -39,8 +40,8 @@ _LEAST_PAST: Final = 12
 """With room for fewer cells than this, the history is left out."""
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
 """The figures on the line of a device. If some of them are old, the line tells the age of the oldest one."""
-_SHARED: Final[Mapping[Way, str]] = {"mps": "by MPS", "time-sliced": "in turns"}
-"""How several tenants share a device, as words that follow the number of tenants: ``3 by MPS``."""
+_SHARED: Final[Mapping[Way, str]] = {"mps": "via MPS", "time-sliced": "time-sliced"}
+"""How several tenants share a device, as words that follow the number of tenants: ``3 via MPS``."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
 """Parts of the names that NVML gives to throttle reasons, each with the word that the screen shows for it."""
 
@@ -69,7 +70,7 @@ def _users(device: Device) -> tuple[str, bool]:
     """Return how many tenants, processes or MIG devices use the device, and whether it is shared."""
     if device.mig:
         count = len(device.instances)
-        return f"{count} MIG device{'' if count == 1 else 's'}", True
+        return numbered(count, "MIG device"), True
     how = _SHARED.get(way_of(device), "")
     users = users_of(device)
     if how and users > 1 and not unnamed(device):
@@ -77,7 +78,7 @@ def _users(device: Device) -> tuple[str, bool]:
     count = len(device.processes)
     if not count and unlisted(device):
         return "processes not listed", False
-    return f"{count} process{'' if count == 1 else 'es'}", False
+    return numbered(count, "process", "processes"), False
 
 
 def _whole(device: Device, name: str, width: int, glyphs: Glyphs) -> str:
@@ -122,7 +123,7 @@ class DeviceRows(Lines):
             rest = devices[len(shown) :]
             known = [d.utilization_percent for d in rest if d.utilization_percent is not None]
             mean = f", {sum(known) / len(known):.0f}% busy on average" if known else ""
-            text = f"{len(rest)} more{mean}" if shown else f"{len(rest)} devices{mean}"
+            text = f"{len(rest)} more{mean}" if shown else f"{numbered(len(rest), 'device')}{mean}"
             lines.append(strip_of([(" GPU ", paint.label), (text, paint.dim if shown else None)], width))
         return lines
 
@@ -154,7 +155,7 @@ class DeviceRows(Lines):
         drawn = sparkline(past, high=100.0, glyphs=glyphs).rjust(PAST_CELLS) if len(past) > 1 else ""
         users, shared = _users(device)
         said: list[Part] = [
-            (printable("held by " + held_by(device.throttle_reasons)) if held else "", paint.warn),
+            (printable("throttled: " + held_by(device.throttle_reasons)) if held else "", paint.warn),
             (f"{old} old" if old else "", paint.warn),
             (users if shared or width >= _USERS_FROM else "", paint.dim),
         ]

@@ -17,8 +17,13 @@ LEAST_HOST = 9
 """A longer host name is cut to this many cells to make room for missed calls, problems and the call rate."""
 CHAINS_CELLS, TRACED_CELLS = 11, 12
 """Cells reserved for ``1C 1H 1M 1L`` and for ``traced 13/14``, so that nothing moves when these change."""
+SPELT_CELLS = 27
+"""Cells reserved for ``1 critical 2 high 3 medium``. Longer counts are shown as letters."""
+_SPELT_FROM = 160
+"""Width in cells from which severities are shown as words."""
+_SEVERITIES = {"C": "critical", "H": "high", "M": "medium", "L": "low"}
 _WORDS_FROM = 110
-"""Width in cells from which the counts by severity have the label ``chains``."""
+"""Width in cells from which the counts by severity have the label ``problems``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,12 @@ class HeaderState:
     """The number of open problems by severity, such as ``2H``, each with its role."""
     recording: tuple[str, str] | None = None
     """The text about the running recording, and its role; None if there is none."""
+    silenced: int = 0
+    """The number of open problems that the user silenced."""
     lost: int = 0
+    """Calls that no row counts."""
+    partial: int = 0
+    """Events that were counted without some of their figures."""
     traced: str = ""
     """Coverage, such as ``traced 3/4``."""
     partly: bool = False
@@ -61,20 +71,17 @@ class Header(Lines):
         """Return the one line."""
         state, bar = self._state, paint.bar
         rate = figures.rate(state.calls_per_s, self.glyphs)
-        lost_style = bar + (paint.bad if state.lost else paint.dim)
-        lost = figures.count(state.lost, self.glyphs).lstrip().ljust(figures.COUNT_WIDTH)
+        lost_style = bar + (paint.bad if state.lost else paint.warn if state.partial else paint.dim)
+        # "missed 0" would contradict the page of the coverage if that lists events without some figures.
+        losses = "partial " if state.partial and not state.lost else "missed "
+        lost = figures.count(state.lost or state.partial, self.glyphs).lstrip()
+        lost = lost.ljust(figures.COUNT_WIDTH + cell_len("partial ") - cell_len(losses))
         # The fields at the right end, from left to right. Each has a fixed width, so that nothing moves.
         right: list[list[Part]] = [
             [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],
-            [("missed ", lost_style), (lost, lost_style)],
+            [(losses, lost_style), (lost, lost_style)],
         ]
-        counted: list[Part] = [("chains " if width >= _WORDS_FROM else "", bar + paint.dim)]
-        for number, (text, role) in enumerate(state.chains):
-            counted += [(" " if number else "", bar), (text, bar + getattr(paint, role))]
-        if width >= _WORDS_FROM and not state.chains:
-            counted.append(("none", bar + paint.dim))
-        kept = CHAINS_CELLS + cell_len(counted[0][0])
-        right.append([*counted, (" " * (kept - _length(counted)), bar)])
+        right.append(self._problems(width, paint))
         if state.traced:
             traced = state.traced.ljust(TRACED_CELLS)
             right.append([(traced, bar + (paint.warn if state.partly else paint.dim))])
@@ -113,6 +120,22 @@ class Header(Lines):
             parts.append(("  ", bar))
             parts.extend(field)
         return [strip_of(parts, width, bar)]
+
+    def _problems(self, width: int, paint: Palette) -> list[Part]:
+        """Return the counts of problems, padded to a width that depends only on ``width``."""
+        state, bar = self._state, paint.bar
+        label = "problems " if width >= _WORDS_FROM else ""
+        kept = SPELT_CELLS if width >= _SPELT_FROM else CHAINS_CELLS
+        texts = [(f"{text[:-1]} {_SEVERITIES.get(text[-1], '')}", role) for text, role in state.chains]
+        if width < _SPELT_FROM or sum(cell_len(text) + 1 for text, _ in texts) > kept:
+            texts = list(state.chains)
+        counted: list[Part] = [(label, bar + paint.dim)]
+        for number, (text, role) in enumerate(texts):
+            counted += [(" " if number else "", bar), (text, bar + getattr(paint, role))]
+        if not state.chains and (state.silenced or label):
+            none = f"{state.silenced} silenced" if state.silenced else "none"
+            counted.append((none, bar + paint.dim))
+        return [*counted, (" " * (kept + cell_len(label) - _length(counted)), bar)]
 
 
 def _length(parts: list[Part]) -> int:

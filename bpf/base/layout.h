@@ -199,9 +199,10 @@ enum choosing {
 #define CHOOSING_MASK 15
 
 /*
- * Off-CPU time of a thread, by enum part. Level 0 holds the time since its last call, level n the time inside
- * its nth frame. `all` is the sum of all off-CPU time since since_ns, for the monitor. It is never reset
- * while the thread has the record.
+ * Off-CPU time of a thread, by enum part. Level 0 (`outside`) holds the time since the thread's last outermost
+ * call; level n (`inside[n - 1]`) the time inside its nth open call, counted from the outermost. `all` is the
+ * sum of all off-CPU time since since_ns, which the monitor reads. It is never reset while this struct belongs
+ * to the thread.
  */
 struct off_cpu {
 	__u64 all[SPLITS];

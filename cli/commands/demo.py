@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         metavar="SCENARIO",
         help=f"which tenants to run, see --list (default: {DEFAULT}; with --simulated: ten tenants with "
-        "several faults)",
+        "several problems)",
     )
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     parser.add_argument("--once", action="store_true", help="print one window instead of the live screen")

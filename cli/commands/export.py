@@ -17,6 +17,7 @@ from stalltop.cli.tracing import say
 from stalltop.files.places import SUFFIX
 from stalltop.formats.registry import EXPORTED, Format, narrowed
 from stalltop.model.errors import StalltopError, UsageError
+from stalltop.model.text.words import numbered
 from stalltop.tui.past.when import EXAMPLES, moment
 from stalltop.tui.terminal.streams import drop_output
 
@@ -85,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
             _to_path(made, reading, target, force=options.force)
         reading.ended()
         if target is not None:
-            counted = f"{reading.count:,} {'window' if reading.count == 1 else 'windows'}"
+            counted = numbered(reading.count, "window")
             say(f"wrote {target}{beside}: {counted}")
         for warning in recorded.warnings:
             say(f"left out: {warning}")

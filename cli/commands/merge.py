@@ -18,6 +18,7 @@ from stalltop.files.complete import PathTakenError
 from stalltop.model.errors import UsageError
 from stalltop.model.hosts.clocks import Clock
 from stalltop.model.text.figures import moment, printable
+from stalltop.model.text.words import numbered
 
 SCHEMA: Final = "stalltop.merge/1"
 """Name and version of what ``--json`` prints."""
@@ -97,11 +98,13 @@ def run(options: argparse.Namespace) -> int:
         return status
     for host in merged.hosts:
         lines = [
-            f"{printable(host.name)}: {host.windows:,} windows, {moment(host.start)} to {moment(host.end)}"
+            f"{printable(host.name)}: {numbered(host.windows, 'window')}, "
+            f"{moment(host.start)} to {moment(host.end)}"
         ]
         lines.append(f"  clock: {clock_text(host.clock, printable(merged.hosts[0].name))}")
         if host.left_out:
-            lines.append(f"  left out: {host.left_out:,} windows of times that other windows cover already")
+            left_out = numbered(host.left_out, "window")
+            lines.append(f"  left out: {left_out} of times that other windows cover already")
         sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.write(f"written: {merged.path}{beside}\n")
     return status

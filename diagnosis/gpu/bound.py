@@ -19,7 +19,7 @@ from stalltop.model.families import Family
 from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
 
 CAUSES: Final = (
-    Cause("gpu_bound", "bound by the device", "calls wait for the device's own work", fault=False),
+    Cause("gpu_bound", "GPU-bound (normal)", "calls wait for the device's own work", fault=False),
 )
 
 BOUND_SHARE: Final = 0.5
@@ -74,7 +74,7 @@ def _alone(usage: Usage) -> Suspicion:
         waits.waited_ns,
         confidence=share,
         links=(usage.step(f"waits of {duration(waits.mean_ns)}", waits, waits.total_ns),),
-        fixes=(Fix(f"no fault of the host: {_FASTER}"),),
+        fixes=(Fix(f"the host causes no delay: {_FASTER}"),),
         hit=waits,
         unknown=(_NOT_TIMED,),
         verb="spends",

@@ -16,19 +16,19 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 
 CAUSES: Final = (
+    Cause("gpu_power", "GPU throttled by its power cap", "the device reached its power limit", least="low"),
     Cause(
-        "gpu_power", "clocks held down by the power cap", "the device reached its power limit", least="low"
-    ),
-    Cause(
-        "gpu_thermal", "clocks held down by heat", "the device reached its temperature limit", least="medium"
+        "gpu_thermal", "GPU thermally throttled", "the device reached its temperature limit", least="medium"
     ),
     Cause(
         "gpu_hardware_slowdown",
-        "clocks held down by the hardware",
+        "GPU throttled by hardware",
         "power brake or hardware protection",
         least="medium",
     ),
-    Cause("gpu_clocks", "clocks lowered", "the device runs below its highest clocks although it has work"),
+    Cause(
+        "gpu_clocks", "GPU clocks lowered", "the device runs below its highest clocks although it has work"
+    ),
 )
 
 HELD: Final = 0.1
@@ -140,7 +140,7 @@ def _limited(
 ) -> Suspicion:
     gpu = name_of(device)
     named = [reason for reason in device.throttle_reasons if reason in limit.reasons]
-    said = f"clocks held down by {limit.text}" + (f" ({', '.join(named)})" if named else "")
+    said = f"clocks throttled by {limit.text}" + (f" ({', '.join(named)})" if named else "")
     links = [
         Link("mechanism", f"{said} for {held:.0%} of the time", share=1.0, device=gpu),
         Link(

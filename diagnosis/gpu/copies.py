@@ -15,8 +15,8 @@ from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix
 
 CAUSES: Final = (
-    Cause("pageable_copies", "copies from pageable memory", "the driver copies by way of a staging buffer"),
-    Cause("small_copies", "many small copies", "the cost of starting copies exceeds that of moving bytes"),
+    Cause("pageable_copies", "Copies from pageable memory", "the driver copies by way of a staging buffer"),
+    Cause("small_copies", "Many small copies", "the cost of starting copies exceeds that of moving bytes"),
 )
 
 STAGED_BYTES: Final = 64 << 10

@@ -14,9 +14,10 @@ from stalltop.diagnosis.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage
 from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
+from stalltop.model.text.words import numbered, program_of
 
 CAUSES: Final = (
-    Cause("gpu_lost", "device lost", "the device no longer answers", least="critical", at_once=True),
+    Cause("gpu_lost", "GPU lost", "the device no longer answers", least="critical", at_once=True),
     Cause(
         "gpu_xid",
         "XID error",
@@ -27,7 +28,7 @@ CAUSES: Final = (
     ),
     Cause(
         "gpu_ecc",
-        "memory errors",
+        "GPU memory errors",
         "the device reported errors of its memory",
         least="medium",
         at_once=True,
@@ -35,7 +36,7 @@ CAUSES: Final = (
     ),
     Cause(
         "pcie_link",
-        "PCIe link below its best",
+        "PCIe link degraded",
         "the link has fewer lanes or a lower generation than it could",
         least="medium",
     ),
@@ -196,7 +197,9 @@ def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
         program = xid.program and len(users) == 1
         culprit = Link(
             "culprit",
-            f"{users[0].process} (pid {users[0].pid}), the only process on {gpu}" if program else gpu,
+            f"{program_of(users[0].process, users[0].pid, '')}, the only process on {gpu}"
+            if program
+            else gpu,
             tenant=users[0].tenant if program else "",
             pid=users[0].pid if program else 0,
             process=users[0].process if program else "",
@@ -359,7 +362,7 @@ def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterat
         device,
         f"the PCIe link of {gpu} ({device.name}) sends packets again",
         links=(
-            Link("mechanism", f"{replays:,} replays since the previous sample", device=gpu),
+            Link("mechanism", f"{numbered(replays, 'replay')} since the previous sample", device=gpu),
             Link("culprit", f"the link of {gpu}, {device.uuid or device.name}", device=gpu, depth=2),
         ),
         fixes=(

@@ -17,7 +17,7 @@ from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
 CAUSES: Final = (
     Cause(
         "gpu_not_given",
-        "uses a GPU it was not given",
+        "Uses a GPU not assigned to it",
         "a tenant works on a device that Kubernetes gave to others, or to nobody",
     ),
 )

@@ -16,7 +16,7 @@ from stalltop.model.families import Family
 CAUSES: Final = (
     Cause(
         "graph_recapture",
-        "CUDA graphs captured again and again",
+        "CUDA graphs recaptured",
         "capturing costs what the graph should save",
     ),
     Cause("graph_unlaunched", "CUDA graphs never launched", "graphs are captured and never used"),

@@ -12,12 +12,13 @@ from stalltop.diagnosis.nccl.hangs import waits_for_ranks
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 from stalltop.model.row_key import RowKey
+from stalltop.model.text.words import program_of
 from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
     Cause(
         "hung_call",
-        "a call does not return",
+        "Hung call",
         "a call has been open for a long time",
         least="high",
         at_once=True,
@@ -65,7 +66,7 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
     return Suspicion(
         cause="hung_call",
         tenant=call.tenant,
-        summary=f"{call.process} (pid {call.pid}) of {name} does not return from {call.operation}",
+        summary=f"{program_of(call.process, call.pid, name)} does not return from {call.operation}",
         lost_ns_per_s=1e9,
         share=0.0,
         confidence=0.9,

@@ -13,19 +13,20 @@ from stalltop.diagnosis.usage import SECOND_NS, Usage
 from stalltop.diagnosis.wording.figures import duration, figure
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
     Cause(
         "sync_storm",
-        "waits for the device after every step",
+        "Synchronizes after every step",
         "host and device take turns instead of overlapping",
     ),
     Cause(
         "launch_bound",
-        "bound by launching kernels",
+        "Launch-bound",
         "kernels are so short that launching them takes all the time",
     ),
-    Cause("cold_start", "modules are being loaded", "first calls load and compile device code"),
+    Cause("cold_start", "Loading GPU modules", "first calls load and compile device code"),
 )
 
 SYNCS_PER_S: Final = 100
@@ -170,7 +171,9 @@ def cold_start(usage: Usage) -> Iterator[Suspicion]:
     lazily = loads.rows[0].key.nested
     links = [
         usage.step(
-            f"{loads.calls:,} modules loaded, the longest took {duration(longest)}", loads, loads.total_ns
+            f"{numbered(loads.calls, 'module')} loaded, the longest took {duration(longest)}",
+            loads,
+            loads.total_ns,
         ),
         usage.own(
             f"{usage.process} {'compiles' if compiled else 'loads'} device code"

@@ -16,11 +16,12 @@ from stalltop.diagnosis.usage import Usage
 from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered, program
 
 CAUSES: Final = (
     Cause(
         "memory_leak",
-        "device memory leaks",
+        "Device memory leak",
         "more device memory is allocated than freed, without end",
         least="medium",
     ),
@@ -78,7 +79,7 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
             ("the processes of the tenant together: " if together else "")
             + f"held device memory grew by {size(grown)} in {figure(seconds)} s, to {size(held)}"
             + (
-                f" in {process.held:,} allocations"
+                f" in {numbered(process.held, 'allocation')}"
                 if process is not None and process.held and not together
                 else ""
             ),
@@ -113,7 +114,7 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
                 "lists and caches"
             ),
             Fix("in CUDA code: compute-sanitizer --tool memcheck --leak-check full"),
-            Fix(f"until then, restart {usage.process} (pid {usage.pid}) before the device is full"),
+            Fix(f"until then, restart {program(usage.process, usage.pid)} before the device is full"),
         ),
         hit=allocations,
         unknown=(

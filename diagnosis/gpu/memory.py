@@ -13,15 +13,16 @@ from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
+    Cause("allocation_storm", "Allocates GPU memory in loop", "allocating and freeing stalls the device"),
     Cause(
-        "allocation_storm", "device memory allocated in the loop", "allocating and freeing stalls the device"
+        "memory_churn",
+        "Device memory mapping churn",
+        "an allocator maps and unmaps device memory",
     ),
-    Cause(
-        "memory_churn", "address ranges mapped over and over", "an allocator maps and unmaps device memory"
-    ),
-    Cause("gpu_memory_full", "device memory nearly full", "the next allocation may fail", least="medium"),
+    Cause("gpu_memory_full", "Device memory nearly full", "the next allocation may fail", least="medium"),
 )
 
 LEAST_PER_S: Final = 4
@@ -166,7 +167,11 @@ def _full(
 ) -> Suspicion:
     gpu = f"GPU {device.index}"
     lost = usage.of(Family.ALLOC, Family.POOL_ALLOC, Family.MAP, Family.FREE, Family.POOL_FREE, Family.UNMAP)
-    failed = f"{allocated.errors:,} of {allocated.calls:,} allocations failed" if allocated.errors else ""
+    failed = (
+        f"{allocated.errors:,} of {numbered(allocated.calls, 'allocation')} failed"
+        if allocated.errors
+        else ""
+    )
     links = [
         usage.step(failed or f"allocations, {duration(allocated.mean_ns)} each", lost, lost.total_ns),
         Link(

@@ -18,7 +18,7 @@ from stalltop.model.evidence import HOST_GAP
 CAUSES: Final = (
     Cause(
         "host_bound",
-        "bound by its own computing",
+        "CPU-bound between GPU calls",
         "the device waits while the program computes between its calls",
         fault=False,
     ),

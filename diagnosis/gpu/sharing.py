@@ -22,7 +22,7 @@ from stalltop.model.sharing.placing import processes_on
 from stalltop.model.sharing.ways import way_of
 
 CAUSES: Final = (
-    Cause("gpu_neighbours", "device shared with others", "other tenants launch on the same device"),
+    Cause("gpu_neighbours", "GPU shared with other tenants", "other tenants launch on the same device"),
 )
 
 LONGER: Final = 1.5

@@ -33,7 +33,7 @@ XIDS: Final = {
         program=True,
     ),
     48: Xid("a memory error of two bits that could not be corrected", _RESET),
-    61: Xid("a warning of the device's own controller", _RESET),
+    61: Xid("an early alarm of the device's own controller", _RESET),
     62: Xid("the device's own controller halted", _RESET),
     63: Xid("a bad row of memory was marked for replacement", "reset {gpu} when its processes can be ended"),
     64: Xid("a bad row of memory could not be marked for replacement", _HARDWARE),

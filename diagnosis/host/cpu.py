@@ -17,6 +17,7 @@ from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, 
 from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
+from stalltop.model.text.words import numbered
 
 KNOWN: Final = 0.95
 """If less than this part of a loss has a culprit, the chain says that it is not known who had the CPU for the
@@ -83,7 +84,7 @@ def own_threads(facts: Facts, loss: Loss) -> Description:
     quota = tenant.cpu_quota if tenant is not None else None
     factors = []
     if threads and cpus:
-        factors.append(_factor(loss, f"{threads} threads may run on {cpus} CPUs"))
+        factors.append(_factor(loss, f"{numbered(threads, 'thread')} may run on {numbered(cpus, 'CPU')}"))
     if quota:
         factors.append(_factor(loss, f"its quota is {round(quota, 2):g} CPUs"))
     own = facts.name(loss.victim.tenant)
@@ -211,23 +212,27 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "own_threads",
-            "too many threads of its own",
+            "Too many threads of its own",
             "threads wait for a CPU that the tenant's own threads hold",
         ),
         own_threads,
     ),
     HostCause(
-        Cause("cfs_throttling", "CPU quota used up", "the CPU quota of its cgroup stops all its threads"),
+        Cause(
+            "cfs_throttling",
+            "Throttled by its CPU quota",
+            "the CPU quota of its cgroup stops all its threads",
+        ),
         throttling,
         certain=True,
     ),
     HostCause(
-        Cause("cpu_pinning", "pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
+        Cause("cpu_pinning", "Pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
         pinning,
         certain=True,
     ),
     HostCause(
-        Cause("tracer", "stalltop itself", "tracing takes a noticeable part of the time"),
+        Cause("tracer", "stalltop is using this tenant's CPU", "tracing takes a noticeable part of the time"),
         tracer,
         certain=True,
     ),

@@ -61,14 +61,14 @@ def load(facts: Facts, loss: Loss) -> Load:
     if device is None:
         return Load("", (), (), (f"which device it waits for: {_NO_BLOCK_IO}",), sure=UNSURE)
     unknown: tuple[str, ...] = ()
-    whose = "its" if device.own else "the tenant's"
+    whose = "" if device.own else " of the tenant"
     if not device.own:
         unknown = (f"whether {who.process} waits for {device.name}, as its tenant does: {_NO_BLOCK_IO}",)
     lost = loss.paths[loss.path]
     reason = link_of(
         who,
         "reason",
-        f"{device.name} takes {device.request_ns / 1e6:.1f} ms for each of {whose} requests",
+        f"{device.name}: {_two_digits(device.request_ns / 1e6)} ms per request{whose}",
         share=min(lost / loss.ns, 1.0) if device.own and loss.ns else None,
         ns_per_s=facts.per_second(lost) if device.own else None,
         device=device.name,
@@ -82,7 +82,7 @@ def load(facts: Facts, loss: Loss) -> Load:
     if others:
         fixes = _slower(facts, culprits[0])
         if memory.thrashes(facts, who.tenant, who.pid):
-            text = f"{facts.name(who.tenant)} is at its memory limit: it reads again what was dropped"
+            text = f"{facts.name(who.tenant)} is at its memory limit: it reads dropped pages again"
             links.append(Link("factor", text, tenant=who.tenant, depth=1))
     elif held_back:
         limit = "its requests wait before the device gets them: a limit of its cgroup on I/O may hold them"
@@ -158,7 +158,7 @@ def _culprits(facts: Facts, loss: Loss, reason: Link, to_blame: Mapping[Who, flo
     total = sum(loss.culprits.values())
     culprits = ranked(to_blame, total, loss.first)
     told = [
-        (user, f"{named(facts, user)} loads {reason.device} {_at_once(facts.per_second(ns) / 1e9)}", ns)
+        (user, f"{named(facts, user)} keeps {_at_once(facts.per_second(ns) / 1e9)} on {reason.device}", ns)
         for user, ns in culprits
     ]
     rest, rest_ns = untold(loss.culprits, culprits, total)
@@ -180,7 +180,14 @@ def _culprits(facts: Facts, loss: Loss, reason: Link, to_blame: Mapping[Who, flo
 
 def _at_once(requests: float) -> str:
     """Returns a text for the load of a device, from the mean number of ``requests`` that it has at a time."""
-    return f"with {requests:.0f} requests at a time" if requests >= 2 else f"for {requests:.0%} of the time"
+    said = _two_digits(requests)
+    return f"{said} {'request' if said == '1' else 'requests'} in flight"
+
+
+def _two_digits(number: float) -> str:
+    """Returns a number with two significant digits or all digits before the point, such as ``1.4`` and
+    ``142``."""
+    return f"{number:.0f}" if number >= 9.95 else f"{number:.2g}"
 
 
 def _slower(facts: Facts, culprit: Link) -> list[Fix]:
@@ -202,7 +209,7 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
 CAUSES: Final = (
     HostCause(
         Cause(
-            "slow_disk", "slow block device", "threads wait for a device that is slow, or loaded by others"
+            "slow_disk", "Slow block device", "threads wait for a device that is slow, or loaded by others"
         ),
         slow,
         culprits=users,
@@ -210,7 +217,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "fsync",
-            "waits until its writes are on disk",
+            "Waits for fsync",
             "threads wait in fsync, of a checkpoint or a log, until a device has what they wrote",
         ),
         in_fsync,

@@ -16,11 +16,12 @@ from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.commands import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.text.words import program_of
 
 CAUSES: Final = (
     Cause(
         "oom_kill",
-        "killed for lack of memory",
+        "Killed: out of memory (OOM)",
         "the Linux kernel killed a process of the tenant",
         least="critical",
         at_once=True,
@@ -77,7 +78,7 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
             smaller,
         ]
         unknown = ("whether the limit of its cgroup or the host's memory ran out",)
-    who = f"{process} (pid {pid}) of {name}" if pid else f"a process of {name}"
+    who = program_of(process, pid, name) if pid else f"a process of {name}"
     return Suspicion(
         cause="oom_kill",
         tenant=tenant,
@@ -118,7 +119,7 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
         yield Suspicion(
             cause="tracer",
             tenant=key.tenant,
-            summary=f"tracing takes time of {key.process} (pid {pid}) of {facts.name(key.tenant)}",
+            summary=f"tracing takes time of {program_of(key.process, pid, facts.name(key.tenant))}",
             lost_ns_per_s=lost,
             share=min(share, 1.0),
             confidence=0.9,
@@ -126,13 +127,13 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
                 link_of(
                     key,
                     "effect",
-                    f"{facts.per_second(calls):,.0f} calls a second, most of them of {key.operation}",
+                    f"{facts.per_second(calls):,.0f} calls per second, most of them {key.operation}",
                     ns_per_s=lost,
                     depth=0,
                 ),
                 Link(
                     "culprit",
-                    f"the probes of stalltop, {coverage.probe_ns:.0f} ns a call",
+                    f"stalltop: its probes take {coverage.probe_ns:.0f} ns per call",
                     share=1.0,
                     ns_per_s=lost,
                     pid=facts.own_pid,

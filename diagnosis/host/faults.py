@@ -15,6 +15,7 @@ from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.commands import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import TenantUse
+from stalltop.model.text.words import program
 
 SURE: Final = 0.9
 PROBABLE: Final = 0.6
@@ -112,7 +113,7 @@ def read_back(facts: Facts, loss: Loss) -> Description:
     culprit = link_of(
         who,
         "culprit",
-        f"{who.process} (pid {who.pid}) reads {count:,.0f} pages a second back from disk",
+        f"{program(who.process, who.pid)} reads {count:,.0f} pages per second back from disk",
         share=1.0,
         ns_per_s=facts.per_second(loss.ns),
         device=found.name if found is not None else "",
@@ -139,7 +140,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "reclaim",
-            "memory is reclaimed",
+            "Stalled by memory reclaim",
             "threads have to free memory, or read pages back, before they go on",
         ),
         reclaim,
@@ -148,7 +149,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "major_faults",
-            "pages are read back from disk",
+            "Major page faults",
             "memory was swapped out or dropped and is read again",
         ),
         read_back,

@@ -15,6 +15,7 @@ from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording.culprits import ranked
 from stalltop.model.chain import Fix
+from stalltop.model.text.words import numbered
 
 SURE: Final = 0.9
 """Confidence that the caller waits for the workers' results: the workers are seen to wake it.
@@ -104,8 +105,8 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
     typical_ms = startups[len(startups) // 2] / 1e6 if startups else 0.0
     count = use.exits if use is not None else 0
     text = (
-        f"{count} processes ended and {len(startups)} started in {facts.seconds:.1f} s; half of these took "
-        f"{typical_ms:.0f} ms or more until their first result"
+        f"{numbered(count, 'process', 'processes')} ended and {len(startups)} started in "
+        f"{facts.seconds:.1f} s; half of these took {typical_ms:.0f} ms or more until their first result"
     )
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits while its workers are started again",
@@ -121,7 +122,7 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
 CAUSES: Final = (
     HostCause(
         Cause(
-            "loader_disk", "data loading waits for a disk", "the GPU waits for workers that wait for a disk"
+            "loader_disk", "Data loader waits for a disk", "the GPU waits for workers that wait for a disk"
         ),
         short_of_disk,
         culprits=disk.users,
@@ -129,14 +130,14 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "loader_cpu",
-            "data loading is short of CPU",
+            "Data loader starved of CPU",
             "the GPU waits for workers that compute all the time",
         ),
         short_of_cpu,
     ),
     HostCause(
         Cause(
-            "loader_lock", "data loading waits for a lock", "the GPU waits for workers that wait for a lock"
+            "loader_lock", "Data loader waits for a lock", "the GPU waits for workers that wait for a lock"
         ),
         short_of_lock,
         culprits=locks.holders,
@@ -144,7 +145,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "loader_sleep",
-            "data loading sleeps",
+            "Data loader sleeps",
             "the GPU waits for workers that sleep, for example to keep a rate limit",
         ),
         asleep,
@@ -152,7 +153,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "workers_restarted",
-            "data loading workers are started again and again",
+            "Data loader workers restarting",
             "the GPU waits while worker processes end and new ones start",
         ),
         workers_restarted,

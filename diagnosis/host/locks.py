@@ -15,6 +15,7 @@ from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording.culprits import main_process, named, ranked
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_WORK
+from stalltop.model.text.words import program
 from stalltop.model.thread_evidence import HAND_OVER
 
 SURE_OF_INTERPRETER: Final = 0.9
@@ -41,7 +42,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
             *reason,
         ),
         fixes=(
-            Fix(f"let {holder.process} (pid {holder.pid}) hold the lock for a shorter time"),
+            Fix(f"let {program(holder.process, holder.pid)} hold the lock for a shorter time"),
             Fix("call the GPU from one thread, or give each thread a stream and locks of its own"),
         ),
         confidence=SURE,
@@ -130,14 +131,14 @@ def _holders_of_interpreter(facts: Facts, pid: int) -> list[tuple[str, float]]:
 
 CAUSES: Final = (
     HostCause(
-        Cause("lock_contention", "threads wait for a lock", "a lock is held by another thread or process"),
+        Cause("lock_contention", "Lock contention", "a lock is held by another thread or process"),
         contention,
         culprits=holders,
     ),
     HostCause(
         Cause(
             "gil",
-            "Python's interpreter lock is held",
+            "Python GIL contention",
             "another Python thread of the process computes while the calling one waits to run Python code",
         ),
         interpreter,

@@ -10,6 +10,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording.fixes import SEGMENTS_UNKNOWN, segment_fixes
+from stalltop.model.text.words import program
 
 PROBABLE: Final = 0.75
 """Confidence: retransmits and waits for the network are both measured. That the threads wait for the lost
@@ -29,7 +30,8 @@ def retransmits(facts: Facts, loss: Loss) -> Description:
             link_of(
                 who,
                 "culprit",
-                f"{rate:,.0f} segments a second are sent again ({family}) by {who.process} (pid {who.pid})",
+                f"{rate:,.0f} segments per second are retransmitted ({family}) "
+                f"by {program(who.process, who.pid)}",
                 share=1.0,
                 ns_per_s=facts.per_second(loss.ns),
                 device="network",
@@ -46,7 +48,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "tcp_retransmits",
-            "TCP segments sent again",
+            "TCP retransmissions",
             "the network loses segments of this process's connections",
         ),
         retransmits,

@@ -13,6 +13,7 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import WAITS, blamed
 from stalltop.diagnosis.wording.culprits import named, ranked
 from stalltop.model.chain import Fix
+from stalltop.model.text.words import program
 
 SURE: Final = 0.9
 """Confidence that the rank waits for the other rank, whose threads are seen to end the waits. It is
@@ -31,7 +32,7 @@ def late(facts: Facts, loss: Loss) -> Description:
         links=tuple(blamed(facts, loss, f"comes late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
         fixes=(
             Fix(
-                f"see the problems of {other.process} (pid {other.pid}) itself: what delays this rank "
+                f"see the problems of {program(other.process, other.pid)} itself: what delays this rank "
                 "delays all ranks"
             ),
             Fix(
@@ -52,7 +53,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             CAUSE,
-            "another rank comes late",
+            "Waits for a slower rank",
             "the program exchanges data with another rank of its job, and waits for it",
         ),
         late,

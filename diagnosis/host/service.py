@@ -100,7 +100,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "remote_service",
-            "a service answers slowly",
+            "Slow service",
             "the program or its workers wait for a server, of this host or of another one",
         ),
         slow,

@@ -94,7 +94,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "stopped",
-            "stopped by a signal or a freezer",
+            "Stopped by a signal or freezer",
             "a signal, a debugger or the cgroup freezer stops threads of the tenant, or its workers",
             at_once=True,
         ),

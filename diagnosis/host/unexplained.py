@@ -47,7 +47,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "unexplained_wait",
-            "waits for nobody known",
+            "Unattributed waits",
             "threads wait longer than usual, and who ends these waits is not known",
             last_resort=True,
         ),

@@ -16,7 +16,7 @@ from stalltop.model.families import Family
 CAUSES: Final = (
     Cause(
         "small_collectives",
-        "many small collectives",
+        "Many small collectives",
         "the cost of starting collectives exceeds that of moving bytes",
     ),
 )

@@ -16,12 +16,13 @@ from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import Rank
 from stalltop.model.row_key import RowKey
+from stalltop.model.text.words import numbered, program_of
 from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
     Cause(
         "nccl_hang",
-        "a collective hangs",
+        "Hung collective",
         "ranks wait for one that has not entered",
         least="high",
         at_once=True,
@@ -103,7 +104,7 @@ _DEBUG: Final = Fix(
 
 
 def _counted(ranks: int) -> str:
-    return "1 rank waits" if ranks == 1 else f"{ranks:,} ranks wait"
+    return f"{numbered(ranks, 'rank')} {'waits' if ranks == 1 else 'wait'}"
 
 
 def _hang(
@@ -169,7 +170,7 @@ def _hang_links(
         ),
     ]
     for rank in missing[:MOST_RANKS]:
-        behind = "1 collective" if rank.behind == 1 else f"{rank.behind:,} collectives"
+        behind = numbered(rank.behind, "collective")
         links.append(
             link_of(
                 rank,
@@ -220,7 +221,10 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
         fix = Fix(f"see whether all processes of the job of pid {oldest.pid} run, on all its hosts")
     elif elsewhere:
         unknown = f"{elsewhere} of {rank.ranks} ranks are on other hosts: one of them may be missing"
-        fix = Fix(f"see what the {elsewhere} ranks on other hosts do: pid {oldest.pid} is rank {rank.rank}")
+        fix = Fix(
+            f"see what the {numbered(elsewhere, 'rank')} on other hosts do: "
+            f"pid {oldest.pid} is rank {rank.rank}"
+        )
     else:
         unknown = "all local ranks have entered: the device or the link between devices does not finish"
         fix = Fix(
@@ -230,7 +234,7 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
     return Suspicion(
         cause="nccl_hang",
         tenant=oldest.tenant,
-        summary=f"{oldest.process} (pid {oldest.pid}) of {facts.name(oldest.tenant)} waits in "
+        summary=f"{program_of(oldest.process, oldest.pid, facts.name(oldest.tenant))} waits in "
         f"{oldest.operation} for other ranks",
         lost_ns_per_s=float(SECOND_NS),
         confidence=0.6,

@@ -51,7 +51,9 @@ def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
         confidence=PROBABLE / 2 if here else PROBABLE,
         links=(
             usage.step(f"waits of {duration(waits.mean_ns)} for the device and for other ranks", waits, lost),
-            replace(usage.own(f"{figure(again)} TCP segments a second are sent again"), device="network"),
+            replace(
+                usage.own(f"{figure(again)} TCP segments per second are retransmitted"), device="network"
+            ),
         ),
         fixes=segment_fixes(usage.pid),
         hit=waits,

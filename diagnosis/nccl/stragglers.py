@@ -19,11 +19,10 @@ from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_GAP, Rank
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered, program_of
 from stalltop.model.window import SPLITS
 
-CAUSES: Final = (
-    Cause("nccl_straggler", "one rank comes late", "all ranks of a collective wait for the last one"),
-)
+CAUSES: Final = (Cause("nccl_straggler", "Straggler", "all ranks of a collective wait for the last one"),)
 
 JOINED: Final = 8
 """Least number of collectives in which the entry times of the ranks were compared. With fewer, the lateness
@@ -104,7 +103,7 @@ def _straggler(
         late,
         "culprit",
         f"rank {late.rank} enters {duration(mean_ns)} late on average, and last in {late.last:,} of "
-        f"{late.joined:,} collectives",
+        f"{numbered(late.joined, 'collective')}",
         share=1.0,
         ns_per_s=facts.per_second(lost),
         depth=2,
@@ -120,7 +119,7 @@ def _straggler(
     told = worst.suspect(
         "nccl_straggler",
         f"{facts.name(worst.tenant)}: {len(others)} of {late.local_ranks} local ranks wait for rank "
-        f"{late.rank} ({late.process}, pid {late.pid} of {facts.name(late.tenant)})",
+        f"{late.rank}: {program_of(late.process, late.pid, facts.name(late.tenant))}",
         lost,
         confidence=(0.6 + 0.3 * late.last / late.joined) + (0.05 if reasons else 0.0),
         links=(
@@ -141,7 +140,7 @@ def _straggler(
     )
     # The chain has the rows of all ranks that wait, so that a user finds it from each of these rows.
     rows = (row.key for usage in (worst, *waiting) for row in _waits_in(usage).rows)
-    return replace(told, rows=tuple(dict.fromkeys(rows)))
+    return replace(told, title=f"Straggler: rank {late.rank}", rows=tuple(dict.fromkeys(rows)))
 
 
 def _waits_in(usage: Usage) -> DeviceCalls:
@@ -191,8 +190,8 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
         links.append(
             Link(
                 "reason",
-                f"{'the CPU is held by' if part == 'runqueue' else 'it is woken by'} {process} (pid {pid}) "
-                f"of {facts.name(tenant)}",
+                f"{'the CPU is held by' if part == 'runqueue' else 'it is woken by'} "
+                f"{program_of(process, pid, facts.name(tenant))}",
                 share=min(1.0, ns / lost),
                 ns_per_s=facts.per_second(min(ns, lost)),
                 tenant=tenant,

@@ -9,6 +9,7 @@ from stalltop.diagnosis.blame import STAYS_FIRST, name_of, rest, several
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.links import Who
 from stalltop.model.chain import OTHERS
+from stalltop.model.text.words import program_of
 
 OUTSIDE: Final = "process:"
 """Prefix of tenant ids that stand for processes outside containers. All such processes of one name are one
@@ -29,10 +30,8 @@ _SINGULAR: Final = {OTHERS: "the rest"}
 
 def named(facts: Facts, who: Who) -> str:
     """Returns the name and PID of a process with its tenant, as text for people."""
-    process = f"{who.process} (pid {who.pid})" if who.pid else _SINGULAR.get(who.process, who.process)
-    name = facts.name(who.tenant)
-    # A tenant outside containers has the name of its program. The name is not repeated.
-    return f"{process} of {name}" if who.tenant and name != who.process.partition(" (")[0] else process
+    process = who.process if who.pid else _SINGULAR.get(who.process, who.process)
+    return program_of(process, who.pid, facts.name(who.tenant) if who.tenant else "")
 
 
 def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:

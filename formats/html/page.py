@@ -82,16 +82,16 @@ def section(title: str, *children: str) -> Html:
 
 def _wrong(window: Window) -> Html:
     chains = sorted(window.chains, key=worst_first)
-    return chain_section("What is wrong", chains, [chain_article(chain, window) for chain in chains])
+    return chain_section("Problems", chains, [chain_article(chain, window) for chain in chains])
 
 
 def chain_section(title: str, chains: Iterable[Chain], content: Sequence[Html]) -> Html:
     """Return the section for ``chains``; ``content`` has their HTML. The section has the title ``title`` if
-    at least one chain is a fault. If all are information, its title is "Worth knowing"."""
+    at least one chain is a fault. If all are information, its title is "Information"."""
     if not content:
-        return section(title, tag("p", "Nothing is known to be wrong.", class_="dim"))
+        return section(title, tag("p", "No problems detected.", class_="dim"))
     faults = any(chain.severity != "info" for chain in chains)
-    return section(title if faults else "Worth knowing", *content)
+    return section(title if faults else "Information", *content)
 
 
 def chain_article(chain: Chain, window: Window) -> Html:
@@ -101,7 +101,7 @@ def chain_article(chain: Chain, window: Window) -> Html:
     lines = [tag("p", f"{course}; {chain_text.about(chain, UNICODE)}", class_="dim")]
     lines.append(_links(chain, window))
     lines += [
-        tag("p", f"worse through: {chain_text.step(link, chain, window)}")
+        tag("p", f"made worse by: {chain_text.step(link, chain, window)}")
         for link in chain.links
         if link.role == "factor"
     ]

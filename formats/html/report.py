@@ -111,7 +111,8 @@ def _summary(whole: Window, found: Sequence[Course], episodes: Sequence[Episode]
         ("call", "calls", int(groups.calls[0])),
         ("error", "errors", int(groups.errors[0])),
         ("missed", "missed", whole.lost),
-        ("found wrong", "found wrong", len(faults)),
+        *([("partial", "partial", whole.partial)] if whole.partial else []),
+        ("problems", "problems", len(faults)),
         ("container", "containers", len({key.tenant for key in keys})),
         ("process", "processes", len({(key.host, key.pid) for key in keys})),
         ("operation", "operations", len({(key.layer, key.operation) for key in keys})),
@@ -169,7 +170,7 @@ def _wrong(
         parts.append(tag("details", head, inside, class_=chain.severity, **unfolded))
     more = len(ordered) - MOST_CHAINS
     parts += [tag("p", f"and {more} more", class_="dim")] if more > 0 else []
-    return chain_section("What was wrong", (_worst(run).chain for run in ordered), parts)
+    return chain_section("Problems", (_worst(run).chain for run in ordered), parts)
 
 
 def _worst(run: Sequence[Episode]) -> Episode:

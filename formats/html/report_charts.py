@@ -17,6 +17,7 @@ from stalltop.model.calls import CapturedCall
 from stalltop.model.devices.device import DEVICE_FIGURE
 from stalltop.model.rows.pivot import PERCENTS, Groups, bounded, pivot
 from stalltop.model.text import figures
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 
 MOST_CHARTS: Final = 6
@@ -111,7 +112,7 @@ def _dots(whole: Window, name: Name) -> list[tuple[float, float, str]]:
 
 
 def _call_told(call: CapturedCall) -> str:
-    who = f"{call.process} {call.pid}, thread {call.tid}"
+    who = f"{with_pid(call.process, call.pid)}, thread {call.tid}"
     return f"{figures.clock(call.start_ns / 1e9)}  {figures.duration(call.duration_ns).strip()}  {who}"
 
 

@@ -11,6 +11,7 @@ from stalltop.formats.tables.sheet import SheetRow
 from stalltop.formats.text import chains as chain_text
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.text import figures
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 
 MOST_LISTED: Final = 50
@@ -51,7 +52,7 @@ def slow_calls(whole: Window) -> Html:
         rows.append(
             [
                 chain_text.name_of(call.tenant, whole),
-                f"{call.process} {call.pid}",
+                with_pid(call.process, call.pid),
                 f"({call.operation})" if call.nested else call.operation,
                 call.kernel,
                 call.arguments,

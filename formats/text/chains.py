@@ -9,6 +9,7 @@ from stalltop.model.chain import Chain, Fix, Link, Severity
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 
 _COLOURS: Final[dict[Severity, str]] = {
@@ -103,12 +104,13 @@ def step(link: Link, chain: Chain, window: Window) -> str:
     alike = any(other.text == link.text and other.pid != link.pid for other in chain.links)
     process = ""
     if not own or alike:
-        process = f"{link.process} {link.pid}" if link.process and link.pid else link.process
+        process = with_pid(link.process, link.pid) if link.process else ""
     tenant = name_of(link.tenant, window) if link.tenant and link.tenant != chain.tenant else ""
+    tenant = "" if tenant == link.process else tenant  # a tenant outside containers: do not repeat its name
     known = (
         (
             f"pid {link.pid}" if alike and link.process in link.text else process,
-            "" if alike else link.process,
+            f"pid {link.pid}" if alike else link.process,
         ),
         (tenant, tenant),
         (link.device, link.device),
@@ -124,7 +126,7 @@ def explained(chain: Chain, window: Window, style: Style) -> list[str]:
     lines += tree(chain, window, style, "  ")
     for link in chain.links:
         if link.role == "factor":
-            lines += style.folded("  worse through: ", step(link, chain, window))
+            lines += style.folded("  made worse by: ", step(link, chain, window))
     for line in chain.unknown:
         lines += style.folded("  not known: ", line)
     for number, found in enumerate(chain.fixes, start=1):
@@ -134,12 +136,13 @@ def explained(chain: Chain, window: Window, style: Style) -> list[str]:
 
 def about(chain: Chain, glyphs: Glyphs) -> str:
     """Return cause, confidence, place, p99 and number of calls of a chain as one text."""
-    parts = [chain.title, f"{figures.percent(100 * chain.confidence, glyphs).strip()} sure"]
-    place = " ".join(part for part in (chain.process, str(chain.pid or ""), chain.operation) if part)
+    parts = [chain.title, f"confidence {figures.percent(100 * chain.confidence, glyphs).strip()}"]
+    place = " ".join(part for part in (with_pid(chain.process, chain.pid), chain.operation) if part)
     parts += [place] if place else []
     if chain.p99_ns is not None:
-        found = slowest(chain, "normal not learned yet", glyphs)
-        parts.append(", ".join((f"p99 {found}", f"{figures.count(chain.calls).strip()} calls")))
+        found = slowest(chain, "no baseline yet", glyphs)
+        calls = "call" if chain.calls == 1 else "calls"
+        parts.append(f"p99 {found}, {figures.count(chain.calls).strip()} {calls}")
     return "; ".join(parts)
 
 
@@ -155,7 +158,7 @@ def slowest(chain: Chain, unlearned: str, glyphs: Glyphs) -> str:
     normal = figures.duration(chain.normal_p99_ns, glyphs).strip()
     if chain.slower_percent is None or normal == now:
         return now
-    return f"{now}, normally {normal} ({chain.slower_percent:,.0f}% slower than usual for this program)"
+    return f"{now}, baseline {normal} ({chain.slower_percent:,.0f}% slower than usual for this program)"
 
 
 def fix(found: Fix, title: str, style: Style) -> list[str]:

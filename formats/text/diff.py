@@ -109,7 +109,7 @@ def _head(diff: ComparedWindows, style: Style) -> list[str]:
         facts = [f"{letter}  {window.host}", figures.moment(window.start), f"{window.seconds:.1f} s"]
         facts += ["SIMULATED"] if window.simulated else []
         calls = int(sum(diff_calls for diff_calls in _outermost(window)))
-        facts.append(f"{figures.count(calls).strip()} calls")
+        facts.append(f"{figures.count(calls).strip()} {'call' if calls == 1 else 'calls'}")
         facts += [f"{figures.count(window.lost).strip()} not counted"] if window.lost else []
         lines += [style.paint(line, BOLD) for line in style.wrapped(facts)]
     return lines
@@ -190,7 +190,7 @@ def _faults(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
     ]
     if not told:
         return []
-    lines = [style.paint("what is wrong, A against B", BOLD)]
+    lines = [style.paint("problems, A against B", BOLD)]
     most = len(told) if all_rows else MOST_ROWS
     for change, share in told[:most]:
         word, code = _STATES[change.state]
@@ -216,7 +216,7 @@ def _said(diff: ComparedWindows, change: ChainChange, share: float, style: Style
         cost.append(f"{figures.rate(change.ratio).strip()}x")
     if share > 0:
         cost.append(f"{figures.percent(100 * share).strip()} of the change")
-    cost.append(f"{100 * change.confidence:.0f}% sure")
+    cost.append(f"confidence {100 * change.confidence:.0f}%")
     tenant = chain_text.name_of(chain.tenant, window)
     text = f"{chain.severity.upper()} {chain.summary or f'{tenant}: {chain.title}'}"
     return figures.printable(f"{text} ({', '.join(cost)})")

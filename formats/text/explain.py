@@ -52,7 +52,8 @@ def _head(window: Window, style: Style) -> list[str]:
 
 
 def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[str]:
-    """Return lines that say how many faults were found, and in how many calls, processes and so on."""
+    """Return lines that say how many problems were found, and how many calls, processes and so on were
+    examined."""
     seen = examined(window)
     rests = ", ".join(
         f"{figures.count(number).strip()} {_ONE[name] if number == 1 else name}"
@@ -68,7 +69,7 @@ def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[s
         return style.folded("", text)
     faults = [chain for chain in chains if chain.severity != "info"]
     if healthy:
-        return style.folded("", f"Nothing is wrong. Examined: {rests}.")
+        return style.folded("", f"No problems detected. Examined: {rests}.")
     going_on = sum(chain.open for chain in faults)
     ended = len(faults) - going_on
     found = [f"{going_on} going on"] * bool(going_on) + [f"{ended} ended"] * bool(ended)

@@ -60,7 +60,7 @@ def _document(whole: Window, hosts: Sequence[Window], shown: Sheet | None, style
     for host in hosts:
         of = f" on {_code(host.host)}" if len(hosts) > 1 else ""
         chains = sorted(host.chains, key=worst_first)
-        parts += [f"### What is wrong{of}"] if chains else []
+        parts += [f"### Problems{of}"] if chains else []
         parts += [_block(chain_text.explained(chain, host, style)) for chain in chains[:MOST_CHAINS]]
         parts += _more(len(chains) - MOST_CHAINS)
     parts += _table(shown, style) if shown is not None else []

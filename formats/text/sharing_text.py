@@ -11,6 +11,7 @@ from stalltop.model.sharing.sharing import Holding, Sharer, Sharing, Use, Why
 from stalltop.model.sharing.ways import Way, unnamed, users_of, way_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.words import numbered
 from stalltop.model.window import Window
 
 WORDS: Final[Mapping[Way, str]] = {
@@ -46,7 +47,7 @@ MOST_NAMED: Final = 3
 
 def short(device: Device) -> str:
     """Return how many tenants the driver lists on a device and how they share it, for a cell of a table: ``4
-    by MPS``, ``2 in turns``, ``1 tenant``.
+    via MPS``, ``2 time-sliced``, ``1 tenant``.
 
     Returns ``2 processes`` if the tenants of the processes are not known, and '' if the processes are not
     known either.
@@ -57,8 +58,8 @@ def short(device: Device) -> str:
     words: Mapping[Way, str] = {
         "unused": "none seen",
         "exclusive": "1 tenant",
-        "time-sliced": f"{users} in turns",
-        "mps": f"{users} by MPS",
+        "time-sliced": f"{users} time-sliced",
+        "mps": f"{users} via MPS",
         "mig": f"MIG {len(device.instances)}",
         "vgpu": f"{users} on vGPU",
     }
@@ -94,7 +95,7 @@ def _used(sharing: Sharing, window: Window, glyphs: Glyphs) -> str:
     busy = "" if percent is None else f"; the device is {_percent(percent, glyphs)} busy"
     if sharing.shared:
         clients = sum(one.mps_client for one in sharing.tenants)
-        how = " in turns (time slicing)"
+        how = " by time-slicing"
         if sharing.way == "mps":
             how = " at once, through MPS" if clients in (0, number) else f", {clients} of them through MPS"
         return f"{_counted(sharing.tenants)} share {gpu}{how}{busy}; {NO_SPLIT}."
@@ -223,4 +224,4 @@ def _whole(percent: float) -> str:
 
 
 def _many(number: int, what: str, plural: str = "s") -> str:
-    return f"{number} {what}{'' if number == 1 else plural}"
+    return numbered(number, what, what + plural)

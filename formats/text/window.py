@@ -19,6 +19,7 @@ from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.text.words import numbered, with_pid
 from stalltop.model.window import LOSSES, PARTS, SPLITS, Missing, OpenCall, Window
 
 MOST_ROWS = 20
@@ -118,10 +119,12 @@ def counted(window: Window) -> list[str]:
     calls = pivot(window, ()).calls_per_s[0]
     coverage = window.coverage
     parts = [f"{figures.rate(calls).strip()} calls/s", f"{figures.count(window.lost).strip()} missed"]
+    if window.partial:
+        parts.append(f"{figures.count(window.partial).strip()} partial")
     if coverage.attached:
         parts += [
-            f"{coverage.processes} processes traced",
-            f"{coverage.attached} probes",
+            f"{numbered(coverage.processes, 'process', 'processes')} traced",
+            numbered(coverage.attached, "probe"),
             f"probes take {figures.percent(coverage.cost_percent).strip()} of a CPU",
         ]
     return parts
@@ -167,9 +170,7 @@ def _device(device: Device, style: Style) -> list[str]:
             of = "" if limit is None else f" of {limit:.0f} {figure.unit}"
             facts.append(f"{value:.0f} {figure.unit}{of}")
     if device.throttle_reasons:
-        facts.append(
-            style.fit("held down by " + ", ".join(device.throttle_reasons), style.width - 2).rstrip()
-        )
+        facts.append(style.fit("throttled: " + ", ".join(device.throttle_reasons), style.width - 2).rstrip())
     return facts
 
 
@@ -236,7 +237,8 @@ def _nothing(window: Window, style: Style) -> list[str]:
     return style.wrapped(
         [
             f"No CUDA or NCCL call returned in {window.seconds:.1f} s.",
-            f"Watched: {len(coverage.libraries)} libraries in {_mapped(window)} processes.",
+            f"Watched: {numbered(len(coverage.libraries), 'library', 'libraries')} in "
+            f"{numbered(_mapped(window), 'process', 'processes')}.",
             "To watch for longer: stalltop once --seconds 30",
         ]
     )
@@ -256,7 +258,7 @@ def _chains(window: Window, style: Style) -> list[str]:
         if number == 0 and chain.open and wrong:
             lines += chain_text.tree(chain, window, style, "  ")
             lines += chain_text.fix(chain.fixes[0], "fix", style) if chain.fixes else []
-    title = "what is wrong" if wrong else "worth knowing"
+    title = "problems" if wrong else "information"
     return _listed(f"{title}: see stalltop explain", lines, len(chains), style)
 
 
@@ -271,11 +273,11 @@ def _culprits(window: Window, style: Style) -> list[str]:
             sums[(*culprit, charge.kind, charge.tenant, charge.pid, charge.process)] += charge.ns
     lines = []
     for (by, by_pid, by_process, kind, tenant, pid, process), ns in sums.most_common(MOST_CULPRITS):
-        who = f"{chain_text.name_of(by, window)} {by_process} {by_pid}"
-        victim = f"{chain_text.name_of(tenant, window)} {process} {pid}"
+        who = f"{chain_text.name_of(by, window)} {with_pid(by_process, by_pid)}"
+        victim = f"{chain_text.name_of(tenant, window)} {with_pid(process, pid)}"
         text = f"{who}, from {victim} ({kind})"
         lines += style.folded(f"{figures.duration(ns, style.glyphs)}  ", text)
-    return _listed("who took the time of others", lines, 0, style)
+    return _listed("culprits: who took the time of others", lines, 0, style)
 
 
 def _open_calls(window: Window, style: Style, ended: bool) -> list[str]:
@@ -291,7 +293,7 @@ def _open_call(window: Window, call: OpenCall, style: Style) -> str:
     name = tenant.name if tenant is not None and tenant.name else call.tenant
     operation = f"({call.operation})" if call.nested else call.operation
     age = figures.duration(call.age_ns, style.glyphs)
-    text = f"{age}  {operation}  {name}  {call.process} {call.pid}, thread {call.tid}"
+    text = f"{age}  {operation}  {name}  {with_pid(call.process, call.pid)}, thread {call.tid}"
     return style.fit(text, style.width).rstrip()
 
 
@@ -334,7 +336,7 @@ def _losses(window: Window, style: Style) -> list[str]:
     lines: list[str] = []
     for name, count in found:
         lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
-    return _listed("missed or cut short", lines, 0, style)
+    return _listed("missed or partial", lines, 0, style)
 
 
 def _listed(title: str, lines: Sequence[str], whole: int, style: Style) -> list[str]:

@@ -24,6 +24,7 @@ from stalltop.model.errors import StalltopError
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import pivot
 from stalltop.model.text.figures import printable
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import SPLITS, OpenCall, Window
 
 MOST_BYTES: Final = 512 << 20
@@ -47,7 +48,7 @@ _OF_DEVICES: Final = (
     "pcie_tx_bytes_per_second",
 )
 """Figures of each GPU that the trace shows as counters: names of fields of ``Device``."""
-_WRONG: Final = "what is wrong"
+_WRONG: Final = "problems"
 _BLAMED: Final = "takes from others"
 
 
@@ -395,5 +396,5 @@ def _figures(link: Link) -> dict[str, Any]:
 
 
 def _blamed(link: Link) -> str:
-    who = f"{link.process} {link.pid}" if link.process and link.pid else link.process
+    who = with_pid(link.process, link.pid) if link.process else ""
     return printable(who or link.device or link.text)

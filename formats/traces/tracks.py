@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from stalltop.model.text.figures import printable
+from stalltop.model.text.words import with_pid
 
 LEAST_MADE_UP: Final = 5_000_000
 """Hosts, containers and further lines of slices get numbers from here on. A PID on Linux is at most 2^22."""
@@ -68,7 +69,7 @@ class Tracks:
     def process(self, host: str, tenant: str, name: str, pid: int, process: str) -> int:
         """Return the track of a process, which is below that of its container."""
         key = (host, tenant, str(pid), process)
-        return self._process(key, f"{process} {pid}" + (f" ({name})" if name else ""), pid)
+        return self._process(key, with_pid(process, pid) + (f" ({name})" if name else ""), pid)
 
     def line(self, track: int, tid: int, name: str, start_ns: int, end_ns: int, *, within: bool) -> int:
         """Add a slice to the first line of thread ``tid`` that has room for it. If no line has room, add it

@@ -255,10 +255,10 @@ class Device:
     ecc_corrected: int | None = figure("memory errors that were corrected", counts=True)
     ecc_uncorrected: int | None = figure("memory errors that were not corrected", counts=True, viewed=True)
     power_held_ns: int | None = figure(
-        "how long clocks were held down by the power cap", counts=True, viewed=True
+        "how long clocks were throttled by the power cap", counts=True, viewed=True
     )
     thermal_held_ns: int | None = figure(
-        "how long clocks were held down by temperature", counts=True, viewed=True
+        "how long clocks were throttled by temperature", counts=True, viewed=True
     )
     xids: tuple[int, ...] = ()
     """Numbers of the XIDs (critical errors) that the driver reported since the previous sample."""
@@ -394,13 +394,13 @@ class Device:
     )
 
     sync_boost_held_ns: int | None = figure(
-        "how long clocks were held down to match a slower GPU of the sync boost group", counts=True
+        "how long clocks were throttled to match a slower GPU of the sync boost group", counts=True
     )
     board_limit_held_ns: int | None = figure(
-        "how long clocks were held down by the board's own limits", counts=True
+        "how long clocks were throttled by the board's own limits", counts=True
     )
     reliability_held_ns: int | None = figure(
-        "how long clocks were held down by the reliability limits of the voltage", counts=True
+        "how long clocks were throttled by the reliability limits of the voltage", counts=True
     )
     software_thermal_held_ns: int | None = figure(
         "how long the driver held clocks down because of temperature", counts=True
@@ -409,7 +409,7 @@ class Device:
         "how long the hardware held clocks down because of temperature", counts=True
     )
     power_brake_held_ns: int | None = figure(
-        "how long clocks were held down because the power supply asked for it", counts=True
+        "how long clocks were throttled because the power supply asked for it", counts=True
     )
 
     pcie_rx_bytes_per_second: int | None = figure(
@@ -436,11 +436,11 @@ class Device:
     )
     retirement_pending: bool | None = figure("1: pages wait for a reset to be taken out of use")
     remapped_corrected: int | None = figure(
-        "rows of memory replaced since the board was made, after corrected errors",
+        "rows of memory replaced because of corrected errors, since the board was made",
         smi=("remapped_rows/remapped_row_corr",),
     )
     remapped_uncorrected: int | None = figure(
-        "rows of memory replaced since the board was made, after other errors",
+        "rows of memory replaced because of uncorrected errors, since the board was made",
         smi=("remapped_rows/remapped_row_unc",),
     )
     remap_failed: bool | None = figure(

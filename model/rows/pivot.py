@@ -27,6 +27,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.sharing.placing import Placement, placement
 from stalltop.model.tenant import Tenant
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import U64, Window
 
 PERCENTS = (50.0, 95.0, 99.0)
@@ -262,7 +263,7 @@ def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _G
 
 
 def _process(key: RowKey) -> str:
-    return f"{key.process} {key.pid}" if key.pid else key.process  # PID 0: all processes of that name
+    return with_pid(key.process, key.pid)  # PID 0: all processes of that name
 
 
 _PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {

@@ -67,7 +67,8 @@ class Glyphs:
     trend_levels: str = "▁▂▃▄▅▆▇"
     """Levels of the trend of a p99 in a table; their number is odd, so that one level is in the middle."""
     timeline_levels: str = "▁▂▃▄▅▆▇█"
-    """Levels of lost time on the time line, one for each half decade."""
+    """Bars of the time line, by lost time per second on a logarithmic scale: each stands for about
+    three times the lost time of the bar before it."""
     area_levels: str = " ▁▂▃▄▅▆▇█"
     """A cell of a chart, from empty to full."""
     histogram_levels: str = " ▁▂▃▄▅▆▇█"

@@ -17,7 +17,7 @@ class RawCharge(NamedTuple):
     """Operation of the outermost call, or a host gap or host work. The bits from ``layout.DEVICE_SHIFT`` on
     hold the device."""
     part: int
-    """Column of ``model.window.SPLITS``."""
+    """The part of the split, as an index of ``model.window.SPLITS``."""
     culprit_tgid: int
     """PID of the culprit; 0 for the Linux kernel itself (an interrupt), ``OTHERS`` for several culprits that
     are summed."""
@@ -36,7 +36,7 @@ class RawWait(NamedTuple):
     operation: int
     """As in `RawCharge`."""
     part: int
-    """Column of ``model.window.SPLITS``."""
+    """The part of the split, as an index of ``model.window.SPLITS``."""
     how: int
     """``layout.How``."""
     waker_tgid: int

@@ -102,7 +102,7 @@ def _reason(failed: str, detail: str, told: str) -> TracingError:
 
 
 def may_not(why: str) -> TracingError:
-    """Returns the error that says that the user or container lacks the privilege."""
+    """Returns the error for a user or container that may not load eBPF programs, for the reason ``why``."""
     return TracingError(
         f"this user or container may not load eBPF programs ({why})",
         "run as root on the host; a container needs --privileged (its seccomp profile must allow bpf())",

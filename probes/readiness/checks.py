@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from stalltop.model.errors import TracingError
 from stalltop.model.finding import Finding, can_trace
 from stalltop.model.text.clean import clean
+from stalltop.model.text.words import numbered
 from stalltop.probes.programs.bcc_interpreter import INSTALL_BCC
 from stalltop.probes.readiness.surroundings import Surroundings
 from stalltop.probes.readiness.tenants import allocations, pods, runtimes
@@ -264,7 +265,7 @@ def _cuda(surroundings: Surroundings) -> Finding:
 
 
 def _processes(count: int) -> str:
-    return "1 process" if count == 1 else f"{count} processes"
+    return numbered(count, "process", "processes")
 
 
 def _gpu(surroundings: Surroundings) -> Finding:

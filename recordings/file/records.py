@@ -13,8 +13,8 @@ from stalltop.recordings.file.schema import SHARED, SqlColumn, SqlTable
 from stalltop.recordings.file.values import Sql, reading, storing
 
 NAMED: Final = ("tenants", "processes", "series", "kernels")
-"""Shared tables to whose rows a record refers by a few of its fields, such as tenant, PID and process. A row
-of any other shared table holds all those fields of the record that are columns of the table."""
+"""Shared tables in which a few fields of a record, such as tenant, PID and process, identify the row that the
+record refers to. In any other shared table, the values of all columns identify it."""
 _SHARED: Final = {table.name: table for table in SHARED}
 
 

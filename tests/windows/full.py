@@ -172,7 +172,7 @@ CHAINS = (
     Chain(
         id="oom_kill/cri:bb",
         cause="oom_kill",
-        title="killed for lack of memory",
+        title="Killed: out of memory (OOM)",
         severity="critical",
         summary="the kernel killed worker of serve",
         tenant="cri:bb",

@@ -11,6 +11,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
+from stalltop.model.text.words import numbered, with_pid
 from stalltop.model.window import Window
 from stalltop.tui.columns.split import bar, legend
 from stalltop.tui.pages.network import network_of
@@ -56,15 +57,16 @@ def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
         PageLine(),
     ]
     lost = loss(chain, glyphs).strip()
-    lines.append(_pair("lost", f"{lost}, all threads together" if lost else "no time yet"))
-    place = [name_of(chain.tenant, window), f"{chain.process} {chain.pid or ''}".strip()]
+    lines.append(_pair("lost", f"{lost}, summed over threads" if lost else "no time yet"))
+    place = [name_of(chain.tenant, window), with_pid(chain.process, chain.pid)]
     if chain.operation:
         place.append(f"{chain.operation} ({chain.layer})" if chain.layer else chain.operation)
     lines.append(_pair("in", glyphs.separator.join(part for part in place if part)))
     if chain.p99_ns is not None:
-        said = slowest(chain, "its baseline is not learned yet", glyphs)
-        lines.append(_pair("p99", f"{said}{f'; {chain.calls:,} calls' if chain.calls else ''}"))
-    lines.append(_pair("sure", f"{100 * chain.confidence:.0f}%"))
+        said = slowest(chain, "no baseline yet", glyphs)
+        calls = f"; {numbered(chain.calls, 'call')}" if chain.calls else ""
+        lines.append(_pair("p99", said + calls))
+    lines.append(_pair("confidence", f"{100 * chain.confidence:.0f}%"))
     return lines
 
 
@@ -135,7 +137,7 @@ def _rows(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> lis
         split = bar(None if rows.split_ns is None else rows.split_ns[at], glyphs=glyphs, letters=letters)
         name = key.operation
         if (key.tenant, key.pid) != (chain.tenant, chain.pid):
-            name += f"  {name_of(key.tenant, window)}: {key.process} {key.pid}"
+            name += f"  {name_of(key.tenant, window)}: {with_pid(key.process, key.pid)}"
         lines.append(
             PageLine(
                 (("        " + calls, "text"), *numbers, ("  ", "text"), *split, ("  " + name, "text")),

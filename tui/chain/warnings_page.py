@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
+from stalltop.model.text.words import numbered
 from stalltop.model.window import LOSSES, Window
 from stalltop.tui.problems.warnings import warnings
 from stalltop.widgets.page import PageLine
@@ -14,7 +15,7 @@ from stalltop.widgets.page import PageLine
 def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -> list[PageLine]:
     """Return all warnings that are not contained in a problem, then the coverage and the cost of tracing."""
     found = warnings(window, notes, glyphs)
-    lines = [PageLine(((f"Warnings besides chains ({len(found)})", "head"),))]
+    lines = [PageLine(((f"Remarks ({len(found)})", "head"),))]
     if not found:
         lines.append(PageLine((("  none", "good"),)))
     for warning in found:
@@ -29,7 +30,7 @@ def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -
         PageLine(),
         PageLine((("Traced", "head"),)),
         _pair("processes", str(coverage.processes), "label"),
-        _pair("functions", f"{coverage.functions} in {len(coverage.libraries)} files", "label"),
+        _pair("functions", f"{coverage.functions} in {numbered(len(coverage.libraries), 'file')}", "label"),
         _pair(
             "probes", f"{coverage.attached} in place{f' ({coverage.way})' if coverage.way else ''}", "label"
         ),
@@ -41,12 +42,16 @@ def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -
                 (
                     (f"  {library.layer.ljust(14)} ", "label"),
                     (library.path, "text"),
-                    (f"  {library.functions} functions, in use by {library.processes}", "dim"),
+                    (
+                        f"  {numbered(library.functions, 'function')}, used by "
+                        f"{numbered(library.processes, 'process', 'processes')}",
+                        "dim",
+                    ),
                 ),
                 indent=17,
             )
         )
-    lines += [PageLine(), PageLine((("Missed or uncertain in this window", "head"),))]
+    lines += [PageLine(), PageLine((("Missed or partial in this window", "head"),))]
     counted = [(meaning, window.loss[name]) for name, meaning in LOSSES.items() if window.loss.get(name)]
     if not counted:
         lines.append(PageLine((("  nothing", "good"),)))

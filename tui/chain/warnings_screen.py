@@ -13,11 +13,11 @@ from stalltop.widgets.page import Page
 class WarningsScreen(LiveScreen):
     """Shows all warnings and the coverage of the window that the main screen shows."""
 
-    TITLE_TEXT = "Warnings and coverage"
+    TITLE_TEXT = "Coverage"
     BINDINGS = [Binding("a", "close", show=False)]
 
     def show_page(self) -> None:
-        """Draw the current window."""
+        """Draw the warnings and the coverage of the window that the main screen shows."""
         if not self.whole:
             return
         window = self._drawn_of = self.main.shown

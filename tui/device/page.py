@@ -20,7 +20,7 @@ from stalltop.widgets.page import PageLine
 
 MOST_LISTED = 16
 """The most processes that are listed."""
-_NOT_GIVEN = "the driver gives none"
+_NOT_GIVEN = "not reported by the driver"
 """Text shown for a missing figure if no note gives the reason."""
 
 
@@ -70,7 +70,7 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
 
 def _limits(device: Device) -> str:
     """Return the temperatures from which the GPU slows down or shuts down."""
-    limits = (("slows down at", device.slowdown_celsius), ("turns off at", device.shutdown_celsius))
+    limits = (("throttles at", device.slowdown_celsius), ("shuts down at", device.shutdown_celsius))
     return ", ".join(f"{what} {celsius:.0f}C" for what, celsius in limits if celsius)
 
 
@@ -81,7 +81,7 @@ def _together(lines: Sequence[PageLine]) -> list[PageLine]:
     if len(without) < 2:
         return list(lines)
     names = [line.parts[0][0].strip() for line in without]
-    names = [f"held {name}" if name.startswith("by ") else name for name in names]
+    names = [f"throttled {name}" if name.startswith("by ") else name for name in names]
     given = [line for line in lines if line not in without]
     return [*given, pair("not given", f"by the driver: {', '.join(names)}", "dim")]
 
@@ -106,9 +106,9 @@ def _held(device: Device, window: Window, frame: Frame) -> list[PageLine]:
     """Return the lines about throttled clocks: the reasons, and the time for each reason."""
     reasons = ", ".join(device.throttle_reasons)
     lines = [
-        pair("held down", _why(device, frame, "throttle reasons"), "dim")
+        pair("throttling", _why(device, frame, "throttle reasons"), "dim")
         if not device.throttle_told
-        else pair("held down", reasons or "by nothing", "warn" if reasons else "text")
+        else pair("throttling", reasons or "none", "warn" if reasons else "text")
     ]
     for name, field, asked in (
         ("by power", "power_held_ns", "time held by power"),

@@ -10,6 +10,7 @@ from typing import Final
 
 from stalltop.model.devices.device import DEVICE_COUNTERS, DEVICE_FIGURE, DEVICE_FIGURES, Device, DeviceFigure
 from stalltop.model.text import figures
+from stalltop.model.text.words import numbered
 from stalltop.model.window import Window
 from stalltop.tui.pages.sections import Frame, Section, duration_text, heading, pair
 from stalltop.widgets.page import PageLine
@@ -88,8 +89,8 @@ def _links(device: Device, window: Window, frame: Frame) -> Said | None:
         return None
     up = device.nvlinks_active
     if up is None:
-        return f"{device.nvlinks} links", "text"
-    return f"{up} of {device.nvlinks} links are up", "warn" if 0 < up < device.nvlinks else "text"
+        return numbered(device.nvlinks, "link"), "text"
+    return f"{up} of {numbered(device.nvlinks, 'link')} up", "warn" if 0 < up < device.nvlinks else "text"
 
 
 def _link_traffic(device: Device, window: Window, frame: Frame) -> Said | None:
@@ -195,8 +196,8 @@ def held(device: Device, frame: Frame) -> Iterator[tuple[str, int]]:
         ("sync boost", device.sync_boost_held_ns),
         ("board limit", device.board_limit_held_ns),
         ("reliability", device.reliability_held_ns),
-        ("heat, driver", device.software_thermal_held_ns),
-        ("heat, chip", device.hardware_thermal_held_ns),
+        ("thermal, driver", device.software_thermal_held_ns),
+        ("thermal, chip", device.hardware_thermal_held_ns),
         ("power brake", device.power_brake_held_ns),
     ):
         if ns:

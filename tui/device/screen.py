@@ -165,8 +165,8 @@ def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool
         Column("power", "POWER", 6),
         Column("heat", "TEMP", 5),
         Column("clock", "CLOCK", 7),
-        Column("held", "HELD DOWN BY", 17, right=False),
-        Column("users", "USED BY", 10, right=False),
+        Column("held", "THROTTLED BY", 17, right=False),
+        Column("users", "USED BY", 14, right=False),
         Column("errors", "ERRORS", 6),
     ]
     wide = frame.width >= _WIDE

@@ -16,7 +16,7 @@ FOOTER: tuple[Entry, ...] = (
     (("enlarge",), ""),
     (("freeze",), ""),
     (("back", "onward"), "Time"),
-    (("fault_back", "fault_on"), "Faults"),
+    (("fault_back", "fault_on"), "Jump"),
     (("play",), ""),
     (("when",), ""),
     (("in",), ""),

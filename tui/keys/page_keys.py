@@ -33,11 +33,11 @@ PAGES = (
     PageKeys("Pages", ("LivePage", "HelpScreen", "WarningsScreen"), (
         (("escape", "q"), _CLOSE),
     )),
-    PageKeys("Page of a chain", ("ChainScreen",), (
-        (("left", "right"), "Go to the previous or next chain"),
+    PageKeys("Page of a problem", ("ChainScreen",), (
+        (("left", "right"), "Go to the previous or next problem"),
     )),
     PageKeys("Page of a row", ("RowScreen",), (
-        (("enter",), "Go to the chain about the row"),
+        (("enter",), "Go to the problem that involves the row"),
     )),
     PageKeys("Devices", ("DeviceScreen", "DevicesScreen"), (
         (("left", "right"), "Go to the previous or next device"),

@@ -133,6 +133,7 @@ class Drawing:
             playing=moments.playing,
             demo=options.demo,
             chains=self._panel.found.open,
+            silenced=self._panel.found.silenced_chains,
             glyphs=app.glyphs,
         )
         if options.recorded is None:

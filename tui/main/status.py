@@ -99,6 +99,7 @@ def header_state(
     playing: float = 0.0,
     demo: bool = False,
     chains: Iterable[Chain] = (),
+    silenced: int = 0,
     glyphs: Glyphs = UNICODE,
 ) -> HeaderState:
     """Return what the header shows.
@@ -109,7 +110,7 @@ def header_state(
     without data, 0 if data comes in time. ``still``: the window is a saved one. ``file``: the window comes
     from a recording. ``grows``: another program still writes that recording. ``playing``: seconds of the past
     that pass in one second, 0: not playing. ``demo``: the data is a demonstration. ``chains``: the open
-    problems.
+    problems that are shown; ``silenced``: the number of those that the user silenced.
     """
     if window is None:
         if silent:
@@ -150,6 +151,8 @@ def header_state(
         window=f"{window.seconds:.0f}s" if still else window_text(window, length, began),
         calls_per_s=calls_per_s(window),
         lost=window.lost,
+        partial=window.partial,
+        silenced=silenced,
         traced=traced,
         partly=bool(untraced or coverage.tracing),
         chains=tuple((f"{number}{MARK[severity]}", ROLE[severity]) for severity, number in counts(chains)),

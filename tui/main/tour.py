@@ -22,8 +22,8 @@ def for_newcomers(width: int) -> str:
     copy, save, find = key("copy"), key("save"), key("palette")
     steps = (
         (
-            f"{wrong} says what is wrong",
-            f"{wrong} what is wrong",
+            f"{wrong} lists problems",
+            f"{wrong} problems",
             f"{inside} cause and fix, {copy} copies the fix",
         ),
         (
@@ -51,11 +51,11 @@ def of_file(past: WindowTimes, width: int) -> str:
     )
     when, play, all_keys = key("when"), key("play"), key("help")
     long = (
-        f"a recording of {length}: {steps} step, {faults} go to faults, {when} to a moment, {play} plays, "
+        f"a recording of {length}: {steps} step, {faults} go to problems, {when} to a moment, {play} plays, "
         f"{all_keys} all keys"
     )
     short = (
-        f"recorded {length}: {steps} step  {faults} faults  {when} go to  {play} play  {all_keys} all keys"
+        f"recorded {length}: {steps} step  {faults} problems  {when} go to  {play} play  {all_keys} all keys"
     )
     return long if width > len(long) + 2 else short
 

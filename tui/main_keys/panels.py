@@ -8,9 +8,9 @@ from stalltop.tui.main.view import MainView
 from stalltop.tui.settings.settings import LEAST_SHARE, MOST_SHARE, Settings
 
 NAMES = {
-    "host": "the host's bars",
+    "host": "the bars of the host",
     "devices": "the devices",
-    "warnings": "the warnings",
+    "warnings": "the problems",
     "table": "the tables",
     "second": "the second table",
     "keys": "the line of keys",
@@ -33,7 +33,7 @@ class PanelKeys:
             self._enlarge("")
         hidden = name not in arrangement.panels
         if not hidden and not arrangement.panels - {name} & {"table", "warnings"}:
-            self._say("the tables or the warnings must stay visible", "warn")
+            self._say("the tables or the problems must stay visible", "warn")
             return
         arrangement.panels = arrangement.panels ^ {name}
         reason = why_not(name, *self._main.app.size) if hidden else ""

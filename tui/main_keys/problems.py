@@ -116,7 +116,7 @@ class ProblemKeys:
             panel.found.chain(panel.cursor_key) if panel.has_focus else next(iter(self._row_chains()), None)
         )
         if chain is None:
-            self._say("no problem names this line", "dim")
+            self._say("No problem involves this line", "dim")
         return chain
 
     def _row_chains(self) -> list[Chain]:

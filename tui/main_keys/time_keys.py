@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stalltop.model.text import figures
+from stalltop.model.text.words import numbered
 from stalltop.tui.keys.actions import key
 from stalltop.tui.main.view import MainView
 from stalltop.tui.past.times import length_text
@@ -70,7 +71,7 @@ class TimeKeys:
             return ""
         windows = len(newest.kept.stretch.end)
         return (
-            f": {windows:,} windows to add up, which takes a while; {key('shorter')} for less"
+            f": {numbered(windows, 'window')} to add up, which takes a while; {key('shorter')} for less"
             if windows > MUCH
             else ""
         )
@@ -118,7 +119,7 @@ class TimeKeys:
             return
         before, span = self._moments.span, self._moments.zoom()
         usual = "as usual" if before else "too little is kept for a shorter one"
-        self._say(f"time line: {span_text(span)[1:] if span else usual}", "label")
+        self._say(f"timeline: {span_text(span)[1:] if span else usual}", "label")
         self._main.updates.show_moment()
 
     def mark(self) -> None:

@@ -10,22 +10,23 @@ from stalltop.tui.pages.filter_help import TERMS
 from stalltop.widgets.page import PageLine
 
 SIGNS = (
-    ("~14.7ms", "few calls support the figure, or it may be chance"),
+    ("~14.7ms", "uncertain: based on few calls, or the difference may be chance"),
     ("ns ms s", "durations: dim below a millisecond, bold from a second on"),
-    ("C H M L", "chains: critical, high, medium, low; the first line counts them: 1C 2M"),
-    ("name C", "a problem names this row ({why} shows it)"),
-    ("name ?", "not all of its calls were counted ({warnings} shows why)"),
-    ("! - i", "in the list of warnings: a warning without a chain; a note; information"),
-    ("3x", "in the list of warnings: three chains of one kind that ended or are information"),
+    ("C H M L", "problems: critical, high, medium, low; the first line counts them: 1C 2M"),
+    ("name C", "a problem involves this row ({why} shows it)"),
+    ("name ?", "not all of its calls were counted ({problems} shows why)"),
+    ("! - i", "remarks: a gap in coverage, a loss or a call open for long; ! is worst, i information"),
+    ("3x", "in the list of problems: three of one kind that ended or are information"),
     ("(name)", "nested in another traced call, which contains its time: its share is not part of the 100 %"),
     (
         "traced 15/16",
-        "15 processes are traced of 16 that use CUDA or NCCL ({warnings} shows which is not, and why)",
+        "15 processes are traced of 16 that use CUDA or NCCL ({problems} shows which is not, and why)",
     ),
-    ("missed", "calls that no row contains ({warnings} shows why)"),
+    ("missed", "calls that no row contains ({problems} shows why)"),
+    ("partial", "no call is missed, but this many events lack some of their figures ({problems} shows why)"),
     (
         "host gap",
-        "the time between two calls of a thread; it is no call, so it comes last and is in no total",
+        "the time between two calls of a thread; not a call, so it comes last and is in no total",
     ),
     ("probes", "CPU time of the tracing itself, in percent of one CPU"),
     (
@@ -66,7 +67,7 @@ def help_page(of: str = "") -> list[PageLine]:
 
 def _legend() -> list[PageLine]:
     lines = [PageLine((("Legend", "head"),))]
-    asked = {"{why}": key("chains"), "{warnings}": key("warnings")}
+    asked = {"{why}": key("chains"), "{problems}": key("warnings")}
     for name, meaning in SIGNS:
         for sign, pressed in asked.items():
             meaning = meaning.replace(sign, pressed)

@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.timer import Timer
 
 from stalltop.model.merge.packing import Packed
+from stalltop.model.text.words import numbered
 from stalltop.model.window import Window
 from stalltop.tui.keys.actions import bindings, key, own_bindings
 from stalltop.tui.main.view import MainView
@@ -102,7 +103,7 @@ class LiveScreen(PageScreen):
         if self.main.files.copy_path():
             return
         self.app.copy_to_clipboard(self._plain)
-        self.say(f"copied: {len(self._plain.splitlines())} lines")
+        self.say(f"copied: {numbered(len(self._plain.splitlines()), 'line')}")
 
     def action_do(self, what: str, *parameters: object) -> None:
         """Do on the main screen what the key does there, and draw again."""

@@ -19,7 +19,8 @@ class PictureMaker:
         self._latest = Latest("stalltop-past", failed)
 
     def make(self, asked: Asked) -> None:
-        """Compute the picture that ``asked`` describes, as soon as the current computation has ended."""
+        """Compute what the screen shows of the moment that ``asked`` describes, as soon as the current
+        computation has ended."""
 
         def work(stale: Callable[[], bool]) -> None:
             for picture in asked.make(stale):

@@ -186,8 +186,8 @@ class Moments:
             return NO_PAST
         found = next_fault(self.newest.kept.stretch, self._here, step)
         if found is None:
-            return f"no chain begins {'after' if step > 0 else 'before'} this moment"
-        return self._go(found[0], -1) or f"here a chain begins: {found[1]}"
+            return f"no problem begins {'after' if step > 0 else 'before'} this moment"
+        return self._go(found[0], -1) or f"a problem begins here: {found[1]}"
 
     def play(self, clock: float) -> float | None:
         """Show the window that was the newest one at ``clock``, Unix time.

@@ -10,9 +10,9 @@ from stalltop.tui.problems.chains import Listed, listed, stands
 from stalltop.tui.problems.silenced import Silenced
 from stalltop.widgets.alerts import AlertList, AlertRow
 
-QUIET = "no warnings: nothing is slow without a reason, nothing hangs, every call is counted"
-QUIET_NOW = "no warnings now; the lines below are past problems or information"
-QUIET_BUT = "no warnings except silenced ones"
+QUIET = "No problems detected"
+QUIET_NOW = "No active problems; past ones and information below"
+QUIET_BUT = "No problems except silenced ones"
 
 
 class AlertPanel(AlertList, can_focus=True):
@@ -44,7 +44,7 @@ class AlertPanel(AlertList, can_focus=True):
             text = QUIET_BUT if found.silenced else QUIET_NOW if found.chains else QUIET
             rows.insert(0, AlertRow("quiet", " ", "dim", text if window is not None else starting))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
-        coverage = AlertRow("coverage", "-", "dim", "what is traced, what that costs, and warnings in full")
+        coverage = AlertRow("coverage", "-", "dim", "coverage: what is traced, what is not, and the cost")
         self.show(rows, [*found.aside, coverage], silenced)
 
 

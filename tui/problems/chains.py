@@ -14,6 +14,7 @@ from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import RowNaming
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 from stalltop.tui.problems.warnings import Warn, warnings
 from stalltop.tui.views.view import View
@@ -65,6 +66,8 @@ class Listed:
     silenced: int
     """The number of silenced lines about open problems and warnings. It does not depend on whether these
     lines are shown."""
+    silenced_chains: int = 0
+    """The number of silenced open problems, without warnings."""
     aside: tuple[AlertRow, ...] = ()
     """Lines of the list that are drawn only while the list has the keyboard focus."""
     sorted_by: Mapping[str, float] = field(default_factory=dict)
@@ -180,10 +183,12 @@ def listed(
         else:
             ranked.append((_STANDING if warn.standing else _WARNING_RANK[warn.level], row))
     ranked.sort(key=lambda pair: pair[0])
+    silenced_chains = sum(chain.open and chain.id in silenced for chain in chains)
     return Listed(
         rows=tuple(row for _, row in ranked),
         chains=tuple(shown),
-        silenced=sum(chain.open and chain.id in silenced for chain in chains) + standing_silenced,
+        silenced=silenced_chains + standing_silenced,
+        silenced_chains=silenced_chains,
         aside=tuple(aside),
         sorted_by=losses,
         held=severities,
@@ -276,8 +281,9 @@ def culprit(chain: Chain, window: Window) -> str:
 def subject(link: Link, victim: str, window: Window) -> str:
     """Return the name of the process, tenant or device of a link. The tenant is part of the name if it is not
     ``victim``."""
-    process = f"{link.process} {link.pid or ''}".strip()
+    process = with_pid(link.process, link.pid) if link.process else ""
     tenant = name_of(link.tenant, window) if link.tenant and link.tenant != victim else ""
+    tenant = "" if tenant == link.process else tenant  # a tenant outside containers: do not repeat its name
     return ": ".join(part for part in (tenant, process or link.device) if part)
 
 

@@ -10,7 +10,8 @@ from stalltop.model.chain import Chain
 from stalltop.model.devices.device import Device
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.model.window import LOSSES, UNCOUNTED, OpenCall, Window
+from stalltop.model.text.words import with_pid
+from stalltop.model.window import LOSSES, ORDINARY, UNCOUNTED, OpenCall, Window
 from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS
 
 Level = Literal["bad", "warn", "dim"]
@@ -19,9 +20,6 @@ _HANGS = ("hung_call", "nccl_hang")
 """Causes of chains about calls that do not return."""
 _HELD_BACK = ("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks")
 """Causes of chains about a throttled device."""
-ORDINARY = ("abandoned", "no_entry", "no_slice")
-"""Losses, by their names in ``LOSSES``, that are usual, such as calls that began before they were traced.
-Only the page of warnings lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def long_open(window: Window) -> list[OpenCall]:
 def named(call: OpenCall, window: Window) -> str:
     """Return the tenant, process and PID of a call as text."""
     tenant = window.tenants.get(call.tenant)
-    return f"{tenant.name if tenant else call.tenant}: {call.process} {call.pid}"
+    return f"{tenant.name if tenant else call.tenant}: {with_pid(call.process, call.pid)}"
 
 
 def _tracing(window: Window) -> list[Warn]:
@@ -121,7 +119,7 @@ def _losses(window: Window) -> list[Warn]:
 
 def _devices(window: Window) -> list[Warn]:
     return [
-        Warn("warn", f"GPU {device.index} held down: {', '.join(device.throttle_reasons)}")
+        Warn("warn", f"GPU {device.index} throttled: {', '.join(device.throttle_reasons)}")
         for device in window.devices.devices
         if device.throttle_reasons and not any(_names(chain, device) for chain in window.chains)
     ]

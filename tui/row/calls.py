@@ -7,6 +7,7 @@ import numpy as np
 from stalltop.formats.text.chains import name_of
 from stalltop.model.calls import CapturedCall
 from stalltop.model.text import figures
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import SPLITS
 from stalltop.tui.columns.split import bar
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note
@@ -54,7 +55,7 @@ def _line(call: CapturedCall, facts: RowFacts, frame: Frame, operation: bool, pr
     indent = len(began) + 1 + len(took) + _BAR + 2
     said = [f"  {call.operation}, thread {call.tid}" if operation else f"  thread {call.tid}"]
     if process:
-        said.append(f"{call.process} {call.pid}")
+        said.append(with_pid(call.process, call.pid))
         if len(facts.tenants) > 1:
             said.append(name_of(call.tenant, facts.window))
     pieces.append((", ".join(said), "text"))

@@ -8,6 +8,7 @@ from stalltop.model.devices.device import Device, DeviceProcess
 from stalltop.model.evidence import ProcessUse, TenantUse
 from stalltop.model.tenant import Tenant
 from stalltop.model.text import figures
+from stalltop.model.text.words import numbered
 from stalltop.model.window import LOSSES, UNCOUNTED, Window
 from stalltop.tui.keys.actions import key
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note, pair
@@ -169,10 +170,10 @@ def _also(use: ProcessUse, facts: RowFacts) -> str:
     said = [name_of(use.tenant, facts.window)] if len(facts.tenants) > 1 else []
     said += [f"CPUs {use.allowed}"] if use.allowed else []
     said += [f"nice {use.nice}"] if use.nice else []
-    said += [f"{use.major_faults:,} major faults"] if use.major_faults else []
+    said += [numbered(use.major_faults, "major fault")] if use.major_faults else []
     said += [f"swapped {figures.memory(use.swap_bytes).strip()}"] if use.swap_bytes else []
     resent = use.retransmits_v4 + use.retransmits_v6
-    said += [f"{resent:,} TCP segments sent again"] if resent else []
+    said += [f"{numbered(resent, 'TCP segment')} retransmitted"] if resent else []
     return ", ".join(said)
 
 
@@ -203,10 +204,10 @@ def _device(device: Device, holders: tuple[DeviceProcess, ...], frame: Frame) ->
     busy = figures.percent(device.utilization_percent, frame.glyphs).strip()
     said = f"{device.name}: it holds {held} of {total}; the device is {busy} busy"
     others = len(device.processes) - len(holders)
-    said += f"; {others} other process{'' if others == 1 else 'es'}" if others else ""
+    said += f"; {numbered(others, 'other process', 'other processes')}" if others else ""
     parts = [(f"  GPU {device.index}".ljust(10), "label"), (said, "text")]
     if device.throttle_reasons:
-        parts.append(("; held down: " + ", ".join(device.throttle_reasons), "warn"))
+        parts.append(("; throttled: " + ", ".join(device.throttle_reasons), "warn"))
     return PageLine(tuple(parts), indent=10)
 
 
@@ -230,9 +231,7 @@ def unknown(facts: RowFacts, frame: Frame) -> Section:
     ]
     calls = int(facts.groups.calls[0])
     if 0 < calls < 100:
-        lines.append(
-            note(f"{calls} calls are few: p99 says little with less than 100, p95 with less than 20")
-        )
+        lines.append(note(f"only {numbered(calls, 'call')}: p99 needs 100 to be reliable, p95 needs 20"))
     lines += [note(f"not measured: {text}") for text in window.evidence.unknown[:MOST_LISTED]]
     lines += more(len(window.evidence.unknown) - MOST_LISTED)
     return Section("unknown", tuple(lines) if len(lines) > 1 else ())

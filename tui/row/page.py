@@ -12,6 +12,7 @@ from stalltop.model.chain import loss_step
 from stalltop.model.evidence import HOST_GAP, Charge
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS
 from stalltop.model.text import figures
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import PARTS, SPLITS
 from stalltop.tui.columns.split import piece
 from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
@@ -74,10 +75,10 @@ def chains(facts: RowFacts, frame: Frame) -> Section:
         about = "  " + "; ".join(part for part in said if part)
         lines.append(PageLine((mark, (f" {chain.title}", "text"), (about, "dim")), indent=5))
     if not lines:
-        return Section("chains", (note("no problem names this row"),))
-    about = "Enter opens the chain" if len(facts.chains) == 1 else "Enter opens the first one"
+        return Section("chains", (note("No problem involves this row"),))
+    about = "Enter opens the problem" if len(facts.chains) == 1 else "Enter opens the first one"
     rest = more(len(facts.chains) - MOST_LISTED)
-    return Section("chains", (heading("What is wrong", about), *lines, *rest))
+    return Section("chains", (heading("Problems", about), *lines, *rest))
 
 
 def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Section:
@@ -233,9 +234,9 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
             sums[key] = sums.get(key, 0) + charge.ns
     if not sums:
         if whole / seconds < 1e6:
-            return [note("nobody: it hardly waited, less than 1 ms a second")]
+            return [note("none: it waited less than 1 ms per second")]
         cost = rate(whole / seconds, frame.glyphs).strip()
-        return [note(f"not known: {cost} of such waits are unattributed")]
+        return [note(f"{cost} of such waits are unattributed")]
     order = sorted(sums, key=lambda key: (-loss_step(sums[key] / seconds / 1e6), key))
     lines = []
     for key in order[:MOST_LISTED]:
@@ -261,10 +262,10 @@ def _share(ns: int, whole: int, frame: Frame) -> str:
 def _who(charge: Charge, facts: RowFacts) -> str:
     """Return the name of a culprit. Its tenant is part of the name if another tenant lost the time."""
     if charge.culprit_pid == charge.pid:
-        return "itself, another of its threads"
+        return "itself: another of its threads"
     if not charge.culprit_pid:
-        return "the kernel: interrupts and the like"
-    process = f"{charge.culprit_process} {charge.culprit_pid if charge.culprit_pid > 0 else ''}".strip()
+        return "the Linux kernel: interrupts, softirqs"
+    process = with_pid(charge.culprit_process, charge.culprit_pid)
     other = charge.culprit_tenant and charge.culprit_tenant != charge.tenant
     return f"{name_of(charge.culprit_tenant, facts.window)}: {process}" if other else process
 
@@ -276,8 +277,8 @@ def open_calls(facts: RowFacts, frame: Frame) -> Section:
     for call in calls[:MOST_LISTED]:
         role = "bad" if call.age_ns >= HUNG_NS else "warn" if call.age_ns >= LONG_OPEN_NS else "text"
         age = f"  {figures.duration(call.age_ns, frame.glyphs)}  "
-        said = f"{call.operation}, thread {call.tid} of {call.process} {call.pid}"
-        said += "; its thread ended inside of it" if call.ended else ""
+        said = f"{call.operation}, thread {call.tid} of {with_pid(call.process, call.pid)}"
+        said += "; its thread ended inside it" if call.ended else ""
         said += f"; {name_of(call.tenant, facts.window)}" if len(facts.tenants) > 1 else ""
         lines.append(PageLine(((age, role), (said, "text")), indent=len(age)))
     if not calls:

@@ -77,7 +77,7 @@ class RowScreen(LivePage):
         )
         return Drawn(
             title=f"Row  {printable(found.name)}",
-            hint=f"Enter chain  {self.keys_hint}" if found.chains else self.keys_hint,
+            hint=f"Enter problem  {self.keys_hint}" if found.chains else self.keys_hint,
             sections=first if two else (*first, *time, *owner),
             beside=(time, owner) if two else ((), ()),
             unfinished=None in samples,
@@ -88,7 +88,7 @@ class RowScreen(LivePage):
         if self._facts is not None and self._facts.chains:
             self.app.push_screen(ChainScreen(self._facts.chains))
         else:
-            self.say("no problem names this row")
+            self.say("No problem involves this row")
 
     def action_devices(self) -> None:
         """Open the page of a device on top of this page."""

@@ -40,7 +40,7 @@ are skipped."""
 
 Only = Literal["", "busy", "warned"]
 """The rows to show: all, those with a call, or those with a problem or a long open call."""
-ONLY: dict[Only, str] = {"": "all rows", "busy": "without idle rows", "warned": "with chains or open calls"}
+ONLY: dict[Only, str] = {"": "all rows", "busy": "without idle rows", "warned": "with problems or open calls"}
 """The message about each choice of rows, in the order in which the key selects them."""
 
 DEPTH = 3

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from bench.faults.callers.host import CPUS
 from bench.faults.stage.fault import FAULTS, Fault, Truth
 from bench.faults.stage.stage import Files, Place, Stage
 from bench.faults.stage.workloads import noise
@@ -18,9 +19,9 @@ from bench.faults.trial.outcome import Healthy
 from bench.faults.trial.watcher import Watcher
 from stalltop.demo.build import Built
 
-AT_ONCE: Final = 2
-"""Number of programs that run at the same time. With more programs, two CPUs would not be enough, and the
-diagnosis would rightly report a problem."""
+AT_ONCE: Final = max(CPUS // 2, 1)
+"""Number of programs that run at the same time. A program and its workers use about one CPU, and two CPUs for
+some seconds while they start; beside more programs they would really lack CPU time and be reported."""
 NEED_ALL_CPUS: Final = ("cpu_contention", "own_threads")
 """Causes whose victims use all CPUs even before the fault. Beside a second program such a victim would really
 lack CPU time and be reported, so these victims are left out."""

@@ -34,10 +34,10 @@ class Outcome:
     """Time from the injection until the victim's first chain was a new one of the right cause; None if that
     never happened."""
     found: str = ""
-    """Cause of the victim's first chain at the end; '' if it had none."""
+    """Cause of the worst chain about the victim when the trial ends; '' if there is none."""
     found_raw: str = ""
     """Like ``found``, but chains that rightly blame a process outside of the trial count, too: the cause of
-    the victim's first chain at the end, '' if there was none."""
+    the worst chain about the victim when the trial ends, '' if there is none."""
     named: bool = False
     """Whether the right cause was among the victim's chains at the end."""
     culprit_expected: bool = False

@@ -22,8 +22,6 @@ from stalltop.probes.operations import Function
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import NATIVE, TracedProgram, points, wait_until
 
-pytestmark = pytest.mark.beside
-
 FUNCTIONS = (
     Function(1, "work", 10, "driver", Size.ARGUMENT, 2),
     Function(2, "rest", 20, "driver"),
@@ -128,6 +126,7 @@ def made(answer: list[int]) -> list[SlowCall]:
     return [SlowCall(*answer[at : at + 4]) for at in range(0, len(answer), 4)]
 
 
+@pytest.mark.beside
 def test_every_call_of_a_slow_minority_is_captured(watched: CaptureReader) -> None:
     with TracedProgram(watched.path) as program:
         program(f"mixed 4000 0 {QUICK_NS} 0 1")
@@ -150,6 +149,7 @@ def test_every_call_of_a_slow_minority_is_captured(watched: CaptureReader) -> No
         assert not kept.nested
 
 
+@pytest.mark.beside
 def test_captured_calls_have_splits(watched: CaptureReader) -> None:
     with TracedProgram(watched.path) as program:
         program("rest 4 8000000")
@@ -164,6 +164,7 @@ def test_captured_calls_have_splits(watched: CaptureReader) -> None:
         assert parts["running"] > 0
 
 
+@pytest.mark.beside
 def test_nested_calls_are_captured_as_nested(watched: CaptureReader) -> None:
     with TracedProgram(watched.path) as program:
         program("around 1 5000000")
@@ -184,6 +185,7 @@ def test_nested_calls_are_captured_as_nested(watched: CaptureReader) -> None:
     assert outer.split_ns[sleep] >= asleep.split_ns[sleep] > 0
 
 
+@pytest.mark.beside
 def test_slow_calls_of_every_thread_are_captured(watched: CaptureReader) -> None:
     with TracedProgram(watched.path) as program:
         program(f"mixed 4000 0 {QUICK_NS} 0 1")
@@ -198,6 +200,7 @@ def test_slow_calls_of_every_thread_are_captured(watched: CaptureReader) -> None
     )
 
 
+@pytest.mark.beside
 def test_a_million_slow_calls_are_counted_and_captured_within_limits(watched: CaptureReader) -> None:
     with TracedProgram(watched.path) as program:
         program(f"mixed 100 0 {QUICK_NS} 0 1")
@@ -215,6 +218,7 @@ def test_a_million_slow_calls_are_counted_and_captured_within_limits(watched: Ca
     assert not any(lost[name] for name in ("no_ring", "no_slot", "no_thread", "missed"))
 
 
+@pytest.mark.beside
 def test_a_full_ring_is_counted_as_loss_and_used_again(slow_program: Path) -> None:
     kernel = KernelSide(way="multi", slots=64, threads=64, functions=FUNCTIONS, ring_bytes=mmap.PAGESIZE)
     watched = CaptureReader(kernel, slow_program)
@@ -245,6 +249,7 @@ def test_a_full_ring_is_counted_as_loss_and_used_again(slow_program: Path) -> No
 def test_thresholds_follow_the_durations_of_a_row(
     watched: CaptureReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Runs alone: beside other tests, the program is preempted so often that no threshold is short.
     monkeypatch.setattr(kept_calls, "MEMORY_SECONDS", 0.2)
     with TracedProgram(watched.path) as program:
 
@@ -259,6 +264,7 @@ def test_thresholds_follow_the_durations_of_a_row(
         wait_until(lambda: threshold_after(quick) < 300_000, "a threshold for quick calls again")
 
 
+@pytest.mark.beside
 def test_some_calls_are_captured_at_random(watched: CaptureReader) -> None:
     with TracedProgram(watched.path) as program:
 
@@ -273,6 +279,7 @@ def test_some_calls_are_captured_at_random(watched: CaptureReader) -> None:
     assert all(call.arguments[0] == QUICK_NS for call in samples)
 
 
+@pytest.mark.beside
 def test_calls_are_reported_in_the_window_in_which_they_end(watched: CaptureReader) -> None:
     with TracedProgram(watched.path) as program:
         program("rest 1 1000000")
@@ -288,6 +295,7 @@ def test_calls_are_reported_in_the_window_in_which_they_end(watched: CaptureRead
     assert watched.kernel.kept_calls(time.monotonic_ns()) == []
 
 
+@pytest.mark.beside
 def test_calls_are_captured_without_splits_too(slow_program: Path) -> None:
     kernel = KernelSide(way="multi", slots=64, threads=64, functions=FUNCTIONS, splits=False)
     try:

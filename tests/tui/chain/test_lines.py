@@ -163,7 +163,7 @@ def test_a_warning_that_a_chain_explains_is_not_listed_again() -> None:
     told = chain("gpu_thermal", links=(Link("mechanism", "it is hot", device="GPU 0"),))
     assert sum(bool(row.text) for row in listed(one).rows) == 2
     rows = listed(replace(one, chains=(told,))).rows
-    assert [row.text for row in rows if row.text] == ["GPU 1 held down: hw thermal"]
+    assert [row.text for row in rows if row.text] == ["GPU 1 throttled: hw thermal"]
 
 
 def test_silenced_chains_are_hidden_counted_and_can_be_shown() -> None:
@@ -247,11 +247,11 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
 
 def test_the_page_shows_the_baseline_and_the_end_of_a_chain() -> None:
     learning = replace(STORM, p99_ns=9_000_000, calls=1200)
-    assert "p99        9.00ms, its baseline is not learned yet; 1,200 calls" in "\n".join(
+    assert "p99        9.00ms, no baseline yet; 1,200 calls" in "\n".join(
         text(chain_page(learning, faulty(), glyphs=UNICODE, letters=False))
     )
     known = replace(learning, normal_p99_ns=40_000)
-    assert "9.00ms, normally 40.0µs (22,400% slower than usual for this program)" in "\n".join(
+    assert "9.00ms, baseline 40.0µs (22,400% slower than usual for this program)" in "\n".join(
         text(chain_page(known, faulty(), glyphs=UNICODE, letters=False))
     )
     over = text(chain_page(replace(OVER, links=()), faulty(), glyphs=UNICODE, letters=False))

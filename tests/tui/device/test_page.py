@@ -24,9 +24,9 @@ def test_unknown_figures_are_dashes_with_the_reason() -> None:
     assert said(now, "memory busy") == "–  not supported"
     assert said(now, "power") == "–  not supported"
     not_given = said(now, "not given").removeprefix("by the driver: ").split(", ")
-    assert not_given[:4] == ["memory", "temperature", "SM clock", "held by power"]
-    assert {"PCIe", "replays", "ECC fixed", "ECC lost", "remapped", "held by heat"} <= set(not_given)
-    assert said(now, "held down") == "by nothing"
+    assert not_given[:4] == ["memory", "temperature", "SM clock", "throttled by power"]
+    assert {"PCIe", "replays", "ECC fixed", "ECC lost", "remapped", "throttled by heat"} <= set(not_given)
+    assert said(now, "throttling") == "none"
     assert said(now, "XIDs") == "none"
     processes = device_page.processes(BARE, window(), FRAME)
     assert text(processes)[1].strip() == "not known: no permission"
@@ -37,7 +37,7 @@ def test_unknown_figures_are_dashes_with_the_reason() -> None:
     ("change", "name", "expected", "role"),
     [
         ({"temperature_celsius": 91.0}, "temperature", "91C", "warn"),
-        ({"throttle_reasons": ("power cap", "reliability")}, "held down", "power cap, reliability", "warn"),
+        ({"throttle_reasons": ("power cap", "reliability")}, "throttling", "power cap, reliability", "warn"),
         ({"power_held_ns": 250_000_000}, "by power", "250ms of this window", "warn"),
         ({"power_held_ns": 9 * 10**9}, "by power", "9.00s of this window and those before", "warn"),
         (

@@ -74,7 +74,7 @@ LINES = (
     ("BAR1", "4.00GiB of 128GiB mapped by the host", "text"),
     ("energy", "640J in this window", "text"),
     ("PCIe traffic", "1.00MB/s from the host, 2.50MB/s to it", "text"),
-    ("NVLink", "17 of 18 links are up", "warn"),
+    ("NVLink", "17 of 18 links up", "warn"),
     ("traffic", "5.00GB received, 0B sent in this window", "text"),
     ("errors", "3 in this window", "warn"),
     ("ECC", "12 fixed and 0 not, since it was made", "text"),
@@ -110,7 +110,7 @@ def test_every_known_part_has_a_line() -> None:
         (
             {"nvlinks": 4, "nvlinks_active": 0},
             "NVLink",
-            "0 of 4 links are up",
+            "0 of 4 links up",
             "text",
         ),  # a board whose NVLinks are not connected
         ({"nvlinks": 4}, "NVLink", "4 links", "text"),
@@ -167,12 +167,12 @@ def test_a_device_is_hot_near_its_own_limit(change: dict[str, Any], hot: bool) -
 def test_limits_stand_beside_the_temperature() -> None:
     device = replace(BARE, temperature_celsius=40.0, slowdown_celsius=87.0, shutdown_celsius=92.0)
     line = said(device_page.now(device, window(), FRAME), "temperature")
-    assert line == "40C  slows down at 87C, turns off at 92C"
+    assert line == "40C  throttles at 87C, shuts down at 92C"
 
 
 def test_other_reasons_for_throttling_share_a_line() -> None:
     device = replace(BARE, power_brake_held_ns=250_000_000, sync_boost_held_ns=0, hardware_thermal_held_ns=7)
-    assert said(device_page.now(device, window(), FRAME), "others") == "heat, chip 7ns, power brake 250ms"
+    assert said(device_page.now(device, window(), FRAME), "others") == "thermal, chip 7ns, power brake 250ms"
     assert not [line for line in text(device_page.now(BARE, window(), FRAME)) if "others" in line]
 
 
@@ -198,7 +198,7 @@ async def test_the_line_of_a_device_shows_the_age_of_its_figures(width: int) -> 
     divided = replace(BARE, mig=True, instances=tuple(MigInstance(0, n, f"MIG-{n}") for n in range(7)))
     shown = Devices((device, replace(device, ages=old[1:]), divided))
     first, second, third = await lines(shown, 3, width)
-    assert "held by power" in first
+    assert "throttled: power" in first
     assert ("12s old" in first) is (width != 120)  # at 120 columns there is no room for the age
     assert "old" not in second
     assert "7 MIG devices" in third

@@ -124,7 +124,7 @@ def test_texts_name_the_chosen_keys() -> None:
     for usual in ("a says", "a shows", "i shows", "b draws", "? all keys"):
         assert usual not in told, usual
     assert "f1 looks into a row; f2 goes back" in told
-    assert "f3 says what is wrong" in told
+    assert "f3 lists problems" in told
     assert "f4 explains all signs and keys" in told
     assert "f5 draws less" in told
-    assert "a problem names this row (f6 shows it)" in told
+    assert "a problem involves this row (f6 shows it)" in told

@@ -56,7 +56,7 @@ def test_a_wide_line_has_all_keys_and_a_saved_window_has_no_time_keys() -> None:
     keys = (
         "D GPUs",
         "m x Compare",
-        ". Unfold",
+        ". Expand",
         "v Versus",
         "C Columns",
         "f Rows",

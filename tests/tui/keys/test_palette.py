@@ -157,11 +157,11 @@ async def test_the_palette_of_another_screen_lists_its_actions() -> None:
         await screen.press("ctrl+p")
         await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
         await screen.press(*"silence")
-        await screen.sees("Hide this chain")
+        await screen.sees("Silence this problem")
         await screen.press("down", "enter")
         await screen.until(lambda: bool(screen.app.main.panel.silenced.keys))
         await screen.press("question_mark")
-        await screen.sees("Go to the previous or next chain")
+        await screen.sees("Go to the previous or next problem")
         await screen.press("question_mark")
         await screen.sees("What to do")
 

@@ -107,7 +107,7 @@ async def test_a_recording_opens_at_its_end_and_steps_like_a_live_screen() -> No
         await screen.press("right_square_bracket")
         await screen.sees("this is the end of the recording")
         await screen.press("L")
-        await screen.sees("time line: too little is kept for a shorter one")
+        await screen.sees("timeline: too little is kept for a shorter one")
         assert "-2m" in screen.line(38)
         await screen.press("left_square_bracket", "left_square_bracket")
         await looks_at(screen, 98)
@@ -132,18 +132,18 @@ async def test_keys_jump_between_chains() -> None:
     async with opened(MemoryFile.of(seconds(100))) as screen:
         await looks_at(screen, 100)
         await screen.press("left_parenthesis")
-        await screen.sees("here a chain begins: critical")
+        await screen.sees("a problem begins here: critical")
         await looks_at(screen, 41)
         await screen.sees("title of nccl_straggler")
         await screen.press("left_parenthesis")
         await looks_at(screen, 21)
         await screen.sees("title of loader_disk")
         await screen.press("left_parenthesis")
-        await screen.sees("no chain begins before this moment")
+        await screen.sees("no problem begins before this moment")
         await screen.press("right_parenthesis")
         await looks_at(screen, 41)
         await screen.press("right_parenthesis")
-        await screen.sees("no chain begins after this moment")
+        await screen.sees("no problem begins after this moment")
 
 
 async def test_a_moment_can_be_typed() -> None:
@@ -278,7 +278,7 @@ async def test_the_timeline_covers_a_week_or_less_and_takes_clicks() -> None:
         await types(screen, "-4d")
         await looks_at(screen, 3_600.0 * 72)
         await screen.press("L")
-        await screen.sees("time line: 3d")
+        await screen.sees("timeline: 3d")
         await screen.until(lambda: "-7d" not in screen.line(38) and "◆" in screen.line(38))
         for _ in range(20):
             await screen.press("L")

@@ -22,10 +22,10 @@ STATES = (
     State("end"),
     State(
         "fault",
-        (("left_parenthesis", "here a chain begins"), ("L", "time line: 1h"), ("L", "time line: 15m")),
+        (("left_parenthesis", "a problem begins here"), ("L", "time line: 1h"), ("L", "time line: 15m")),
     ),
     State("typing", (("T", "Enter goes"),)),
-    State("row", (("left_parenthesis", "here a chain begins"), ("I", "Row "))),
+    State("row", (("left_parenthesis", "a problem begins here"), ("I", "Row "))),
 )
 
 

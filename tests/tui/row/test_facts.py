@@ -185,7 +185,7 @@ def test_processes_that_had_the_cpu_and_that_ended_waits_are_listed() -> None:
 @pytest.mark.parametrize(
     ("one", "path", "said"),
     [
-        (waiting((), running=5_000), TRAIN, "nobody: it hardly waited"),
+        (waiting((), running=5_000), TRAIN, "none: it waited less"),
         (waiting((), runqueue=50_000_000), TRAIN, "not known: 50.0ms/s of such waits are unattributed"),
         (window([Calls(key(), [5])]), TRAIN, "not known: no split of its time was measured"),
         (
@@ -264,7 +264,7 @@ def test_devices_are_listed_with_the_tenants_that_share_them() -> None:
     one = full_window()
     lines = text(row_owner.devices(facts(one, TRAIN), FRAME))
     assert lines[1].startswith("  GPU 0   NVIDIA H100 80GB HBM3: it holds 65.2GiB of 79.6GiB")
-    assert lines[1].endswith("held down: sw power cap")
+    assert lines[1].endswith("throttled: sw power cap")
     assert len(lines) == 2
     (device,) = one.devices.devices
     shared = replace(device, processes=(*device.processes, DeviceProcess(9, "C", 5, "cri:bb")))

@@ -86,7 +86,7 @@ async def test_the_page_scrolls_and_keeps_its_position_on_new_data() -> None:
         for number in (1, 2):
             await screen.feed(replace(numbered(number), chains=()))
         await screen.until(lambda: any("the last 3s" in line for line in lines(screen)))
-        assert place(screen, "no problem names") < place(screen, "How long calls took")
+        assert place(screen, "No problem involves") < place(screen, "How long calls took")
         assert " 22-" in screen.line(1)
         assert place(screen, "Who ended its waits") >= before
         await screen.press("end", "k", "home", "down")
@@ -100,7 +100,7 @@ async def test_a_section_that_becomes_shorter_keeps_its_height() -> None:
         await screen.sees("title of loader_disk")
         before = place(screen, "How long calls took")
         await screen.feed(faulty(number=1))
-        await screen.sees("no problem names this row")
+        await screen.sees("No problem involves this row")
         assert place(screen, "How long calls took") == before
 
 
@@ -170,7 +170,7 @@ async def test_a_row_without_a_chain_says_so() -> None:
     async with running(faulty(), size=(80, 24)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("I", "enter")
-        await screen.sees("no problem names this row")
+        await screen.sees("No problem involves this row")
         assert isinstance(screen.app.screen, RowScreen)
 
 
@@ -242,11 +242,11 @@ async def test_one_device_has_a_page() -> None:
             "memory       66.1GiB of 79.6GiB (83%)",
             "power        512W of 700W (73%)",
             "SM clock     1755MHz of 1980MHz (89%)",
-            "held down    sw power cap",
+            "throttling   sw power cap",
             "generation 4 of 5, 16 of 16 lanes",
             "XIDs         13",
             "ECC fixed    2 within this window",
-            "memory busy  –  the driver gives none",
+            "memory busy  –  not reported by the driver",
             "python3  train",
         ):
             assert figure in text, figure

@@ -100,7 +100,7 @@ def test_chains_of_devices_and_of_processes_mark_the_row_of_the_device() -> None
     hot = Chain(
         id="hot",
         cause="clocks",
-        title="clocks held down",
+        title="GPU thermally throttled",
         severity="medium",
         summary="",
         tenant="",

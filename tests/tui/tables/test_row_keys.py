@@ -77,11 +77,11 @@ async def test_idle_rows_and_rows_without_problems_can_be_left_out() -> None:
         await screen.press("f")
         await screen.sees("without idle rows")
         await screen.press("f")
-        await screen.sees("containers   with chains or open calls")
+        await screen.sees("containers   with problems or open calls")
         await screen.press("slash", "x", "y", "enter")
         await screen.named([])
         await screen.press("escape", "escape")
-        await screen.until(lambda: "containers   with chains or" not in screen.text())
+        await screen.until(lambda: "containers   with problems or" not in screen.text())
         await screen.until(lambda: len(screen.names()) == 2)
 
 

@@ -14,7 +14,7 @@ async def test_each_device_has_a_line_and_unknown_figures_are_dashes() -> None:
     assert "–%" in first
     assert "50%" in second
     assert "1.00GiB/80.0GiB" in second
-    assert "held by power" in second
+    assert "throttled: power" in second
     assert all(len(line) <= 60 for line in await lines(Devices((device(1),)), 1, width=60))
 
 
@@ -36,7 +36,7 @@ async def test_past_utilization_stands_at_the_end_of_the_line() -> None:
     first, second = await lines(Devices((device(0), device(1))), 4, width=200, past=past)
     assert first.endswith("  ▁ █")
     assert second.endswith("  ▅")
-    assert "held by power" in second
+    assert "throttled: power" in second
     assert len(first) == len(second) == 199
     assert not (await lines(Devices((device(0),)), 4, width=200, past=past[:1]))[0].endswith("▁")
     narrow = await lines(Devices((device(0),)), 4, width=120, past=past)

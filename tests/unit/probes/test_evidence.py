@@ -315,7 +315,7 @@ def test_retransmits_belong_to_the_owner_of_the_socket(reading: EvidenceSetup) -
 def test_unknown_evidence_is_reported(reading: EvidenceSetup) -> None:
     assert reading.read().unknown == ()
     reading.kernel.older = {OWN}
-    assert reading.read().unknown[0].startswith("collectives of 1 processes: ")
+    assert reading.read().unknown[0].startswith("collectives of 1 process: ")
     reading.kernel.older = set()
     reading.host.next = NOTHING._replace(dropped=4)
     assert reading.read().unknown[0].startswith("block I/O, reclaim, or starts and ends of processes, 4")

@@ -18,7 +18,7 @@ ROW = AlertRow(
     key="a",
     mark="H",
     role="bad",
-    title="data loading waits for a disk",
+    title="Data loader waits for a disk",
     who="train-resnet",
     lost=" 412ms/s",
     where="host gap",
@@ -46,7 +46,7 @@ def lines(paint: Palette, width: int, *rows: AlertRow, height: int = 9) -> list[
 @pytest.mark.parametrize("width", [60, 70, 80, 99, 100, 120, 149, 150, 200])
 def test_title_and_culprit_are_shown_at_every_width(paint: Palette, width: int) -> None:
     for line in lines(paint, width, ROW, OVER):
-        assert "data loading waits for a disk" in line
+        assert "Data loader waits for a disk" in line
         assert fit(ROW.culprit, min(width - 42, 16)).rstrip(" …") in line
     goes_on, over = lines(paint, width, ROW, OVER)
     assert "412ms/s" in goes_on
@@ -58,7 +58,7 @@ def test_title_and_culprit_are_shown_at_every_width(paint: Palette, width: int) 
 @pytest.mark.parametrize("width", [80, 99, 103, 120, 200])
 def test_victim_stands_left_of_the_culprit_at_every_width(paint: Palette, width: int) -> None:
     for line in lines(paint, width, ROW, OVER):
-        assert line.index("data loading") < line.index("train-res") < line.index("anna: rsync")
+        assert line.index("Data loader") < line.index("train-res") < line.index("anna: rsync")
     assert lines(paint, width, ROW)[0].index("412ms/s") < lines(paint, width, ROW)[0].index("anna: rsync")
 
 

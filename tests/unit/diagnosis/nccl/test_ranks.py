@@ -318,7 +318,7 @@ def test_collectives_slowed_by_tcp_retransmits_are_found() -> None:
     assert told.lost_ns_per_s == pytest.approx(680e6)
     (culprit,) = [link for link in told.links if link.role == "culprit"]
     assert (culprit.pid, culprit.device) == (WAITING, "network")
-    assert culprit.text == "500 TCP segments a second are sent again"
+    assert culprit.text == "500 TCP segments per second are retransmitted"
     assert f"nsenter -t {WAITING} -n ss" in told.fixes[0].command
     assert told.about == ""
     (alone,) = gpu_causes(_over_tcp(500))

@@ -54,14 +54,14 @@ def test_a_chain_reads_from_the_effect_to_its_root() -> None:
         "  97.0%  155ms/s └─ waits for a CPU",
         "  99.0%  154ms/s    └─ train has the CPU (python3 100)",
         "                       └─ writes without end (python3 100, train, nvme0n1)",
-        "  worse through: two CPUs only",
+        "  made worse by: two CPUs only",
         "  not known: who had the CPU for the rest of the time",
         "  fix 1: keep train off the CPUs of serve",
         "    $ taskset -acp 1 100",
         "  fix 2: give train fewer workers",
     ]
     said = "\n".join(lines)
-    assert "p99 60.0ms, normally 4.00ms" in said
+    assert "p99 60.0ms, baseline 4.00ms" in " ".join(said.split())
     assert re.search(r"CRITICAL +the kernel killed worker of serve \(since \S+, ended \S+\)", said)
     assert "Found: 1 going on, 1 ended. Examined: 11 calls" in said
     assert "not measured here\n  CFS throttling of cri:bb" in said
@@ -72,11 +72,11 @@ def test_a_p99_at_its_baseline_is_not_compared_with_it() -> None:
     assert "p99 4.00ms, " in about(quick, UNICODE)
     assert "normal" not in about(quick, UNICODE).partition("p99")[2]
     slow = replace(quick, normal_p99_ns=3_000_000)
-    assert "normally 3.00ms (33% slower than usual for this program)" in about(slow, UNICODE)
+    assert "baseline 3.00ms (33% slower than usual for this program)" in about(slow, UNICODE)
     assert chain_document(slow)["slower_percent"] == pytest.approx(100 / 3)
     for unknown in (quick, replace(slow, normal_p99_ns=None), replace(slow, p99_ns=None)):
         assert chain_document(unknown)["slower_percent"] is None
-    assert "not learned" in about(replace(quick, normal_p99_ns=None), UNICODE)
+    assert "no baseline" in about(replace(quick, normal_p99_ns=None), UNICODE)
 
 
 def test_links_that_differ_only_by_process_show_the_pid() -> None:
@@ -90,9 +90,9 @@ def test_links_that_differ_only_by_process_show_the_pid() -> None:
 
 def test_a_healthy_window_says_what_was_examined() -> None:
     said = text(healthy())
-    assert "Nothing is wrong. Examined: 41 calls, 2 operations, 1 process, 1 tenant." in said
+    assert "No problems detected. Examined: 41 calls, 2 operations, 1 process, 1 tenant." in said
     bound = replace(CHAINS[0], severity="info")
-    assert "Nothing is wrong." in text(replace(healthy(), chains=(bound,)))
+    assert "No problems detected." in text(replace(healthy(), chains=(bound,)))
 
 
 def test_an_empty_window_is_not_called_healthy() -> None:
@@ -212,7 +212,7 @@ def test_a_saved_window_is_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = save(healthy(), tmp_path / "healthy.stalltop")
     code, out, err = run(["explain", str(path)], capsys)
     assert (code, err) == (0, "")
-    assert "Nothing is wrong." in out
+    assert "No problems detected." in out
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def test_problems_of_several_hosts_have_titles_of_their_own() -> None:
     rows = window([Calls(key(host="gpu8"), [5])], host="gpu8", split=True).rows
     other = replace(one, host="gpu8", rows=rows)
     text = export([one, other], *span_of([one, other]))
-    assert "### What is wrong on `gpu7`" in text
-    assert "### What is wrong on `gpu8`" in text
+    assert "### Problems on `gpu7`" in text
+    assert "### Problems on `gpu8`" in text
 
 
 def test_names_of_a_host_are_never_markup() -> None:

@@ -56,7 +56,7 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
         (sharing("mps", 1), "Only docker:0 uses GPU 0, through MPS."),
         (
             sharing("time-sliced", 2, busy_percent=100.0),
-            "2 tenants share GPU 0 in turns (time slicing); the device is 100% busy; "
+            "2 tenants share GPU 0 by time-slicing; the device is 100% busy; "
             "a split is not measurable here.",
         ),
         (
@@ -154,8 +154,8 @@ def test_one_sentence_says_how_a_device_is_shared(one: Sharing, said: str) -> No
         (gpu(client(1, TRAIN), client(2, "")), "2 processes"),
         (gpu(lost=True), ""),
         (gpu(client(1, TRAIN, "C"), client(2, TRAIN, "C")), "1 tenant"),
-        (gpu(client(1, TRAIN, "C"), client(2, SERVE, "C")), "2 in turns"),
-        (gpu(client(1, TRAIN), client(2, SERVE), client(3, BATCH)), "3 by MPS"),
+        (gpu(client(1, TRAIN, "C"), client(2, SERVE, "C")), "2 time-sliced"),
+        (gpu(client(1, TRAIN), client(2, SERVE), client(3, BATCH)), "3 via MPS"),
         (divided(True), "MIG 7"),
         (gpu(client(1, TRAIN, "C"), virtualization="vGPU"), "1 on vGPU"),
     ],

@@ -40,7 +40,7 @@ def test_a_full_window_prints_everything() -> None:
     for word in (
         "CPU 37.5% of 2  memory 5.00GiB of 16.0GiB",
         "GPU 0 NVIDIA H100 80GB HBM3  97.0% busy",
-        "held down by sw power cap",
+        "throttled: sw power cap",
         "42.0s  ncclCommInitRank  serve  tritonserver 200, thread 203",
         "/opt/app/infer (process 4242 of serve):  static CUDA runtime without symbols",
         "calls not counted: all histogram slots are in use",
@@ -108,7 +108,7 @@ def test_many_rows_are_cut_and_counted() -> None:
     [
         (Coverage(), ["No process has a CUDA or NCCL library loaded.", "stalltop demo"]),
         (Coverage(tracing="not root"), ["not tracing: not root", "stalltop check"]),
-        (full_window().coverage, ["No CUDA or NCCL call returned in 1.0 s.", "1 libraries in 3 processes"]),
+        (full_window().coverage, ["No CUDA or NCCL call returned in 1.0 s.", "1 library in 3 processes"]),
     ],
 )
 def test_an_empty_window_says_what_to_do(coverage: Coverage, expected: list[str]) -> None:
@@ -151,7 +151,7 @@ def test_open_calls_of_ended_threads_are_separate() -> None:
 
 def test_problems_stand_below_the_tables() -> None:
     lines = plain(full_window(), 100).splitlines()
-    at = lines.index("what is wrong: see stalltop explain")
+    at = lines.index("problems: see stalltop explain")
     assert at > next(i for i, line in enumerate(lines) if line.startswith("operation"))
     assert lines[at + 1].startswith("HIGH      serve loses time between its calls to train (155ms/s, since ")
     assert lines[at + 2 : at + 8] == [
@@ -169,8 +169,8 @@ def test_problems_stand_below_the_tables() -> None:
 def test_information_is_not_called_wrong() -> None:
     bound = replace(CHAINS[0], severity="info", summary="serve waits for the device")
     text = plain(replace(full_window(), chains=(bound,)))
-    assert "what is wrong" not in text
-    assert "worth knowing: see stalltop explain\nINFO      serve waits for the device" in text
+    assert "problems: see" not in text
+    assert "information: see stalltop explain\nINFO      serve waits for the device" in text
     assert "explain" not in plain(replace(full_window(), chains=()))
 
 

@@ -44,8 +44,8 @@ class CaptureMaps:
         return found
 
     def second(self, *durations: dict[int, int]) -> None:
-        """Advances the clock by a second, in which slot n counts the calls ``durations[n]``: their number by
-        length in ns."""
+        """Advances the clock by a second, in which slot n counts the calls of ``durations[n]``, a dict from
+        the length of calls in ns to their number."""
         self.now += 1.0
         dense = np.zeros((len(durations), COUNTERS), np.uint64)
         for slot, calls in enumerate(durations):
