@@ -110,6 +110,7 @@ async def test_chosen_keys_act_and_the_defaults_do_nothing() -> None:
         assert screen.app.screen is main
         await screen.press("f1")
         await screen.until(lambda: isinstance(screen.app.screen, HelpScreen), "f1 does not help")
+        await screen.press("pagedown")
         await screen.sees("f9 ")
         await screen.press("escape", "F", "s", "e", "r", "v", "n", "enter")
         await screen.named([])

@@ -30,7 +30,7 @@ def on(width: int, **state: Any) -> str:
 @pytest.mark.parametrize(
     ("state", "wanted", "never"),
     [
-        ({}, ("Enter In", "Space Freeze", "a Warnings", "/ Filter"), "Esc"),
+        ({}, ("Enter In", "Space Freeze", "a Problems", "/ Filter"), "Esc"),
         ({"out": "Back"}, ("? Help  w Save  Esc Back", "Enter In"), "Clear"),
         ({"out": "Clear"}, ("? Help  w Save  Esc Clear",), "Back"),
         ({"frozen": True}, ("Space Live", "[ ] Time"), "Freeze"),

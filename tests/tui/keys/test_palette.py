@@ -40,7 +40,7 @@ async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
     async with running(numbered(0), size=(100, 30)) as screen:
         for typed, seen in (
             ("by layer", "Layers: Group rows by layer"),
-            ("freeze the", "Freeze: Freeze the screen"),
+            ("freeze disp", "Freeze: Freeze display"),
         ):
             await screen.press("ctrl+p")
             await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
@@ -161,7 +161,9 @@ async def test_the_palette_of_another_screen_lists_its_actions() -> None:
         await screen.press("down", "enter")
         await screen.until(lambda: bool(screen.app.main.panel.silenced.keys))
         await screen.press("question_mark")
-        await screen.sees("Go to the previous or next problem")
+        await screen.sees("Legend")
+        await screen.press("pagedown")
+        await screen.sees("Page of a problem")
         await screen.press("question_mark")
         await screen.sees("What to do")
 
