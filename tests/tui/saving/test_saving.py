@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from stalltop.formats.html.page import html_page
@@ -375,3 +376,29 @@ async def test_a_tenant_named_like_a_formula_is_no_formula_in_a_spreadsheet(fold
     async with running(one, size=(80, 24)) as screen:
         path = await saved(screen, "4", "enter")
     assert "'=cmd|' /C calc'!A0" in path.read_text()
+
+
+@pytest.mark.parametrize("keys", ["w\t\x15", "w\t\x15\x15", "w\x1b\x1bw\t\x15"])
+async def test_a_path_typed_in_one_burst_is_the_path_of_the_file(
+    keys: str, folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "q-w-1" / "queue.stalltop"
+    named = {"\t": "tab", "\x15": "ctrl+u", "\x1b": "escape"}
+    async with running(numbered(0), size=(120, 40)) as screen:
+        for letter in [*keys, *str(path), "\r"]:
+            key = {**named, "\r": "enter"}.get(letter, letter)
+            screen.app.post_message(events.Key(key, letter))
+        await screen.sees("saved ")
+        assert screen.app.saving.paths == [path]
+        assert not folder.exists()
+
+
+async def test_a_pasted_path_follows_the_keys_before_it(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pasted.stalltop"
+    async with running(numbered(0), size=(120, 40)) as screen:
+        for key in ("w", "tab", "ctrl+u"):
+            screen.app.post_message(events.Key(key, None))
+        screen.app.post_message(events.Paste(str(path)))
+        screen.app.post_message(events.Key("enter", "\r"))
+        await screen.sees("saved ")
+        assert screen.app.saving.paths == [path]
