@@ -18,7 +18,7 @@ LEAST_HOST = 9
 CHAINS_CELLS, TRACED_CELLS = 11, 12
 """Cells reserved for ``1C 1H 1M 1L`` and for ``traced 13/14``, so that nothing moves when these change."""
 _WORDS_FROM = 110
-"""Width in cells from which the counts by severity have the label ``chains``."""
+"""Width in cells from which the counts by severity have the label ``problems``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,14 @@ class HeaderState:
     calls_per_s: float | None = None
     chains: tuple[tuple[str, str], ...] = ()
     """The number of open problems by severity, such as ``2H``, each with its role."""
+    silenced: int = 0
+    """The number of open problems that ``chains`` leaves out, because the user silenced them."""
     recording: tuple[str, str] | None = None
     """The text about the running recording, and its role; None if there is none."""
     lost: int = 0
+    """The number of calls that no row contains."""
+    unsure: int = 0
+    """The number of other losses: calls that are counted, but not completely."""
     traced: str = ""
     """Coverage, such as ``traced 3/4``."""
     partly: bool = False
@@ -61,20 +66,25 @@ class Header(Lines):
         """Return the one line."""
         state, bar = self._state, paint.bar
         rate = figures.rate(state.calls_per_s, self.glyphs)
-        lost_style = bar + (paint.bad if state.lost else paint.dim)
-        lost = figures.count(state.lost, self.glyphs).lstrip().ljust(figures.COUNT_WIDTH)
+        lost_style = bar + (paint.bad if state.lost else paint.warn if state.unsure else paint.dim)
+        lost = figures.count(state.lost or state.unsure, self.glyphs).lstrip().ljust(figures.COUNT_WIDTH)
+        # Both labels have the same width.
+        label = "unsure " if state.unsure and not state.lost else "missed "
         # The fields at the right end, from left to right. Each has a fixed width, so that nothing moves.
         right: list[list[Part]] = [
             [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],
-            [("missed ", lost_style), (lost, lost_style)],
+            [(label, lost_style), (lost, lost_style)],
         ]
-        counted: list[Part] = [("chains " if width >= _WORDS_FROM else "", bar + paint.dim)]
+        counted: list[Part] = [("problems " if width >= _WORDS_FROM else "", bar + paint.dim)]
         for number, (text, role) in enumerate(state.chains):
             counted += [(" " if number else "", bar), (text, bar + getattr(paint, role))]
         if width >= _WORDS_FROM and not state.chains:
             counted.append(("none", bar + paint.dim))
+        if state.silenced:
+            silenced = f"({state.silenced} silenced)" if width >= _WORDS_FROM else f"({state.silenced})"
+            counted.append((" " * bool(state.chains or width >= _WORDS_FROM) + silenced, bar + paint.warn))
         kept = CHAINS_CELLS + cell_len(counted[0][0])
-        right.append([*counted, (" " * (kept - _length(counted)), bar)])
+        right.append([*counted, (" " * max(kept - _length(counted), 0), bar)])
         if state.traced:
             traced = state.traced.ljust(TRACED_CELLS)
             right.append([(traced, bar + (paint.warn if state.partly else paint.dim))])
@@ -93,7 +103,7 @@ class Header(Lines):
         # Fields get room in this order: missed calls if there are any, problems, call rate, missed calls if
         # there are none, the other fields. A long host name is cut to make room for the first three.
         fits = [False] * len(right)
-        for number in (*((1, 2, 0) if state.lost else (2, 0, 1)), *range(3, len(right))):
+        for number in (*((1, 2, 0) if state.lost or state.unsure else (2, 0, 1)), *range(3, len(right))):
             wanted = min(cell_len(host), 16 if number >= 3 else LEAST_HOST) + 2 if host else 0
             length = _length(right[number]) + 2
             if length + wanted > room:

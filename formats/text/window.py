@@ -19,7 +19,7 @@ from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
-from stalltop.model.window import LOSSES, PARTS, SPLITS, Missing, OpenCall, Window
+from stalltop.model.window import LOSSES, UNCOUNTED, PARTS, SPLITS, Missing, OpenCall, Window
 
 MOST_ROWS = 20
 """Maximum number of rows of each table. A line below the table says how many more there are."""
@@ -330,11 +330,16 @@ def _some(names: Sequence[str], most: int) -> str:
 
 
 def _losses(window: Window, style: Style) -> list[str]:
-    found = [(name, count) for name, count in window.loss.items() if count]
-    lines: list[str] = []
-    for name, count in found:
-        lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
-    return _listed("missed or cut short", lines, 0, style)
+    missed: list[str] = []
+    unsure: list[str] = []
+    for name, count in window.loss.items():
+        if count:
+            lines = missed if name in UNCOUNTED else unsure
+            lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
+    return [
+        *_listed("missed", missed, 0, style),
+        *_listed("counted, but incomplete", unsure, 0, style),
+    ]
 
 
 def _listed(title: str, lines: Sequence[str], whole: int, style: Style) -> list[str]:

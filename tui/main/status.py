@@ -13,6 +13,7 @@ from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.past.times import ago_text
 from stalltop.tui.problems.chains import MARK, ROLE, counts
+from stalltop.tui.problems.warnings import unsure
 from stalltop.tui.reading.collector import Snapshot
 from stalltop.tui.views.groups import calls_per_s
 from stalltop.widgets.header import HeaderState
@@ -99,6 +100,7 @@ def header_state(
     playing: float = 0.0,
     demo: bool = False,
     chains: Iterable[Chain] = (),
+    silenced: int = 0,
     glyphs: Glyphs = UNICODE,
 ) -> HeaderState:
     """Return what the header shows.
@@ -109,7 +111,8 @@ def header_state(
     without data, 0 if data comes in time. ``still``: the window is a saved one. ``file``: the window comes
     from a recording. ``grows``: another program still writes that recording. ``playing``: seconds of the past
     that pass in one second, 0: not playing. ``demo``: the data is a demonstration. ``chains``: the open
-    problems.
+    problems. ``silenced``: the number of open problems that ``chains`` leaves out because the user silenced
+    them.
     """
     if window is None:
         if silent:
@@ -150,8 +153,10 @@ def header_state(
         window=f"{window.seconds:.0f}s" if still else window_text(window, length, began),
         calls_per_s=calls_per_s(window),
         lost=window.lost,
+        unsure=unsure(window),
         traced=traced,
         partly=bool(untraced or coverage.tracing),
         chains=tuple((f"{number}{MARK[severity]}", ROLE[severity]) for severity, number in counts(chains)),
+        silenced=silenced,
         probe_percent=None if coverage.tracing else coverage.cost_percent,
     )

@@ -23,6 +23,7 @@ SIGNS = (
         "15 processes are traced of 16 that use CUDA or NCCL ({warnings} shows which is not, and why)",
     ),
     ("missed", "calls that no row contains ({warnings} shows why)"),
+    ("unsure", "no call is missed, but figures of so many calls are incomplete ({warnings} shows which)"),
     (
         "host gap",
         "the time between two calls of a thread; it is no call, so it comes last and is in no total",

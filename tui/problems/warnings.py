@@ -52,6 +52,13 @@ def warnings(window: Window | None, notes: Sequence[str] = (), glyphs: Glyphs = 
     return sorted(found, key=lambda warning: _RANK[warning.level])
 
 
+def unsure(window: Window) -> int:
+    """Return the number of losses of calls that are counted, but not completely; without ``ORDINARY`` ones."""
+    return sum(
+        window.loss.get(name, 0) for name in LOSSES if name not in UNCOUNTED and name not in ORDINARY
+    )
+
+
 def long_open(window: Window) -> list[OpenCall]:
     """Return the outermost calls that are open for at least ``LONG_OPEN_NS``, the longest first. They include
     calls whose thread ended inside the call."""
