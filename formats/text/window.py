@@ -19,7 +19,7 @@ from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
-from stalltop.model.window import LOSSES, UNCOUNTED, PARTS, SPLITS, Missing, OpenCall, Window
+from stalltop.model.window import LOSSES, PARTS, SPLITS, UNCOUNTED, Missing, OpenCall, Window
 
 MOST_ROWS = 20
 """Maximum number of rows of each table. A line below the table says how many more there are."""

@@ -54,7 +54,9 @@ def add(connection: sqlite3.Connection) -> list[str]:
     return refused
 
 
-def _swapped(percentile: Callable[..., int | None], percent: float, payload: object, *rest: object) -> int | None:
+def _swapped(
+    percentile: Callable[..., int | None], percent: float, payload: object, *rest: object
+) -> int | None:
     return percentile(payload, percent, *rest)
 
 

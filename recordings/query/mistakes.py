@@ -31,7 +31,9 @@ _BUILT_IN = (
     ),
     *("lower", "max", "min", "printf", "replace", "round", "strftime", "substr", "sum", "total", "upper"),
 )
-_USAGE = "percentiles: p(histogram, 99), p99(histogram), p(hmerge(histogram), 99); max_ns may follow as a limit"
+_USAGE = (
+    "percentiles: p(histogram, 99), p99(histogram), p(hmerge(histogram), 99); max_ns may follow as a limit"
+)
 _READ_ONLY = "one SELECT, or WITH … SELECT: a query only reads"
 _STATEMENTS = re.compile(
     "alter|analyze|attach|begin|commit|create|delete|detach|drop|end|insert|pragma|reindex|release|replace"

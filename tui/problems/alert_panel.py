@@ -82,7 +82,9 @@ class AlertPanel(AlertList, can_focus=True):
             text = QUIET_BUT if found.silenced else QUIET_NOW if found.chains else QUIET
             rows.insert(0, AlertRow(QUIET_LINE, " ", "dim", text if window is not None else starting))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
-        coverage = AlertRow(COVERAGE_LINE, "-", "dim", "what is traced, what that costs, and warnings in full")
+        coverage = AlertRow(
+            COVERAGE_LINE, "-", "dim", "what is traced, what that costs, and warnings in full"
+        )
         self.show(rows, [*found.aside, coverage], silenced)
 
 

@@ -54,9 +54,7 @@ def warnings(window: Window | None, notes: Sequence[str] = (), glyphs: Glyphs = 
 
 def unsure(window: Window) -> int:
     """Return the number of losses of calls that are counted, but not completely; without ``ORDINARY`` ones."""
-    return sum(
-        window.loss.get(name, 0) for name in LOSSES if name not in UNCOUNTED and name not in ORDINARY
-    )
+    return sum(window.loss.get(name, 0) for name in LOSSES if name not in UNCOUNTED and name not in ORDINARY)
 
 
 def long_open(window: Window) -> list[OpenCall]:

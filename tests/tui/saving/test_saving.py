@@ -20,6 +20,7 @@ from stalltop.recordings.read.reading import load
 from stalltop.tui.saving.formats import problem
 from stalltop.tui.saving.screen import SaveScreen
 from stalltop.tui.screens.run_options import RunOptions
+from stalltop.widgets.table import Table
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.pseudo_terminal import PseudoTerminal
 from tests.tui.screen import Screen, running
@@ -78,6 +79,24 @@ async def test_keys_typed_at_once_are_handled_in_order(folder: Path) -> None:
         await screen.sees("saved ")
         assert [path.suffix for path in screen.app.saving.paths] == [".csv"]
         await screen.until(lambda: "cudaLaunchKernel" in screen.names())
+
+
+async def test_an_opened_window_has_the_baselines_that_the_screen_showed(folder: Path) -> None:
+    one = numbered(0)
+    baselines = dict.fromkeys(one.rows.keys, (1000000, 3000000))
+    async with running(replace(one, normals=baselines), size=(200, 40)) as screen:
+        # The window of ten seconds has no baselines of its own.
+        await screen.feed(replace(numbered(1), normals=baselines))
+        await screen.sees("P99/NORM")
+        opened = load(await saved(screen, "enter"))
+        assert opened.normals
+        assert opened.normals.items() <= baselines.items()
+    async with running(opened, size=(200, 40), options=RunOptions(interval=0.0, still=True)) as screen:
+        await screen.sees("P99/NORM")
+        await screen.press("C", "end")
+        screen.app.screen.query_one("#columns", Table).put_cursor("trend")
+        await screen.press("up", "down")
+        await screen.sees("a saved window has not")
 
 
 @pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 40), (200, 60)])

@@ -174,7 +174,9 @@ def test_an_unknown_theme_is_reported_with_the_known_ones(capsys: pytest.Capture
     assert cli.parsed(["live", "--theme", ""]).theme == AUTO
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
 def test_the_exit_code_after_a_signal_tells_the_signal(
     number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
