@@ -1,5 +1,5 @@
-"""Adds SQL functions on histograms: ``p(histogram, 99)``, ``p(histogram, 99, max_ns)``, their short forms such
-as ``p99(histogram)``, and the aggregate ``hmerge(histogram)``."""
+"""Adds SQL functions on histograms: ``p(histogram, 99)``, ``p(histogram, 99, max_ns)``, their short forms
+such as ``p99(histogram)``, and the aggregate ``hmerge(histogram)``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _AT_ONCE = 4096
 
 
 SHORT = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
-"""The percentile of each short form: ``p99(histogram)`` is ``p(histogram, 99)``. A second argument is the largest
-value, as the third one of ``p``."""
+"""The percentile of each short form: ``p99(histogram)`` is ``p(histogram, 99)``. A second argument limits the
+result, as the third one of ``p`` does."""
 
 NAMES = ("p", "percentile", *SHORT, "hmerge")
 """Names of the functions."""

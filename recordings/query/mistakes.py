@@ -69,9 +69,9 @@ def told(
         return UsageError(f"there is no table {_shown(name)}", _like(name, known, "tables", list(_COLUMNS)))
     if kind == "no such column":
         return UsageError(f"there is no column {_shown(name)}", _column(name, sql))
-    if match := re.fullmatch(r"wrong number of arguments to function (\w+)\(\)", text):
-        if (called := match[1].lower()) in functions.NAMES:
-            return UsageError(f"{called}() has other arguments", _USAGE)
+    match = re.fullmatch(r"wrong number of arguments to function (\w+)\(\)", text)
+    if match and (called := match[1].lower()) in functions.NAMES:
+        return UsageError(f"{called}() has other arguments", _USAGE)
     if kind == "no such function":
         known = [*functions.NAMES, *_BUILT_IN]
         return UsageError(f"there is no function {_shown(name)}", _like(name, known, "functions", known))

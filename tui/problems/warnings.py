@@ -53,7 +53,8 @@ def warnings(window: Window | None, notes: Sequence[str] = (), glyphs: Glyphs = 
 
 
 def unsure(window: Window) -> int:
-    """Return the number of losses of calls that are counted, but not completely; without ``ORDINARY`` ones."""
+    """Return the number of losses of calls that are counted, but not completely. ``ORDINARY`` ones are left
+    out."""
     return sum(window.loss.get(name, 0) for name in LOSSES if name not in UNCOUNTED and name not in ORDINARY)
 
 
