@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
+from stalltop.tui.columns.catalogue import Need
 from stalltop.tui.saving.saving import Saving
 from stalltop.tui.screens.screen_app import ScreenApp
 from stalltop.tui.tables.picking import Pair
@@ -42,12 +43,13 @@ class PagesOf:
         chosen: Sequence[str],
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
+        have: Collection[Need],
     ) -> None:
         """Open the dialogue that chooses the columns of tables grouped ``by``. After each change, ``tell`` is
-        called with the ids of the chosen columns."""
+        called with the ids of the chosen columns. ``have`` lists the needs of columns that the data meets."""
         from stalltop.tui.tables.column_screen import ColumnScreen
 
-        self._app.push_screen(ColumnScreen(by, chosen, usual, tell))
+        self._app.push_screen(ColumnScreen(by, chosen, usual, tell, have))
 
     def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
         """Open the page of chain number ``at``, from which the user can turn to the others."""

@@ -7,13 +7,19 @@ cells, and ``tui/pair/cells.py`` those of two rows side by side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 Need = Literal["", "split", "past", "mark", "baseline"]
 """What data a column needs: measured splits, earlier windows, a mark (the window to compare with,
 ``Grouped.before``), or baselines of some rows."""
+WITHOUT: Final[Mapping[Need, str]] = {
+    "split": "empty: where the time went was not measured",
+    "past": "empty: there are no earlier windows; a recording has them, a saved window has not",
+    "baseline": "empty: no row has a baseline yet, or the file was saved before it had one",
+}
+"""Why a column is empty, by the need that the data does not meet."""
 Usual = Literal["", "first", "last", "roomy", "changes", "wider"]
 """In which tables a column is shown while the user has chosen no columns:
 

@@ -14,6 +14,9 @@ QUIET = "No problems detected"
 QUIET_NOW = "No active problems; past ones and information below"
 QUIET_BUT = "No problems except silenced ones"
 
+QUIET_LINE, COVERAGE_LINE = "quiet", "coverage"
+"""Keys of the line that tells that no problem is open, and of the line that opens the page about coverage."""
+
 
 class AlertPanel(AlertList, can_focus=True):
     """The list of problems with the key bindings of ``tui.keys.actions``."""
@@ -26,25 +29,62 @@ class AlertPanel(AlertList, can_focus=True):
         self.found = Listed((), (), 0)
         """The lines of the list."""
         self.silenced = Silenced()
+        self._gone: str | None = None
+        """The id of the chain that was under the cursor when the list lost it; None after the next key."""
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Keep the cursor on the line that was the worst when the list got the focus."""
+        super().watch_has_focus(has_focus)
+        self._gone = None
+        if has_focus:
+            self.action_move(0)
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by ``rows``."""
+        self._gone = None
+        super().action_move(rows)
+
+    def action_choose(self) -> None:
+        """Post ``LineChosen``: for the line under the cursor, or for the one that has just left the list."""
+        if self._gone is None:
+            super().action_choose()
+        else:
+            self.post_message(self.LineChosen(self._gone))
+            self.action_move(0)
+
+    def _follow_cursor(self, before: Listed) -> None:
+        """Keep the cursor on the chain under it: after the chain ended, its line may show several chains. If
+        the chain left the list, remember its id."""
+        under = self.cursor_key
+        if not self.has_focus or before.chain(under) is None:
+            return
+        if str(under) not in self.found.lines:
+            self._gone = str(under)
+        elif under not in {row.key for row in self.found.rows}:
+            self.put_cursor(self.found.lines[str(under)])
 
     def update_from(self, window: Window | None, notes: Sequence[str], starting: str = "") -> None:
         """Show the problems of ``window`` and ``notes``, or the text ``starting`` while there is no
         window."""
+        before = self.found
         found = self.found = listed(
             window,
             notes,
-            before=self.found.sorted_by,
-            held=self.found.held,
+            before=before.sorted_by,
+            held=before.held,
             silenced=self.silenced.keys,
             show_silenced=self.silenced.shown,
             glyphs=self.glyphs,
         )
+        self._follow_cursor(before)
         rows = list(found.rows)
         if not rows or (rows[0].ended and not any(stands(row.key) for row in rows)):
             text = QUIET_BUT if found.silenced else QUIET_NOW if found.chains else QUIET
-            rows.insert(0, AlertRow("quiet", " ", "dim", text if window is not None else starting))
+            rows.insert(0, AlertRow(QUIET_LINE, " ", "dim", text if window is not None else starting))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
-        coverage = AlertRow("coverage", "-", "dim", "coverage: what is traced, what is not, and the cost")
+        coverage = AlertRow(
+            COVERAGE_LINE, "-", "dim", "coverage: what is traced, what is not, and the cost"
+        )
         self.show(rows, [*found.aside, coverage], silenced)
 
 
