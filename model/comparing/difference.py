@@ -136,7 +136,8 @@ class Difference:
         ratio that ``lost_ns_per_s`` comes from. NaN in new and gone rows."""
         now = self.now.ns_per_s
         then = np.where(self.new | self.gone, np.nan, now - self.lost_ns_per_s)
-        return np.divide(now, then, out=np.full(len(now), np.nan), where=then > 0)
+        ratio: Floats = np.divide(now, then, out=np.full(len(now), np.nan), where=then > 0)
+        return ratio
 
     @cached_property
     def more_ns_per_s(self) -> Floats:

@@ -40,6 +40,9 @@ class Arrangement:
             screen.query_one(selector).display = name in self.layout.shown
         screen.query_one("#ends").display = width >= ENDS_FROM
         screen.query_one("#header").display = not small
+        answer = screen.query_one("#answer")
+        answer.display = self.layout.answer > 0
+        answer.styles.height = max(self.layout.answer, 1)
         self.show_keys()
         warning = screen.query_one("#small", AlertList)
         warning.display = small

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import islice
 
 from stalltop.model.devices.device import Devices
+from stalltop.model.telling import NO_TELLINGS
 from stalltop.model.window import Window
 from stalltop.tui.keys.footer import footer
 from stalltop.tui.main.arrangement import Arrangement
@@ -16,6 +17,7 @@ from stalltop.tui.past.recall import timespan
 from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.tables.tables import Tables
+from stalltop.widgets.answer import Answer
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
 from stalltop.widgets.footer import KeyLine
@@ -76,6 +78,7 @@ class Drawing:
         )
         past = () if app.options.still else moments.past
         normals = moments.newest.newest.normals if moments.newest is not None else {}
+        self._tables.tellings = app.options.tellings()
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
 
     def _devices_before(self, window: Window) -> list[Devices]:
@@ -106,7 +109,16 @@ class Drawing:
         app = self._screen.stalltop
         progress = app.options.progress
         step = progress.step if progress is not None and window is None else None
-        self._panel.update_from(window, self.notes, starting_text(step, app.glyphs))
+        options = app.options
+        shown = self._panel.update_from(
+            window,
+            self.notes,
+            starting_text(step, app.glyphs),
+            tellings=options.tellings() if window is not None else NO_TELLINGS,
+            still=options.still or self._moments.frozen,
+            told_above=self._arrangement.layout.answer > 0,
+        )
+        self._screen.query_one("#answer", Answer).show(shown)
         self._panel.room.fit(self._arrangement.layout.warnings)
 
     def header_now(self) -> HeaderState:

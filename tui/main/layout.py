@@ -15,6 +15,9 @@ LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 """On a terminal with fewer columns or lines, one line tells that the terminal is too small."""
 BARS_FROM = 12
 """Lines of the terminal from which the bars of the host and of the devices are shown."""
+ANSWER_LINES, ANSWER_FROM = 2, 18
+"""Lines that tell the worst problem, and the lines of the terminal from which there are that many. A smaller
+terminal has one."""
 TWO_TABLES_FROM = 40
 """Lines of the terminal from which a second table is shown below the first."""
 HISTORY_FROM = 160
@@ -38,6 +41,8 @@ class ScreenLayout:
     if it has no content."""
     beside: bool = False
     """Whether two tables stand side by side, not one above the other."""
+    answer: int = 0
+    """Lines below the header that tell the worst problem."""
     warnings: int = 1
     """Lines of the list of problems while it does not have the focus."""
     devices: int = 1
@@ -67,10 +72,13 @@ def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged 
         shown = shown - {"table"} | {"warnings"}
     if "table" not in shown or enlarged or not (beside or height >= TWO_TABLES_FROM):
         shown.discard("second")
-    lines = height if "table" not in shown else 1 if enlarged else most_lines(height)
+    answer = ANSWER_LINES if height >= ANSWER_FROM and not enlarged else 1
+    # The worst problem is told above the list, so the list needs fewer lines.
+    lines = height if "table" not in shown else 1 if enlarged else max(most_lines(height) - answer, 1)
     return ScreenLayout(
         shown=frozenset(shown),
         beside=beside,
+        answer=answer,
         warnings=lines,
         devices=max(height // 8, 1),
         history=width >= HISTORY_FROM,

@@ -9,7 +9,6 @@ from stalltop.tui.main_keys.filter_keys import FilterKeys
 from stalltop.tui.main_keys.panels import PanelKeys
 from stalltop.tui.main_keys.time_keys import TimeKeys
 from stalltop.tui.settings.settings import Settings
-from stalltop.tui.views.view import View
 
 
 class Reset:
@@ -26,7 +25,7 @@ class Reset:
         the window as at a first start."""
         main, usual = self._main, Settings()
         views = main.tables.views
-        views.first = replace(views.first, only=View.__dataclass_fields__["only"].default)
+        views.first = replace(views.first, only="")
         self._filter.clear()
         if not main.stalltop.options.still and main.moments.length != usual.window:
             self._time.choose_window(usual.window)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
+from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.model.window import Window
 from stalltop.tui.keys.actions import bindings
+from stalltop.tui.problems.answer import Answering
 from stalltop.tui.problems.chains import Listed, listed, stands
 from stalltop.tui.problems.silenced import Silenced
 from stalltop.widgets.alerts import AlertList, AlertRow
+from stalltop.widgets.answer import AnswerState
 
 QUIET = "No problems detected"
 QUIET_NOW = "No active problems; past ones and information below"
@@ -31,6 +34,8 @@ class AlertPanel(AlertList, can_focus=True):
         self.silenced = Silenced()
         self._gone: str | None = None
         """The id of the chain that was under the cursor when the list lost it; None after the next key."""
+        self.answering = Answering()
+        """Chooses the problem that the first lines of the screen tell."""
 
     def watch_has_focus(self, has_focus: bool) -> None:
         """Keep the cursor on the line that was the worst when the list got the focus."""
@@ -43,6 +48,11 @@ class AlertPanel(AlertList, can_focus=True):
         """Move the cursor by ``rows``."""
         self._gone = None
         super().action_move(rows)
+
+    def put_cursor(self, key: Hashable) -> None:
+        """Move the cursor to the row ``key``, now or as soon as it is shown."""
+        self._gone = None
+        super().put_cursor(key)
 
     def action_choose(self) -> None:
         """Post ``LineChosen``: for the line under the cursor, or for the one that has just left the list."""
@@ -63,9 +73,22 @@ class AlertPanel(AlertList, can_focus=True):
         elif under not in {row.key for row in self.found.rows}:
             self.put_cursor(self.found.lines[str(under)])
 
-    def update_from(self, window: Window | None, notes: Sequence[str], starting: str = "") -> None:
+    def update_from(
+        self,
+        window: Window | None,
+        notes: Sequence[str],
+        starting: str = "",
+        *,
+        tellings: Tellings = NO_TELLINGS,
+        still: bool = False,
+        told_above: bool = False,
+    ) -> AnswerState:
         """Show the problems of ``window`` and ``notes``, or the text ``starting`` while there is no
-        window."""
+        window. Returns what the first lines of the screen show.
+
+        ``tellings`` and ``still`` are those of ``Answering.update``. With ``told_above`` the list leaves out,
+        while it does not have the focus, what these lines say.
+        """
         before = self.found
         found = self.found = listed(
             window,
@@ -82,10 +105,20 @@ class AlertPanel(AlertList, can_focus=True):
             text = QUIET_BUT if found.silenced else QUIET_NOW if found.chains else QUIET
             rows.insert(0, AlertRow(QUIET_LINE, " ", "dim", text if window is not None else starting))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
-        coverage = AlertRow(
-            COVERAGE_LINE, "-", "dim", "coverage: what is traced, what is not, and the cost"
+        coverage = AlertRow(COVERAGE_LINE, "-", "dim", "coverage: what is traced, what is not, and the cost")
+        answer = self.answering.update(
+            window,
+            found,
+            silenced=self.silenced.keys,
+            tellings=tellings,
+            still=still,
+            starting=starting,
+            glyphs=self.glyphs,
         )
-        self.show(rows, [*found.aside, coverage], silenced)
+        told = self.answering.chain
+        above = {QUIET_LINE, told.id if told is not None else ""} if told_above else ()
+        self.show(rows, [*found.aside, coverage], silenced, above)
+        return answer
 
 
 class AlertRoom:

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 INTERRUPTED = 130
@@ -37,13 +38,13 @@ def as_keyboard_interrupt() -> Iterator[None]:
 
     A signal that is ignored from the start (nohup) stays ignored. A signal that has a handler keeps it.
     """
-    before = {}
+    before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number in REQUESTS:
             if signal.getsignal(number) is signal.SIG_DFL:
                 # asyncio recognises Python's own handler of SIGINT, and handles Ctrl-C itself then.
-                handler = signal.default_int_handler if number == signal.SIGINT else _raise
-                before[number] = signal.signal(number, handler)
+                usual = number == signal.SIGINT
+                before[number] = signal.signal(number, signal.default_int_handler if usual else _raise)
     try:
         yield
     finally:

@@ -85,7 +85,8 @@ class StoppingDriver(LinuxDriver):
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
-        self._file = drawn_on() or self._file
+        # Textual declares the type of sys.__stderr__, but only needs a text stream.
+        self._file = drawn_on() or self._file  # type: ignore[assignment]
 
     @property
     def app_and_loop(self) -> tuple[App[Any], asyncio.AbstractEventLoop]:
