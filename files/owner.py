@@ -21,14 +21,14 @@ _MOST_ID: Final = (1 << 32) - 2
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class Caller(NamedTuple):
+class SudoUser(NamedTuple):
     """The user who called sudo."""
 
     uid: int
     gid: int
 
 
-def caller() -> Caller | None:
+def caller() -> SudoUser | None:
     """Return the user who called sudo; None if this process does not run as root, or not by sudo, or if root
     itself called sudo."""
     if os.geteuid():
@@ -39,7 +39,7 @@ def caller() -> Caller | None:
         if not (text.isascii() and text.isdecimal() and int(text) <= _MOST_ID):
             return None
         numbers.append(int(text))
-    return Caller(*numbers) if numbers[0] else None
+    return SudoUser(*numbers) if numbers[0] else None
 
 
 def home() -> str:
@@ -118,7 +118,7 @@ def make_folders(path: Path) -> None:
                 raise
 
 
-def _give(descriptor: int, folder: int, user: Caller) -> None:
+def _give(descriptor: int, folder: int, user: SudoUser) -> None:
     """Give the open file or folder to ``user``, if it belongs to root and ``user`` may create files in the
     open ``folder``."""
     found = os.fstat(folder)

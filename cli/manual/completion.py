@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from stalltop.cli.manual.described import Argument, Command, Word
+from stalltop.cli.manual.described import Argument, DescribedCommand, Word
 
 _DEFAULT: Final = "live"
 """The command that runs on a terminal if the user names none: its options are offered too."""
 
 
-def script(shell: str, commands: Sequence[Command]) -> str:
+def script(shell: str, commands: Sequence[DescribedCommand]) -> str:
     """Return the completion script for ``shell``, a name in ``SHELLS``. ``commands`` are the commands of the
     program; the first one is the program itself."""
     return SHELLS[shell](commands)
 
 
-def _without(commands: Sequence[Command]) -> Command:
+def _without(commands: Sequence[DescribedCommand]) -> DescribedCommand:
     """Return the command whose options may follow ``stalltop`` without a command."""
     return next(one for one in commands if one.name == _DEFAULT)
 
@@ -25,7 +25,7 @@ def _without(commands: Sequence[Command]) -> Command:
 # ---- bash
 
 
-def bash(commands: Sequence[Command]) -> str:
+def bash(commands: Sequence[DescribedCommand]) -> str:
     """Return the script for bash. It works without the package bash-completion."""
     top, *named = commands
     names = " ".join(one.name for one in named)
@@ -109,8 +109,8 @@ def bash(commands: Sequence[Command]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _nameless(command: Command) -> Command:
-    return Command("", command.summary, command.about, command.arguments)
+def _nameless(command: DescribedCommand) -> DescribedCommand:
+    return DescribedCommand("", command.summary, command.about, command.arguments)
 
 
 def _bash_value(one: Argument) -> str:
@@ -121,7 +121,7 @@ def _bash_value(one: Argument) -> str:
 # ---- zsh
 
 
-def zsh(commands: Sequence[Command]) -> str:
+def zsh(commands: Sequence[DescribedCommand]) -> str:
     """Return the script for zsh: a file ``_stalltop`` in a folder of ``$fpath``, or text to source."""
     top, *named = commands
     lines = [
@@ -197,7 +197,7 @@ def _colons(text: str) -> str:
 # ---- fish
 
 
-def fish(commands: Sequence[Command]) -> str:
+def fish(commands: Sequence[DescribedCommand]) -> str:
     """Return the script for fish."""
     top, *named = commands
     names = " ".join(one.name for one in named)
@@ -248,5 +248,9 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-SHELLS: Final[dict[str, Callable[[Sequence[Command]], str]]] = {"bash": bash, "zsh": zsh, "fish": fish}
+SHELLS: Final[dict[str, Callable[[Sequence[DescribedCommand]], str]]] = {
+    "bash": bash,
+    "zsh": zsh,
+    "fish": fish,
+}
 """The shells for which there is a script, and the functions that make the scripts."""

@@ -45,7 +45,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class DescribedCommand:
     """A command; without a name, the program itself."""
 
     name: str
@@ -96,9 +96,9 @@ def _lengths() -> tuple[Word, ...]:
 
 
 def _dimensions() -> tuple[Word, ...]:
-    from stalltop.cli.commands.diff import BY
+    from stalltop.model.rows.dimensions import COMPARED_BY
 
-    return tuple((name, "") for name in BY)
+    return tuple((name, "") for name in COMPARED_BY)
 
 
 def _columns() -> tuple[Word, ...]:
@@ -121,14 +121,14 @@ _PATHS: Final = ("FILE", "PATH", "A", "B")
 _NO_GROUP: Final = ("positional arguments", "options")
 
 
-def described(parser: argparse.ArgumentParser) -> tuple[Command, ...]:
+def described(parser: argparse.ArgumentParser) -> tuple[DescribedCommand, ...]:
     """Return the program itself, then its commands, from the ``parser`` of the command line."""
-    found = [Command("", parser.description or "", parser.epilog or "", _arguments(parser))]
+    found = [DescribedCommand("", parser.description or "", parser.epilog or "", _arguments(parser))]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             about = {one.dest: one.help or "" for one in action._choices_actions}
             for name, sub in action.choices.items():
-                found.append(Command(name, about[name], sub.description or "", _arguments(sub)))
+                found.append(DescribedCommand(name, about[name], sub.description or "", _arguments(sub)))
     return tuple(found)
 
 

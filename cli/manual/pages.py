@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from stalltop.cli.manual.described import Argument, Command
+from stalltop.cli.manual.described import Argument, DescribedCommand
 from stalltop.tui.keys.actions import groups
 from stalltop.tui.keys.page_keys import PAGES
 from stalltop.tui.pages.filter_help import TERMS
@@ -39,7 +39,7 @@ EXIT_STATUS: Final = (
 # ---- docs/commands.md
 
 
-def markdown(commands: Sequence[Command]) -> str:
+def markdown(commands: Sequence[DescribedCommand]) -> str:
     """Return docs/commands.md. ./stalltop prints its blocks as help while no environment exists."""
     parts = [
         "# Commands\n\n"
@@ -62,7 +62,7 @@ def markdown(commands: Sequence[Command]) -> str:
     return "\n".join(parts)
 
 
-def _usage(command: Command) -> str:
+def _usage(command: DescribedCommand) -> str:
     if not command.name:
         return "usage: stalltop [COMMAND] [OPTIONS]"
     start = f"usage: {command.title} "
@@ -97,7 +97,7 @@ def _named(one: Argument) -> str:
     return ", ".join(one.flags) + one.valued if one.flags else one.value
 
 
-def _groups(command: Command) -> list[tuple[str, list[Argument]]]:
+def _groups(command: DescribedCommand) -> list[tuple[str, list[Argument]]]:
     found: dict[str, list[Argument]] = {}
     for one in command.arguments:
         found.setdefault(one.group or ("options" if one.flags else "arguments"), []).append(one)
@@ -107,7 +107,7 @@ def _groups(command: Command) -> list[tuple[str, list[Argument]]]:
 # ---- the manual page
 
 
-def manual(commands: Sequence[Command], version: str) -> str:
+def manual(commands: Sequence[DescribedCommand], version: str) -> str:
     """Return the manual page in the language of man(7). ``version`` is that of the program."""
     top, *named = commands
     lines = [
@@ -160,7 +160,7 @@ def manual(commands: Sequence[Command], version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _roff_command(command: Command, common: dict[str, dict[Argument, list[str]]]) -> list[str]:
+def _roff_command(command: DescribedCommand, common: dict[str, dict[Argument, list[str]]]) -> list[str]:
     lines = [f".SS {_escaped(command.title)}", *_roff_paragraphs(command.about)]
     also: dict[str, None] = {}
     for one in command.arguments:
