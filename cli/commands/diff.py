@@ -37,7 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--by",
         type=_dimensions,
         metavar="DIMENSIONS",
-        help=f"compare by these, separated by commas: {', '.join(COMPARED_BY)} (default: container,operation)",
+        help=f"compare by these, separated by commas: {', '.join(COMPARED_BY)} (default: "
+        "container,operation)",
     )
     parser.add_argument(
         "--filter", default="", metavar="TEXT", help="compare only rows that match this filter (docs/keys.md)"
