@@ -47,4 +47,4 @@ def chains_of(window: Window) -> Sequence[Chain]:
 
     if not window.chains:
         return explain(window)
-    return [chain for chain in window.chains if in_window(chain, window.start)]
+    return tuple(chain for chain in window.chains if in_window(chain, window.start))

@@ -87,12 +87,12 @@ async def test_an_opened_window_has_the_baselines_that_the_screen_showed(folder:
     async with running(replace(one, normals=baselines), size=(200, 40)) as screen:
         # The window of ten seconds has no baselines of its own.
         await screen.feed(replace(numbered(1), normals=baselines))
-        await screen.sees("P99/NORM")
+        await screen.sees("vs BASE")
         opened = load(await saved(screen, "enter"))
         assert opened.normals
         assert opened.normals.items() <= baselines.items()
     async with running(opened, size=(200, 40), options=RunOptions(interval=0.0, still=True)) as screen:
-        await screen.sees("P99/NORM")
+        await screen.sees("vs BASE")
         await screen.press("C", "end")
         screen.app.screen.query_one("#columns", Table).put_cursor("trend")
         await screen.press("up", "down")
