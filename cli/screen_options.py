@@ -56,6 +56,7 @@ def add_screen_options(parser: argparse.ArgumentParser) -> None:
     add("--interval", "time between two samples (default: 1)", type=seconds, metavar="SECONDS")
     add("--window", "seconds that the figures cover: 1, 10, 60, 300, start (default: 10)", type=length)
     add("--ascii", "draw with ASCII only", action="store_true")
+    add("--plain", "draw no frames around the panels", action="store_true")
     add("--theme", f"colours: {', '.join((AUTO, *THEME_NAMES))}; the key t switches between them", type=theme)
     add("--no-mouse", "leave the mouse to the terminal", action="store_false", dest="mouse")
     add("--low-bandwidth", "draw less, for slow connections; also the key b", action="store_true")
@@ -94,7 +95,7 @@ def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
     return screen
 
 
-FLAGS = ("interval", "window", "ascii", "theme", "mouse", "low_bandwidth")
+FLAGS = ("interval", "window", "ascii", "plain", "theme", "mouse", "low_bandwidth")
 """Settings that have an option on the command line."""
 
 

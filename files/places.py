@@ -27,6 +27,14 @@ def state_directory() -> Path:
     return (Path(base) if os.path.isabs(base) else Path.cwd()) / ".local" / "state" / "stalltop"
 
 
+def copied_path() -> Path:
+    """Return the path of the file with the text that the user copied last: in the user's runtime directory
+    (``$XDG_RUNTIME_DIR``), which is empty after a boot, or else in the state directory."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    usable = os.path.isabs(runtime) and os.path.isdir(runtime) and os.stat(runtime).st_uid == os.getuid()
+    return (Path(runtime) / "stalltop" if usable else state_directory()) / "copied"
+
+
 def window_name(window: Window) -> str:
     """Return the name, without ending, of a file for ``window``: the host and the local time at which the
     window ends, such as ``gpu7-20260504-031245``."""

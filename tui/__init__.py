@@ -3,9 +3,10 @@
 * ``keys``, ``reading``, ``terminal``: keys, data and the terminal, for any screen;
 * ``views``, ``columns``, ``settings``: what tables show, and what the user chose;
 * ``screens``: the base classes of all screens;
-* ``problems``, ``past``, ``tables``, ``saving``: the parts of the main screen;
+* ``problems``, ``past``, ``graphs``, ``tables``, ``saving``: the parts of the main screen;
 * ``main``, ``main_keys``: the main screen, and what its keys do;
 * ``pages``: the base classes of the pages that cover the main screen, and the help;
+* ``commands``: the page with commands for a row or a problem;
 * ``chain``, ``device``, ``pair``, ``row``: these pages.
 
 The modules directly in this folder connect the packages.

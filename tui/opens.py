@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from stalltop.model.actions.offers import Offer
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.window import Window
 from stalltop.tui.columns.catalogue import Need
 from stalltop.tui.saving.saving import Saving
 from stalltop.tui.screens.screen_app import ScreenApp
@@ -51,11 +53,23 @@ class PagesOf:
 
         self._app.push_screen(ColumnScreen(by, chosen, usual, tell, have))
 
+    def graphs(self, chosen: tuple[str, ...], tell: Callable[[tuple[str, ...]], None]) -> None:
+        """Open the dialogue for the graphs; ``tell`` is called with each choice."""
+        from stalltop.tui.graphs.graph_screen import GraphScreen
+
+        self._app.push_screen(GraphScreen(chosen, tell))
+
     def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
         """Open the page of chain number ``at``, from which the user can turn to the others."""
         from stalltop.tui.chain.screen import ChainScreen
 
         self._app.push_screen(ChainScreen(chains, at))
+
+    def commands(self, name: str, offers: Sequence[Offer], window: Window) -> None:
+        """Open the page with ``offers``, the commands for the row or problem ``name`` of ``window``."""
+        from stalltop.tui.commands.screen import CommandsScreen
+
+        self._app.push_screen(CommandsScreen(name, offers, window))
 
     def warnings(self) -> None:
         """Open all warnings and the coverage."""

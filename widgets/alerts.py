@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from stalltop.widgets.alert_drawing import AlertDrawing, AlertRow, padded
+from stalltop.widgets.drawing.frame import FrameEdge, titled
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import strip_of
@@ -42,6 +43,8 @@ class AlertList(Lines, can_focus=True):
         """Whether the list got the focus just now, maybe from the mouse button that is being pressed."""
         self._clickable: tuple[AlertRow, ...] = ()
         """The rows as they were when the mouse button was pressed."""
+        self.title: tuple[str, str, str] = ("", "", "")
+        """The texts on the frame: right before the title, the title, and the keys behind it."""
         self._cursor = 0
         self._cursor_key: Hashable = None
         self._top = 0
@@ -76,6 +79,11 @@ class AlertList(Lines, can_focus=True):
         return tuple(row for row in self._rows if row.key not in self._above)
 
     @property
+    def needed(self) -> int:
+        """Return the number of lines that the list takes without the focus."""
+        return sum(row.key not in self._above for row in self._rows)
+
+    @property
     def wanted(self) -> int:
         """Return the number of lines that all rows take."""
         return len(self._all)
@@ -91,7 +99,7 @@ class AlertList(Lines, can_focus=True):
         self.show(self._rows, self._more, self._tail, self._above)
 
     def _keep_in_view(self) -> None:
-        rows, page = len(self._all), max(self.size.height, 1)
+        rows, page = len(self._all), max(self.size.height - self.frame.lines, 1)
         self._cursor = min(max(self._cursor, 0), max(rows - 1, 0))
         self._top = min(max(self._top, self._cursor - page + 1, 0), self._cursor)
         self._top = max(min(self._top, rows - page), 0)
@@ -126,7 +134,7 @@ class AlertList(Lines, can_focus=True):
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by whole pages."""
-        self.action_move(pages * max(self.size.height - 1, 1))
+        self.action_move(pages * max(self.size.height - self.frame.lines - 1, 1))
 
     def action_end(self, direction: int) -> None:
         """Move the cursor to the first (-1) or the last row."""
@@ -161,12 +169,16 @@ class AlertList(Lines, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Choose the line that was clicked."""
-        rows, at = self._clickable or self._all, self._top + event.y
-        if at < len(rows):
+        rows, at = self._clickable or self._all, self._top + event.y - bool(self.frame.top)
+        if self._top <= at < len(rows):
             self.put_cursor(rows[at].key)
             self.action_choose()
 
     # ---- drawing
+
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
+        """Return the title and the keys on the top edge of the frame."""
+        return titled(*self.title, paint, focused=self.has_focus), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return the lines in view. The last one also tells how many rows are hidden."""

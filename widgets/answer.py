@@ -48,7 +48,7 @@ class AnswerState:
     """The keys that copy the fix, and go to the list of problems."""
 
 
-class Answer(Lines):
+class AnswerLines(Lines):
     """Shows an ``AnswerState``."""
 
     class Chosen(Message):

@@ -13,6 +13,7 @@ from stalltop.model.network_ports import NetworkPort, Throughput, of_rdma, throu
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.drawing.bar import bar
+from stalltop.widgets.drawing.frame import FrameEdge, titled
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Part, strip_of
@@ -32,6 +33,8 @@ class SystemBars(Lines):
 
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
+        self.title: tuple[str, str, str] = ("", "", "")
+        """The texts on the frame: right before the title, the title, and the keys behind it."""
         self._system: System | None = None
         self._network: Throughput | None = None
         self._rdma: Throughput | None = None
@@ -42,6 +45,10 @@ class SystemBars(Lines):
         self._system = system
         self._network, self._rdma = throughput(ports, seconds), throughput(of_rdma(ports), seconds)
         self.redraw()
+
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
+        """Return the title and the keys on the top edge of the frame."""
+        return titled(*self.title, paint), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return the one line. Its bars grow with ``width``."""

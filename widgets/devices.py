@@ -14,6 +14,7 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.words import numbered
 from stalltop.widgets.drawing.bar import bar
+from stalltop.widgets.drawing.frame import FrameEdge, titled
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.sparkline import sparkline
@@ -93,21 +94,22 @@ class DeviceRows(Lines):
 
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
+        self.title: tuple[str, str, str] = ("", "", "")
+        """The texts on the frame: right before the title, the title, and the keys behind it."""
         self._devices: Devices | None = None
         self._past: dict[str, list[float | None]] = {}
 
-    def show(self, devices: Devices, most: int, past: Sequence[Devices] = ()) -> None:
-        """Show ``devices`` in at most ``most`` lines, with the history of their utilization from ``past``,
-        oldest first."""
+    def show(self, devices: Devices, past: Sequence[Devices] = ()) -> None:
+        """Show ``devices``, with the history of their utilization from ``past``, oldest first."""
         self._devices = devices
         newest = past[-PAST_CELLS:]
         busy = [{one.uuid: one.utilization_percent for one in before.devices} for before in newest]
         self._past = {device.uuid: [one.get(device.uuid) for one in busy] for device in devices.devices}
-        wanted = min(max(len(devices.devices), 1), max(most, 1))
-        height = self.styles.height
-        if height is None or height.value != wanted:
-            self.styles.height = wanted
         self.redraw()
+
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
+        """Return the title and the keys on the top edge of the frame."""
+        return titled(*self.title, paint), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return a line for each device that fits. If some do not fit, the last line tells their number."""
@@ -131,7 +133,7 @@ class DeviceRows(Lines):
         glyphs = self.glyphs
         used, total = device.memory_used_bytes, device.memory_total_bytes
         share = 100.0 * used / total if used is not None and total else None
-        wide = max(min((width - 72) // 3, 24), 4) if self.pictures else 0
+        wide = max(min((width - 76) // 3, 24), 4) if self.pictures else 0
         name = printable(device.name).removeprefix("NVIDIA ")
         room = min(max(width - 76 - 2 * (wide - 4), 0), 18)
         parts: list[Part] = [(f" GPU{device.index:<2}", paint.label)]
@@ -154,9 +156,10 @@ class DeviceRows(Lines):
         past = self._past.get(device.uuid, [])
         drawn = sparkline(past, high=100.0, glyphs=glyphs).rjust(PAST_CELLS) if len(past) > 1 else ""
         users, shared = _users(device)
+        throttled = f"throttled: {printable(held_by(device.throttle_reasons))}" if held else ""
         said: list[Part] = [
-            (printable("throttled: " + held_by(device.throttle_reasons)) if held else "", paint.warn),
             (f"{old} old" if old else "", paint.warn),
+            (throttled, paint.warn),
             (users if shared or width >= _USERS_FROM else "", paint.dim),
         ]
         for text, style in said:

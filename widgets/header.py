@@ -22,8 +22,6 @@ SPELT_CELLS = 27
 _SPELT_FROM = 160
 """Width in cells from which severities are shown as words."""
 _SEVERITIES = {"C": "critical", "H": "high", "M": "medium", "L": "low"}
-_PADDED_FROM = 80
-"""Width in cells from which ``missed`` takes as many cells as ``partial``, so that nothing moves."""
 _WORDS_FROM = 110
 """Width in cells from which the counts by severity have the label ``problems``."""
 
@@ -77,8 +75,7 @@ class Header(Lines):
         # "missed 0" would contradict the page of the coverage if that lists events without some figures.
         losses = "partial " if state.partial and not state.lost else "missed "
         lost = figures.count(state.lost or state.partial, self.glyphs).lstrip()
-        longest = cell_len("partial ") if width >= _PADDED_FROM else cell_len(losses)
-        lost = lost.ljust(figures.COUNT_WIDTH + longest - cell_len(losses))
+        lost = lost.ljust(figures.COUNT_WIDTH + cell_len("missed ") - cell_len(losses))
         # The fields at the right end, from left to right. Each has a fixed width, so that nothing moves.
         right: list[list[Part]] = [
             [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],

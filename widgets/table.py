@@ -14,6 +14,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
+from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow, TableRows
@@ -60,6 +61,10 @@ class Table(Lines, can_focus=True):
         visible."""
         self._heads: list[tuple[int, int, str]] = []
         """The column heads as last drawn: (first cell, end, column id) of each."""
+        self.badge = ""
+        """The text right before the title on the frame, such as the key of the panel."""
+        self.hints: tuple[tuple[str, Role], ...] = ()
+        """Keys that are named behind the title on the frame."""
 
     # ---- what is shown
 
@@ -103,7 +108,7 @@ class Table(Lines, can_focus=True):
 
     @property
     def _page(self) -> int:
-        return max(self.size.height - HEAD_LINES, 1)
+        return max(self.size.height - HEAD_LINES - self.frame.bottom, 1)
 
     def _keep_in_view(self) -> None:
         rows = len(self.data.rows)
@@ -169,12 +174,13 @@ class Table(Lines, can_focus=True):
         """Sort by a column if its head was clicked. A click on a row moves the cursor to that row; a click on
         the row under the cursor chooses that row."""
         if event.y == 1:
+            x = event.x - self.frame.columns // 2
             for first, end, column in self._heads:
-                if first <= event.x < end:
+                if first <= x < end:
                     self.post_message(self.HeadClicked(self, column))
             return
         row = self._top + event.y - HEAD_LINES
-        if event.y < HEAD_LINES or row >= len(self.data.rows):
+        if event.y < HEAD_LINES or row >= min(len(self.data.rows), self._top + self._page):
             return
         if row == self._cursor:
             self.action_choose()
@@ -183,11 +189,16 @@ class Table(Lines, can_focus=True):
 
     # ---- drawing
 
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
+        """Return the title, the keys, the legend and the position on the top edge of the frame."""
+        drawing = TableDrawing(self.data, self.size.width, self.glyphs, paint, focused=self.has_focus)
+        return drawing.edge(self.badge, self.hints, self._top, self._page), FrameEdge()
+
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Return the title, the column heads and the rows in view."""
+        """Return the title if it is not on a frame, the column heads and the rows in view."""
         data = self.data
         drawing = TableDrawing(data, width, self.glyphs, paint, focused=self.has_focus)
-        shown = [drawing.title(self._top, self._page)]
+        shown = [] if self.frame.top else [drawing.title(self._top, self._page)]
         columns = in_view(data, width, self._side, reveal=self._reveal)
         self._side, self._reveal = columns.side, False
         self._keep_in_view()

@@ -12,6 +12,7 @@ from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.model.text.glyphs import Glyphs
+from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.magnitude import UNSURE
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import PLAIN, Part, printable, strip_of
@@ -77,6 +78,19 @@ class TableDrawing:
         self._glyphs = glyphs
         self._paint = paint
         self._focused = focused
+
+    def edge(self, badge: str, hints: Sequence[tuple[str, Role]], top: int, page: int) -> FrameEdge:
+        """Return what stands on the top edge of the table's frame: ``badge`` and the title, ``hints``, the
+        legend, and the rows in view from number ``top`` on if there are more than ``page``."""
+        paint, rows = self._paint, len(self._data.rows)
+        title: list[Part] = [(badge, paint.label)] if badge else []
+        for text, role in self._data.title:
+            style = paint.label if role == "head" and not self._focused else self._style(role)
+            title.append((text, style))
+        legend = [(text, self._style(role)) for text, role in self._data.legend if text != " "]
+        keys = [(text, self._style(role)) for text, role in hints]
+        position = f"{top + 1}-{min(top + page, rows)} of {rows}" if rows > page else ""
+        return FrameEdge(title, keys, legend, [(position, paint.dim)] if position else ())
 
     def title(self, top: int, page: int) -> Strip:
         """Return the title. If the table has more than ``page`` rows, the title tells which rows are in view:

@@ -15,6 +15,7 @@ from stalltop.model.errors import StalltopError
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.saving.formats import ShownScreen
 from stalltop.tui.saving.saving import Saved, Saving
+from stalltop.tui.terminal.clipboard import Copied
 
 NO_PNG = "cannot save PNG: a screen in a browser may not start the program that makes it; save SVG instead"
 
@@ -64,6 +65,11 @@ class BrowserApp(StalltopApp):
     def line_is_behind(self) -> bool:
         """Returns True if the browser reads output more slowly than the screen writes it."""
         return isinstance(self.driver, BrowserDriver) and self.driver.is_behind
+
+    def copy(self, text: str) -> str:
+        """Ask the browser to copy ``text``. The files and the tmux of this host are not the user's."""
+        self.copy_to_clipboard(text)
+        return Copied(asked="the browser").said
 
     def on_delivered(self, message: Delivered) -> None:
         """Passes the file to the browser."""

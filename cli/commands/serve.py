@@ -248,6 +248,7 @@ def screen_flags(options: argparse.Namespace, interval: float) -> list[str]:
     if "theme" in options:
         flags.append(f"--theme={options.theme}")
     flags += ["--ascii"] if "ascii" in options else []
+    flags += ["--plain"] if "plain" in options else []
     flags += ["--no-mouse"] if "mouse" in options else []
     flags += ["--low-bandwidth"] if "low_bandwidth" in options else []
     flags += [] if options.config else ["--no-config"]

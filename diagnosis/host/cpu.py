@@ -3,6 +3,7 @@ that is too small, and stalltop itself."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from stalltop.diagnosis.attribution.losses import Loss
@@ -14,7 +15,7 @@ from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, ranked
-from stalltop.diagnosis.wording.fixes import keep_off
+from stalltop.diagnosis.wording.fixes import keep_all_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
 from stalltop.model.telling import Telling
@@ -37,12 +38,9 @@ def contention(facts: Facts, loss: Loss) -> Description:
     """Describes waits for CPUs that threads of other tenants had."""
     culprits = ranked(loss.culprits, loss.ns, loss.first)
     holder = f"{facts.name(culprits[0][0].tenant)} holds" if culprits else "others hold"
-    fixes: list[Fix] = []
     told = [(who, ns) for who, ns in culprits if who.tenant and who.tenant != ENDED]
-    for place, (who, ns) in enumerate(told):
-        fix = _keep_off_any(facts, loss, who)
-        if place == 0 or (fix.command and ns >= GOOD_SHARE * loss.ns):
-            fixes.append(fix)
+    large = [who for place, (who, ns) in enumerate(told) if place == 0 or ns >= GOOD_SHARE * loss.ns]
+    fixes = _keep_off_victim(facts, loss, large)
     for tenant in [who.tenant for who, _ in told][:1]:
         use = facts.use(tenant)
         half = use.cpu_ns / facts.seconds / 1e9 / 2 if use is not None else 0.0
@@ -58,20 +56,31 @@ def contention(facts: Facts, loss: Loss) -> Description:
     )
 
 
-def _keep_off_any(facts: Facts, loss: Loss, culprit: Who) -> Fix:
-    """Returns a fix that keeps a culprit away from the CPUs of the victim. If the culprit stands for many
-    processes, and no single command moves all of them, the fix moves the process that took most."""
-    fix = keep_off(facts, loss.last.pid, culprit)
-    if fix.command or culprit.pid:
-        return fix
-    worst, *others = members(loss.culprits, culprit) or [culprit]
-    if not worst.pid:
-        return fix
-    one = keep_off(facts, loss.last.pid, worst)
-    pids = ", ".join(str(who.pid) for who in others[:MOST_PIDS])
-    rest = ", …" if len(others) > MOST_PIDS else ""
-    then = f", then {pids}{rest}" if pids else ""
-    return Fix(f"{one.text}: pid {worst.pid}, which took most{then}", one.command)
+def _keep_off_victim(facts: Facts, loss: Loss, culprits: Sequence[Who]) -> list[Fix]:
+    """Returns fixes that keep ``culprits`` away from the CPUs of the victim and from each other. If a culprit
+    stands for many processes that no single command moves, its fix moves the process that took most."""
+    moved: dict[Who, Who] = {}
+    whole = {who.tenant for who in culprits if not who.pid and commands.set_cpus(facts, who.tenant, "0")}
+    for place, culprit in enumerate(culprits):
+        movable = culprit.pid or culprit.tenant in whole
+        target = culprit if movable else next(iter(members(loss.culprits, culprit)), culprit)
+        # A command that moves a whole tenant moves each of its processes.
+        alone = not target.pid or target.tenant not in whole
+        if place == 0 or (alone and (movable or target.pid)):
+            moved[culprit] = target
+    fixes: list[Fix] = []
+    kept = keep_all_off(facts, loss.last.pid, list(moved.values()))
+    for (culprit, target), fix in zip(moved.items(), kept, strict=True):
+        if target is not culprit:
+            others = members(loss.culprits, culprit)[1:]
+            pids = ", ".join(str(who.pid) for who in others[:MOST_PIDS])
+            rest = ", …" if len(others) > MOST_PIDS else ""
+            then = f", then {pids}{rest}" if pids else ""
+            fix = Fix(f"{fix.text}: pid {target.pid}, which took most{then}", fix.command)
+        # Two processes of one container may get the same command, for the container.
+        if not fix.command or all(fix.command != other.command for other in fixes):
+            fixes.append(fix)
+    return fixes
 
 
 def own_threads(facts: Facts, loss: Loss) -> Description:

@@ -13,7 +13,7 @@ from stalltop.diagnosis.host.faults import less_for_others, more_memory, users_o
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.wording import commands
-from stalltop.diagnosis.wording.commands import MIB
+from stalltop.model.actions.placeholders import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.telling import Telling

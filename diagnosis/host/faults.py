@@ -12,7 +12,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording import commands
-from stalltop.diagnosis.wording.commands import MIB
+from stalltop.model.actions.placeholders import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import TenantUse
 from stalltop.model.telling import Telling

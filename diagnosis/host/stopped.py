@@ -76,12 +76,12 @@ def _fixes(facts: Facts, kind: str, who: Who, by: Who | None, sent: str) -> list
     if by is not None:
         fixes.append(Fix(f"see what {by.process} is and who started it", f"ps -fp {by.pid}", look=True))
     if kind == STOPPED:
-        fixes.append(Fix(f"let it run: kill -CONT {who.pid}", f"kill -CONT {who.pid}"))
+        fixes.append(Fix(f"let it run: kill -CONT {who.pid}", commands.let_run(who.pid)))
         if any(sent.startswith(name) for name in _TERMINAL):
             fixes.append(Fix("start it without a terminal: as a service, or by setsid or nohup"))
     elif kind == TRACED:
         if by is not None:
-            fixes.append(Fix(f"end {by.process}: the program then continues", f"kill {by.pid}"))
+            fixes.append(Fix(f"end {by.process}: the program then continues", commands.end(by.pid)))
         fixes.append(
             Fix("examine it without stopping it: py-spy --nonblocking, perf, or eBPF instead of ptrace")
         )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from stalltop.diagnosis.evidence.processors import cpuset_of
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import named
+from stalltop.model.actions.cpu_places import CpuTarget, apart, reserved
 from stalltop.model.chain import Fix
-from stalltop.model.cpu_list import cpus_of, list_of
+from stalltop.model.cpu_list import list_of
 
 SEGMENTS_UNKNOWN: Final = (
     "which interface and which peer lose them: segments are counted by process",
@@ -21,27 +22,34 @@ SEGMENTS_UNKNOWN: Final = (
 
 def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
     """Returns a fix that keeps a culprit away from the CPUs of the victim."""
-    system = facts.window.system
-    cpus = system.cpus if system is not None else 0
-    everywhere = frozenset(range(cpus))
-    victim = facts.process(victim_pid)
-    mine = cpus_of(victim.allowed) if victim is not None else frozenset()
-    theirs = everywhere - mine if mine else frozenset()
-    if not theirs and cpus > 1:
-        theirs = everywhere - frozenset(range((cpus + 1) // 2))
-    # The Linux kernel refuses CPUs that are not in the CPU set of the cgroup.
-    theirs &= cpuset_of(facts, culprit.tenant) or everywhere
+    return keep_all_off(facts, victim_pid, (culprit,))[0]
+
+
+def keep_all_off(facts: Facts, victim_pid: int, culprits: Sequence[Who]) -> list[Fix]:
+    """Returns a fix for each of ``culprits``. Each keeps its culprit on CPUs that neither the victim nor
+    another culprit gets, or lowers the culprit's priority if no such CPU is left."""
+    window = facts.window
+    targets = [CpuTarget(culprit.tenant, culprit.pid) for culprit in culprits]
+    places = apart(window, reserved(window, victim_pid), targets)
+    return [_keep_on(facts, culprit, cpus) for culprit, cpus in zip(culprits, places, strict=True)]
+
+
+def _keep_on(facts: Facts, culprit: Who, cpus: frozenset[int]) -> Fix:
+    """Returns a fix that keeps a culprit on ``cpus``, or lowers its priority if there are none."""
     # Short-lived processes have no PID here, so the fix is for their whole cgroup.
     whom = named(facts, culprit._replace(pid=0)) if culprit.pid else facts.name(culprit.tenant)
-    if not theirs:
+    if not cpus:
+        # A lower priority counts within a cgroup only, so a whole container gets a lower share instead.
+        if share := commands.lower_share(facts, culprit.tenant):
+            return Fix(f"give {facts.name(culprit.tenant)} the least share of CPU time", share)
         command = commands.lower_priority(culprit.pid) if culprit.pid else ""
         return Fix(f"lower the priority of {whom}", command)
-    where = list_of(theirs)
+    where = list_of(cpus)
     if culprit.pid:
         command = commands.move_to_cpus(culprit.pid, where)
     else:
         command = commands.set_cpus(facts, culprit.tenant, where)
-    return Fix(f"keep {whom} on CPU{'s' if len(theirs) > 1 else ''} {where}", command)
+    return Fix(f"keep {whom} on CPU{'s' if len(cpus) > 1 else ''} {where}", command)
 
 
 def segment_fixes(pid: int) -> tuple[Fix, ...]:

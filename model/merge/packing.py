@@ -110,6 +110,11 @@ class Packed:
     """Peak of the window; in a merged window, the combined peak of the windows that it was merged from."""
 
     @property
+    def call_counts(self) -> U64:
+        """``Rows.calls`` of the window, without unpacking anything else."""
+        return self._columns[0].astype(np.uint64)
+
+    @property
     def max_ns(self) -> U64:
         """``Rows.max_ns`` of the window, without unpacking anything else."""
         return self._columns[4].astype(np.uint64)

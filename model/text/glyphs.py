@@ -71,6 +71,9 @@ class Glyphs:
     three times the lost time of the bar before it."""
     area_levels: str = " ▁▂▃▄▅▆▇█"
     """A cell of a chart, from empty to full."""
+    braille: bool = True
+    """Whether graphs are drawn with braille patterns, which have two columns of four dots in a cell;
+    otherwise with ``area_levels``."""
     histogram_levels: str = " ▁▂▃▄▅▆▇█"
     """A cell of a histogram, from empty to full."""
     part_fills: str = "█▒═▚╳▓┄┼·░"
@@ -86,6 +89,14 @@ class Glyphs:
     """The vertical axis of a chart beside a label."""
     corner: str = "└"
     """The corner where the two axes of a chart meet."""
+    frame_corners: str = "╭╮╰╯"
+    """The corners of a frame: top left, top right, bottom left, bottom right."""
+    frame_tees: str = "├┤"
+    """The left and right ends of a line between two parts of one frame."""
+    panel_digits: str = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+    """The digits 0 to 9 as they stand before the title of a panel."""
+    instant: str = "┊"
+    """Marks in a graph the moment that the screen shows."""
     branch: str = "├─ "
     """In a tree, stands before a link that is followed by a sibling."""
     last_branch: str = "└─ "
@@ -128,6 +139,7 @@ ASCII = Glyphs(
     trend_levels="_.-=+*#",
     timeline_levels="_.-=+*%#",
     area_levels=" ..:::###",
+    braille=False,
     histogram_levels=" .:|",
     part_fills="#=%&x*~+.-",
     rule="-",
@@ -135,6 +147,10 @@ ASCII = Glyphs(
     side="|",
     tee="+",
     corner="+",
+    frame_corners="++++",
+    frame_tees="++",
+    panel_digits="0123456789",
+    instant="|",
     branch="|- ",
     last_branch="`- ",
     trunk="|  ",

@@ -27,7 +27,7 @@ _LESS: Final = "ask for less, with WHERE or without ORDER BY"
 
 
 @dataclass(frozen=True, slots=True)
-class QueryAnswer:
+class Answer:
     """The result of a query."""
 
     columns: tuple[str, ...]
@@ -38,9 +38,7 @@ class QueryAnswer:
     """Warnings about damage, simulated figures and losses, one line each."""
 
 
-def answer(
-    recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0
-) -> QueryAnswer:
+def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
     """Return the result of ``sql`` on ``recorded``. Call this only once for each ``recorded``. With
     ``check``, all windows are first compared with their checksums; otherwise only as many as there is time
     for. ``least`` is the first ``views.forms.Form`` that is tried; the answer does not depend on it.
@@ -61,7 +59,7 @@ class _Question:
         self._patience = Patience(seconds)
         self._refused: list[str] = []
 
-    def answer(self, warnings: tuple[str, ...]) -> QueryAnswer:
+    def answer(self, warnings: tuple[str, ...]) -> Answer:
         """Return the answer, with ``warnings`` (see the function ``answer`` of this module)."""
         try:
             guard.confine(self._connection, self._patience)
@@ -78,8 +76,8 @@ class _Question:
             raise self._told(error) from None
         if len(first) < _AT_ONCE:
             self._end()
-            return QueryAnswer(columns, iter(first), warnings)
-        return QueryAnswer(columns, self._rows(first, cursor), warnings)
+            return Answer(columns, iter(first), warnings)
+        return Answer(columns, self._rows(first, cursor), warnings)
 
     def _prepared(self) -> str:
         """Make the views that the query needs. Return the SQL to run."""

@@ -17,7 +17,7 @@ SAID = (
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("NO_COLOR", "LC_ALL", "LC_CTYPE"):
+    for name in ("NO_COLOR", "LC_ALL", "LC_CTYPE", "TMUX", "SUDO_UID", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.setenv("TERM", "xterm-256color")

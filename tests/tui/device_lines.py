@@ -32,7 +32,8 @@ async def lines(devices: Devices, most: int, width: int = 120, past: Sequence[De
     app = OnlyDevices()
     async with app.run_test(size=(width, 24)) as pilot:
         rows = app.query_one(DeviceRows)
-        rows.show(devices, most, past)
+        rows.styles.height = min(max(len(devices.devices), 1), most)
+        rows.show(devices, past)
         end = time.monotonic() + 60
         while (
             rows.size.height != min(max(len(devices.devices), 1), most)

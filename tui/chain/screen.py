@@ -18,7 +18,7 @@ class ChainScreen(LiveScreen):
 
     TITLE_TEXT = "Why"
     BINDINGS = [
-        *own_bindings(chains="chains", silence="silence"),
+        *own_bindings(chains="chains", commands="commands", silence="silence"),
         Binding("a", "close", show=False),
         Binding("left", "turn(-1)", show=False, priority=True),
         Binding("right", "turn(1)", show=False, priority=True),
@@ -47,7 +47,8 @@ class ChainScreen(LiveScreen):
         self.query_one("#page", Page).show(
             chain_page(self.chain, window, glyphs=self.stalltop.glyphs, letters=self.stalltop.letters),
             title=f"{self.TITLE_TEXT}{silenced}",
-            hint=f"{number}{key('chains')} row  {key('copy')} copy fix  {key('silence')} silence  Esc closes",
+            hint=f"{number}{key('chains')} row  {key('copy')} copy fix  {key('commands')} commands"
+            f"  {key('silence')} silence  Esc closes",
             said=self._text,
         )
 
@@ -69,6 +70,10 @@ class ChainScreen(LiveScreen):
         instead."""
         if not self.main.files.copy_path():
             self.main.problems.copy_fix_of(self.chain)
+
+    def action_commands(self) -> None:
+        """Open the commands for the problem."""
+        self.main.problems.commands_of(self.chain)
 
     def action_silence(self) -> None:
         """Silence the problem on the main screen, or show it again."""

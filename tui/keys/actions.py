@@ -123,6 +123,7 @@ ACTIONS = (
     Action("chains", ("i",), "Why", "Go from a row to its problems, from a problem to its row", _WHY, "problems.chains"),
     Action("details", ("I",), "Details", "Show all details of this row; at the lowest level also Enter", _WHY, "rows.details"),
     Action("copy", ("y",), "Copy fix", "Copy the fix that is shown; after saving: the path", _WHY, "problems.copy_fix"),
+    Action("commands", ("A",), "Commands", "Show commands for this row or problem, to copy", _WHY, "problems.commands"),
     Action("silence", ("z",), "Silence", "Silence this problem; again: show it", _WHY, "problems.silence"),
     Action("silenced", ("Z",), "Silenced", "Show silenced problems; again: hide them", _WHY, "problems.show_silenced"),
     Action("freeze", ("space",), "Freeze", "Freeze display (counting continues); again: live", _TIME, "playing.freeze"),
@@ -155,6 +156,7 @@ ACTIONS = (
     Action("panel_table", ("4",), "Tables", "Show or hide the tables", _PANELS, "panels.toggle('table')"),
     Action("panel_second", ("5",), "Second table", "Show or hide the second and third table", _PANELS, "panels.toggle('second')"),
     Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panels.toggle('keys')"),
+    Action("graphs", ("7",), "Graphs", "Choose the graphs of the past: up to three figures", _PANELS, "panels.graphs"),
     Action("narrower", ("less_than_sign",), "Smaller", "Make the first table smaller", _PANELS, "panels.share(-10)"),
     Action("wider", ("greater_than_sign",), "Larger", "Make the first table larger", _PANELS, "panels.share(10)"),
     Action("reset_layout", ("0",), "Reset", "Reset the layout, columns, order, filter and window", _PANELS, "reset.everything"),
@@ -231,8 +233,8 @@ def groups() -> dict[str, list[Action]]:
 
 SHORT = (
     *("in", "out", "container", "operation", "process", "filter", "sort", "reverse", "warnings", "chains"),
-    *("details", "device", "devices", "copy", "freeze", "longer", "shorter", "enlarge", "save", "theme"),
-    *("palette", "help", "quit"),
+    *("details", "device", "devices", "copy", "commands", "freeze", "longer", "shorter", "enlarge"),
+    *("save", "theme", "palette", "help", "quit"),
 )
 """Ids of the most important actions, in the order of the README."""
 

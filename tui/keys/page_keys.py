@@ -39,6 +39,9 @@ PAGES = (
     PageKeys("Page of a row", ("RowScreen",), (
         (("enter",), "Go to the problem that involves the row"),
     )),
+    PageKeys("Commands", ("CommandsScreen",), (
+        (("enter",), "Copy the selected command"),
+    )),
     PageKeys("Devices", ("DeviceScreen", "DevicesScreen"), (
         (("left", "right"), "Go to the previous or next device"),
     )),

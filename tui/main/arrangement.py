@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from textual.screen import Screen
 
+from stalltop.tui.graphs.panels import GraphPanels
+from stalltop.tui.keys.actions import key
 from stalltop.tui.main.filter_entry import ENDS_FROM
-from stalltop.tui.main.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, ScreenLayout, layout
+from stalltop.tui.main.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Needs, ScreenLayout, layout
 from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.settings.settings import PANELS
-from stalltop.tui.tables.sizes import TablesLayout
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList, AlertRow
+from stalltop.widgets.bars import SystemBars
+from stalltop.widgets.devices import DeviceRows
+from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.footer import KeyLine
 
 _WIDGETS = {"host": "#system", "devices": "#devices", "warnings": "#alerts", "table": "#tables"}
@@ -20,43 +26,113 @@ _WIDGETS = {"host": "#system", "devices": "#devices", "warnings": "#alerts", "ta
 class Arrangement:
     """Shows those panels of ``screen`` that the user wants and that the terminal has room for."""
 
-    def __init__(self, screen: Screen[None]) -> None:
+    def __init__(self, screen: Screen[None], graphs: GraphPanels) -> None:
         self._screen = screen
+        self._graphs = graphs
         self.panels: frozenset[str] = frozenset(PANELS)
         """The panels that the user wants, by the names in ``settings.PANELS``."""
         self.share = 50
         """Percent of the room that the first of two tables may take."""
+        self.plain = False
+        """Whether panels have no frames."""
         self.enlarged: Enlarged = ""
+        self.devices = 1
+        """Lines that the list of devices could fill."""
+        self.graphs = 0
+        """The number of graphs that there are to show."""
+        self.timeline: Literal["", "roomy", "needed"] = ""
+        """Whether there is a time line, and whether it is shown only where there is plenty of room."""
+        self.at: object = None
+        """Tells the window that is shown from another one."""
         self.layout = ScreenLayout()
         """The panels and sizes for the current size of the terminal."""
 
     def fit(self) -> None:
-        """Show the panels that fit into the terminal's current size."""
+        """Show the panels that fit into the terminal's current size, each as large as its content needs."""
         screen = self._screen
         width, height = screen.app.size
-        self.layout = layout(width, height, self.panels, self.enlarged)
-        small = self.layout.small
+        tables = screen.query_one(Tables)
+        found = layout(
+            *(width, height, self.panels, self.enlarged, self._needs(tables)),
+            plain=self.plain,
+            share=self.share,
+            gives=tables.views.first.by != "operation",
+        )
+        if found != self.layout:
+            self._apply(found, tables, width, height)
+        else:
+            tables.lay_out(found.tables)
+        self.keep_focus()
+
+    def _needs(self, tables: Tables) -> Needs:
+        """Return what the panels could fill."""
+        panel = self._screen.query_one("#alerts", AlertPanel)
+        keys = self._screen.query_one("#keys", KeyLine)
+        return Needs(
+            devices=self.devices,
+            warnings=panel.room.need(self.at),
+            tables=tables.needs(),
+            graphs=self.graphs,
+            timeline=self.timeline,
+            keys=bool(keys.said) or self._screen.query_one("#filter").display,
+            reading=panel.has_focus,
+        )
+
+    def _apply(self, found: ScreenLayout, tables: Tables, width: int, height: int) -> None:
+        """Give each panel the size that it has in ``found``."""
+        screen, small = self._screen, found.small
+        self.layout = found
         for name, selector in _WIDGETS.items():
-            screen.query_one(selector).display = name in self.layout.shown
+            screen.query_one(selector).display = name in found.shown
         screen.query_one("#ends").display = width >= ENDS_FROM
         screen.query_one("#header").display = not small
+        screen.query_one("#alerts").display = found.warnings > 0
+        screen.query_one("#timeline").display = bool(found.timeline)
         answer = screen.query_one("#answer")
-        answer.display = self.layout.answer > 0
-        answer.styles.height = max(self.layout.answer, 1)
-        self.show_keys()
+        answer.display, answer.styles.height = found.answer > 0, max(found.answer, 1)
         warning = screen.query_one("#small", AlertList)
         warning.display = small
         text = f"{width}x{height} is too small: {LEAST_WIDTH}x{LEAST_HEIGHT} is the least"
         warning.show([AlertRow("small", " ", "warn", text)])
-        tables, panel = screen.query_one(Tables), screen.query_one(AlertPanel)
-        shown = self.layout
-        tables.lay_out(
-            TablesLayout("second" in shown.shown, shown.beside, self.share, alone=shown.enlarged == "tables")
-        )
-        panel.room.fit(self.layout.warnings)
+        self._name_panels()
+        for selector, lines, frame in (
+            ("#system", found.host, found.host_frame),
+            ("#devices", found.devices, found.devices_frame),
+            ("#alerts", found.warnings, found.warnings_frame),
+        ):
+            widget = screen.query_one(selector, Lines)
+            widget.frame = frame
+            if lines and (widget.styles.height is None or widget.styles.height.value != lines):
+                widget.styles.height = lines
+        self.show_keys()
+        tables.lay_out(found.tables)
         if not tables.display and not small and not screen.query_one("#filter").display:
-            screen.set_focus(panel)
-        self.keep_focus()
+            screen.set_focus(screen.query_one("#alerts"))
+
+    def _name_panels(self) -> None:
+        """Give each panel its title, with the key that shows and hides the panel before it."""
+        screen = self._screen
+        host, devices, warnings, table, second, graphs = (
+            self._badge(name)
+            for name in (
+                *("panel_host", "panel_devices", "panel_warnings", "panel_table", "panel_second"),
+                "graphs",
+            )
+        )
+        screen.query_one("#system", SystemBars).title = (host, "host", key("devices"))
+        screen.query_one("#devices", DeviceRows).title = (devices, "GPUs", key("devices"))
+        screen.query_one("#alerts", AlertPanel).title = (warnings, "problems", key("warnings"))
+        tables = screen.query_one(Tables)
+        tables.main.badge, tables.second.badge, tables.third.badge = table, second, second
+        for graph in self._graphs.widgets:
+            graph.badge = graphs
+
+    def _badge(self, action: str) -> str:
+        """Return the key of an action as a small digit; where there is none, the key and a blank."""
+        name, digits = key(action), self._graphs.widgets[0].glyphs.panel_digits
+        if len(name) != 1 or name not in "0123456789" or digits[int(name)] == name:
+            return f"{name} "
+        return digits[int(name)]
 
     def keep_focus(self) -> None:
         """Focus a table if no widget has the focus. A widget loses the focus when it is hidden."""
@@ -67,13 +143,15 @@ class Arrangement:
     def show_keys(self) -> None:
         """Show the line of keys if the user wants it, or if it has a message."""
         keys = self._screen.query_one("#keys", KeyLine)
-        wanted = "keys" in self.layout.shown and not self._screen.query_one("#filter").display
-        keys.display = wanted or (bool(keys.said) and not self.layout.small)
+        typed = self._screen.query_one("#filter").display
+        wanted = "keys" in self.layout.shown and not typed
+        keys.display = (wanted or bool(keys.said)) and not self.layout.small
 
     def show_filter(self, shown: bool) -> None:
         """With ``shown`` replace the line of keys by the line in which the user types a filter; otherwise
         show the line of keys again."""
         self._screen.query_one("#entry").display = shown
         self._screen.query_one("#filter").display = shown
-        self.show_keys()
         self._screen.query_one(Tables).keys_elsewhere = shown
+        self.show_keys()
+        self.fit()

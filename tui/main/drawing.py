@@ -8,16 +8,17 @@ from itertools import islice
 from stalltop.model.devices.device import Devices
 from stalltop.model.telling import NO_TELLINGS
 from stalltop.model.window import Window
+from stalltop.tui.graphs.panels import GraphPanels
 from stalltop.tui.keys.footer import footer
 from stalltop.tui.main.arrangement import Arrangement
-from stalltop.tui.main.layout import time_shown
 from stalltop.tui.main.status import header_state, recording_text, silent_seconds, starting_text
 from stalltop.tui.past.moments import Moments
 from stalltop.tui.past.recall import timespan
 from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.tables.tables import Tables
-from stalltop.widgets.answer import Answer
+from stalltop.tui.views.groups import Path
+from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
 from stalltop.widgets.footer import KeyLine
@@ -28,11 +29,20 @@ from stalltop.widgets.timeline import Timeline
 class Drawing:
     """Fills the widgets of ``screen`` with the data of ``moments``."""
 
-    def __init__(self, screen: AppScreen, moments: Moments, arrangement: Arrangement, *, file: bool) -> None:
+    def __init__(
+        self,
+        screen: AppScreen,
+        moments: Moments,
+        arrangement: Arrangement,
+        graphs: GraphPanels,
+        *,
+        file: bool,
+    ) -> None:
         """``file`` tells that the data comes from a recording."""
         self._screen = screen
         self._moments = moments
         self._arrangement = arrangement
+        self._graphs = graphs
         self._file = file
         self._alerts_of: Window | None = None
         """The window for which the list of problems was made last."""
@@ -68,24 +78,55 @@ class Drawing:
         self.keys()
         moments, window = self._moments, self._moments.window
         if window is None:
+            self._arrangement.fit()
             return
         app.slow_line.drawn()
         ports = window.evidence.network_ports
         self._screen.query_one("#system", SystemBars).show(window.system, ports, window.seconds)
-        lines = self._arrangement.layout.devices
-        self._screen.query_one("#devices", DeviceRows).show(
-            window.devices, lines, self._devices_before(window)
-        )
+        self._screen.query_one("#devices", DeviceRows).show(window.devices, self._devices_before(window))
+        arrangement = self._arrangement
+        arrangement.at, arrangement.devices = window.end, len(window.devices.devices)
+        arrangement.graphs = self._graphs_chosen()
         past = () if app.options.still else moments.past
         normals = moments.newest.newest.normals if moments.newest is not None else {}
         self._tables.tellings = app.options.tellings()
+        # Calls ``Arrangement.fit`` once the tables know what they could fill.
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
+        self.graphs()
+
+    def _graphs_chosen(self) -> int:
+        """Choose the figures of the graphs for the moment that is shown. Returns their number."""
+        app = self._screen.stalltop
+        if app.options.still or not app.pictures:
+            return 0
+        faults = (chain for chain in self._panel.found.open if chain.severity != "info")
+        return self._graphs.choose(self._moments.past, next(faults, None), live=not self._moments.frozen)
+
+    def graphs(self) -> None:
+        """Fill the graphs that are visible."""
+        moments, places = self._moments, self._arrangement.layout.tables.places
+        self._graphs.fill(
+            moments.past,
+            {place.name: place.width - place.frame.columns for place in places},
+            moments.at,
+            self._row_here,
+            self._screen.stalltop.glyphs,
+            file=self._file,
+        )
+
+    def _row_here(self) -> tuple[Path, str]:
+        """Return the path to the row under the cursor, and its name."""
+        path = self._tables.path_here()
+        named = [step for step in path if step.dimension != "layer"] or list(path)
+        return path, named[-1].label if named else ""
 
     def _devices_before(self, window: Window) -> list[Devices]:
         """Return the devices of earlier windows, oldest first. Return an empty list if the screen shows no
         history of the devices."""
         if not (self._arrangement.layout.history and self._screen.stalltop.pictures):
             return []
+        if "gpu" in self._graphs.shown:
+            return []  # a graph shows it
         past = reversed(self._moments.past)
         before = (part.window for part in past if part.window.end <= window.end + 1e-3)
         return [one.devices for one in islice(before, PAST_CELLS)][::-1]
@@ -118,8 +159,7 @@ class Drawing:
             still=options.still or self._moments.frozen,
             told_above=self._arrangement.layout.answer > 0,
         )
-        self._screen.query_one("#answer", Answer).show(shown)
-        self._panel.room.fit(self._arrangement.layout.warnings)
+        self._screen.query_one("#answer", AnswerLines).show(shown)
 
     def header_now(self) -> HeaderState:
         """Return what the first line shows, on this screen and on pages that cover it."""
@@ -163,9 +203,11 @@ class Drawing:
         self.header()
         line = self._screen.query_one("#timeline", Timeline)
         moments, newest = self._moments, self._moments.newest
-        wanted = moments.frozen or moments.comparing or self._file
-        shown = time_shown(self._arrangement.layout, wanted=wanted)
-        line.display = shown and not self._screen.stalltop.options.still and newest is not None
+        self._arrangement.timeline = ""
+        if newest is not None and not self._screen.stalltop.options.still:
+            needed = moments.frozen or moments.comparing or self._file
+            self._arrangement.timeline = "needed" if needed else "roomy"
+        self._arrangement.fit()
         if line.display and newest is not None:
             mark = moments.mark.at if moments.mark is not None else None
             line.show(timespan(newest.kept.stretch, moments.at, mark, moments.span, all_of_it=self._file))

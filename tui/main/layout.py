@@ -1,4 +1,5 @@
-"""Computes what the main screen shows from the size of the terminal and from what the user wants.
+"""Computes what the main screen shows from the size of the terminal, from what the user wants, and from what
+the panels could fill.
 
 Pure functions.
 """
@@ -9,19 +10,31 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from stalltop.tui.tables.sizes import BESIDE_FROM
+from stalltop.tui.tables.sizes import (
+    BESIDE_FROM,
+    NO_TABLE,
+    Frames,
+    Room,
+    TableNeeds,
+    TablesLayout,
+    divide,
+)
+from stalltop.widgets.drawing.frame import NO_FRAME, PanelFrame
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 """On a terminal with fewer columns or lines, one line tells that the terminal is too small."""
 BARS_FROM = 12
 """Lines of the terminal from which the bars of the host and of the devices are shown."""
 ANSWER_LINES, ANSWER_FROM = 2, 18
-"""Lines that tell the worst problem, and the lines of the terminal from which there are that many. A smaller
-terminal has one."""
-TWO_TABLES_FROM = 40
+"""Lines below the first line that tell the worst problem, and the lines of the terminal from which there are
+that many. A smaller terminal has one."""
+TWO_TABLES_FROM = 20
 """Lines of the terminal from which a second table is shown below the first."""
 HISTORY_FROM = 160
 """Columns of the terminal from which the lines of devices show a history."""
+BOXES_FROM = (100, 30)
+"""Columns and lines of the terminal from which panels have boxes. Smaller ones have lines with a title only,
+because boxes take lines."""
 
 ROOMY_FROM = 50
 """Lines of the terminal from which the time line is always shown."""
@@ -31,37 +44,102 @@ Enlarged = Literal["", "tables", "warnings"]
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """What the panels of the main screen could fill."""
+
+    devices: int = 1
+    """Lines of the list of devices."""
+    warnings: int = 1
+    """Lines of the list of problems."""
+    tables: tuple[TableNeeds, TableNeeds, TableNeeds] = (TableNeeds(), TableNeeds(), NO_TABLE)
+    graphs: int = 0
+    """Number of graphs of the past."""
+    timeline: Literal["", "roomy", "needed"] = "roomy"
+    """Whether there is a time line, and whether it is shown only where there is plenty of room."""
+    keys: bool = False
+    """Whether the last line is needed for a message or for text that the user types."""
+    reading: bool = False
+    """Whether the list of problems has the focus. It then takes up to half of the screen."""
+
+
+NO_NEEDS = Needs()
+NO_TABLES = TablesLayout()
+
+
+@dataclass(frozen=True, slots=True)
 class ScreenLayout:
     """What the main screen shows and how large it is."""
 
     small: bool = False
     """Whether the terminal is too small: the screen then shows one line, which says so."""
     shown: frozenset[str] = frozenset()
-    """The panels that are shown, by the names in ``settings.PANELS``. The second table is hidden nevertheless
-    if it has no content."""
+    """The panels that are shown, by the names in ``settings.PANELS``."""
+    frames: Frames = ""
+    answer: int = 0
+    """Lines below the first line that tell the worst problem."""
+    host: int = 0
+    """Lines of the bars of the host, with their frame."""
+    devices: int = 0
+    """Lines of the list of devices, with its frame."""
+    warnings: int = 0
+    """Lines of the list of problems, with its frame. It is hidden while it has no lines."""
+    host_frame: PanelFrame = NO_FRAME
+    devices_frame: PanelFrame = NO_FRAME
+    warnings_frame: PanelFrame = NO_FRAME
+    room: int = 0
+    """Lines of the tables and graphs together."""
+    tables: TablesLayout = NO_TABLES
+    timeline: int = 0
+    """Lines of the time line: 1, or 0 if it is not shown."""
+    keys: int = 0
+    """Lines of the line of keys: 1, or 0 if it is not shown."""
     beside: bool = False
     """Whether two tables stand side by side, not one above the other."""
-    answer: int = 0
-    """Lines below the header that tell the worst problem."""
-    warnings: int = 1
-    """Lines of the list of problems while it does not have the focus."""
-    devices: int = 1
-    """The most lines that the list of devices takes."""
     history: bool = False
     """Whether the lines of devices show a history."""
     enlarged: Enlarged = ""
-    roomy: bool = False
-    """Whether the terminal has room for lines of little importance, such as an idle time line."""
+
+    @property
+    def lines(self) -> int:
+        """Return the sum of all heights, with the first line."""
+        panels = self.answer + self.host + self.devices + self.warnings + self.room
+        return 1 + panels + self.timeline + self.keys
 
 
 def most_lines(height: int) -> int:
-    """Return the height of the list of problems: 3 lines on a terminal of 24 lines (``height``), 5 on 40, 7
-    on 60."""
+    """Return the most lines of the list of problems: 3 on a terminal of 24 lines (``height``), 5 on 40, 7 on
+    60."""
     return min(max(height // 8, 1), 10)
 
 
-def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged = "") -> ScreenLayout:
-    """Return what a terminal of ``width`` columns and ``height`` lines shows of the ``wanted`` panels."""
+def most_devices(height: int) -> int:
+    """Return the most lines of the list of devices on a terminal of ``height`` lines: 2 of 24, 5 of 40, 7 of
+    60."""
+    return max(height // 8, 1) if height >= BOXES_FROM[1] else max(height // 10, 1)
+
+
+def frames_of(width: int, height: int, *, plain: bool) -> Frames:
+    """Return how panels are framed on a terminal of this size; with ``plain`` they are not."""
+    if plain:
+        return ""
+    return "box" if width >= BOXES_FROM[0] and height >= BOXES_FROM[1] else "rule"
+
+
+def layout(
+    width: int,
+    height: int,
+    wanted: Collection[str],
+    enlarged: Enlarged = "",
+    needs: Needs = NO_NEEDS,
+    *,
+    plain: bool = False,
+    share: int = 50,
+    gives: bool = True,
+) -> ScreenLayout:
+    """Return what a terminal of ``width`` columns and ``height`` lines shows of the ``wanted`` panels.
+
+    ``plain``: without frames. ``share`` and ``gives``: see ``sizes.Room``.
+    """
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         return ScreenLayout(small=True)
     shown = set(wanted)
@@ -72,24 +150,72 @@ def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged 
         shown = shown - {"table"} | {"warnings"}
     if "table" not in shown or enlarged or not (beside or height >= TWO_TABLES_FROM):
         shown.discard("second")
+    frames = frames_of(width, height, plain=plain)
+    boxes = frames == "box"
+    roomy = width >= HISTORY_FROM and height >= ROOMY_FROM and not enlarged
     answer = ANSWER_LINES if height >= ANSWER_FROM and not enlarged else 1
-    # The worst problem is told above the list, so the list needs fewer lines.
-    lines = height if "table" not in shown else 1 if enlarged else max(most_lines(height) - answer, 1)
+    timeline = int(needs.timeline == "needed" or (roomy and needs.timeline == "roomy"))
+    keys = int("keys" in shown or needs.keys)
+    left = height - 1 - answer - timeline - keys
+    host = int("host" in shown)
+    devices = min(max(needs.devices, 1), most_devices(height)) if "devices" in shown else 0
+    warnings = 0
+    if "warnings" in shown:
+        # On a small terminal the time line takes a line of the problems, so that tables keep theirs.
+        fewer = answer + (timeline if height < BOXES_FROM[1] else 0)
+        most = max(most_lines(height) - fewer, 1)
+        warnings = min(needs.warnings, most)
+        if needs.reading:
+            warnings = min(max(needs.warnings, 3), max(height // 2 - 4, most))
+        warnings = min(warnings, 1) if enlarged == "tables" else warnings
+    # The host's bars, the devices and the problems share one box. Its bottom is the top of the first table if
+    # that is as wide.
+    two = "second" in shown and needs.tables[1].wanted
+    joined = boxes and "table" in shown and not (beside and two) and bool(host or devices or warnings)
+    names = [name for name, lines in (("host", host), ("devices", devices), ("warnings", warnings)) if lines]
+    panel_frames = {name: _panel_frame(name, names, boxes=boxes, joined=joined) for name in names}
+    host += panel_frames.get("host", NO_FRAME).lines
+    devices += panel_frames.get("devices", NO_FRAME).lines
+    warnings += panel_frames.get("warnings", NO_FRAME).lines
+    if "table" not in shown:
+        warnings = left - host - devices
+    room = max(left - host - devices - warnings, 0)
+    tables = TablesLayout(alone=enlarged == "tables")
+    if "table" in shown:
+        first, second, third = needs.tables
+        if "second" not in shown:
+            second = third = NO_TABLE
+        place = Room(width, room, frames, beside, share, gives, joined)
+        graphs = 0 if enlarged else needs.graphs
+        tables = TablesLayout(divide(place, (first, second, third), graphs), enlarged == "tables")
     return ScreenLayout(
         shown=frozenset(shown),
-        beside=beside,
+        frames=frames,
         answer=answer,
-        warnings=lines,
-        devices=max(height // 8, 1),
+        host=host,
+        devices=devices,
+        warnings=warnings,
+        host_frame=panel_frames.get("host", NO_FRAME),
+        devices_frame=panel_frames.get("devices", NO_FRAME),
+        warnings_frame=panel_frames.get("warnings", NO_FRAME),
+        room=room,
+        tables=tables,
+        timeline=timeline,
+        keys=keys,
+        beside=beside,
         history=width >= HISTORY_FROM,
         enlarged=enlarged,
-        roomy=width >= HISTORY_FROM and height >= ROOMY_FROM and not enlarged,
     )
 
 
-def time_shown(layout: ScreenLayout, *, wanted: bool) -> bool:
-    """Return whether the time line is shown: if it is ``wanted``, or if there is plenty of room."""
-    return not layout.small and (layout.roomy or wanted)
+def _panel_frame(name: str, names: list[str], *, boxes: bool, joined: bool) -> PanelFrame:
+    """Return the frame of a panel above the tables; ``names`` are those that are shown, from the top. With
+    ``joined`` the first table continues their box."""
+    if not boxes:
+        return NO_FRAME
+    titled = name != "devices" or "host" not in names  # the host's box has the devices too
+    top = ("tee" if names.index(name) else "corner") if titled else ""
+    return PanelFrame(top, sides=True, bottom=name == names[-1] and not joined)  # type: ignore[arg-type]
 
 
 def why_not(panel: str, width: int, height: int) -> str:

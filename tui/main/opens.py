@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from stalltop.model.actions.offers import Offer
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.window import Window
 from stalltop.tui.columns.catalogue import Need
 from stalltop.tui.tables.picking import Pair
 from stalltop.tui.views.groups import Path
@@ -36,8 +38,14 @@ class Opens(Protocol):
         """Open the dialogue that chooses the columns of tables grouped ``by``. After each change, ``tell`` is
         called with the ids of the chosen columns. ``have`` lists the needs of columns that the data meets."""
 
+    def graphs(self, chosen: tuple[str, ...], tell: Callable[[tuple[str, ...]], None]) -> None:
+        """Open the dialogue that chooses the graphs; ``tell`` is called with each choice."""
+
     def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
         """Open the page of chain number ``at``, from which the user can turn to the others."""
+
+    def commands(self, name: str, offers: Sequence[Offer], window: Window) -> None:
+        """Open the page with ``offers``, the commands for the row or problem ``name`` of ``window``."""
 
     def warnings(self) -> None:
         """Open all warnings and the coverage."""

@@ -56,3 +56,4 @@ class Speech:
         if self._screen.is_mounted and self._screen.query("#keys"):
             self._screen.query_one("#keys", KeyLine).say(text, role)
             self._arrangement.show_keys()
+            self._arrangement.fit()

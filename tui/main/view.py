@@ -11,6 +11,7 @@ from textual.widgets import Label
 
 from stalltop.model.merge.packing import Packed
 from stalltop.model.window import Window
+from stalltop.tui.graphs.panels import GraphPanels
 from stalltop.tui.main.arrangement import Arrangement
 from stalltop.tui.main.drawing import Drawing
 from stalltop.tui.main.filter_entry import ENDS, FilterEntry
@@ -23,7 +24,7 @@ from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList
-from stalltop.widgets.answer import Answer
+from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import DeviceRows
 from stalltop.widgets.footer import KeyLine
@@ -48,19 +49,21 @@ class MainView(AppScreen):
         self.opens = opens
         self.panel = AlertPanel("alerts")
         """The list of problems."""
-        self.tables = Tables("tables")
+        self.graphs = GraphPanels()
+        self.tables = Tables("tables", self.graphs.widgets)
         self.moments = Moments(length, OF_FILE if file else LIVE)
         """Holds which moment is shown."""
         self.file = file
-        self.arrangement = Arrangement(self)
+        self.arrangement = Arrangement(self, self.graphs)
+        self.tables.fit = self.arrangement.fit
         self.speech = Speech(self, self.arrangement)
-        self.drawing = Drawing(self, self.moments, self.arrangement, file=file)
+        self.drawing = Drawing(self, self.moments, self.arrangement, self.graphs, file=file)
         self.updates = Updates(self, self.moments, self.drawing, self.speech, file=file)
 
     def compose(self) -> ComposeResult:
         """Yield the widgets from top to bottom."""
         yield Header("header")
-        yield Answer("answer")
+        yield AnswerLines("answer")
         yield SystemBars("system")
         yield DeviceRows("devices")
         yield self.panel
@@ -82,6 +85,7 @@ class MainView(AppScreen):
         self._starting = self.set_interval(STARTING_SECONDS, self._while_starting)
         options = self.stalltop.options
         self.arrangement.panels, self.arrangement.share = frozenset(options.panels), options.share
+        self.arrangement.plain, self.graphs.wanted = options.plain, options.graphs
         self.tables.views.chosen_columns = options.columns
         self.tables.put_order(options.sort, options.descending)
         self.arrangement.fit()
@@ -110,6 +114,7 @@ class MainView(AppScreen):
             "window": self.moments.length,
             "theme": self.stalltop.colours.choice,
             "panels": tuple(name for name in PANELS if name in self.arrangement.panels),
+            "graphs": self.graphs.wanted,
             "share": self.arrangement.share,
             "sort": sort,
             "descending": descending,
@@ -150,5 +155,5 @@ class MainView(AppScreen):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Give the list of problems more lines while it has the focus."""
-        self.panel.room.fit(self.arrangement.layout.warnings)
+        self.arrangement.fit()
         self.drawing.keys()

@@ -1,4 +1,4 @@
-"""The keys that save what is shown, or copy it to the terminal's clipboard."""
+"""The keys that save what is shown, or copy it."""
 
 from __future__ import annotations
 
@@ -81,8 +81,7 @@ class FileKeys:
         if message != self._main.speech.count or time.monotonic() > until:
             return False
         path = str(saved)
-        self._main.app.copy_to_clipboard(path)
-        self._say(f"copied: {path}", "label", READ_SECONDS)
+        self._say(f"{self._main.stalltop.copy(path)}: {path}", "label", READ_SECONDS)
         return True
 
     def copy_row(self) -> None:
@@ -105,9 +104,9 @@ class FileKeys:
         if not text:
             self._say("there is no row to copy", "dim", READ_SECONDS)
             return
-        self._main.app.copy_to_clipboard(text)
+        where = self._main.stalltop.copy(text)
         shown = " ".join(text.splitlines()[-1].split())
-        self._say(f"copied: {shown}", "label", READ_SECONDS)
+        self._say(f"{where}: {shown}", "label", READ_SECONDS)
 
     def record(self) -> None:
         """Start recording what is read from the host, or stop recording."""

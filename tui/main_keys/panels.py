@@ -47,6 +47,7 @@ class PanelKeys:
         """Restore the panels, the sizes of the tables, and their columns and order as at a first start."""
         usual, arrangement, tables = Settings(), self._arrangement, self._main.tables
         arrangement.panels, arrangement.share = frozenset(usual.panels), usual.share
+        self._main.graphs.wanted = usual.graphs
         arrangement.enlarged = ""
         tables.views.chosen_columns = usual.columns
         tables.put_order(usual.sort, usual.descending)
@@ -70,6 +71,15 @@ class PanelKeys:
             self._main.tables.focus_main()
         else:
             self._say(f"the tables are hidden; {key('panel_table')} shows them", "dim")
+
+    def graphs(self) -> None:
+        """Open the list of figures that graphs can show."""
+        graphs = self._main.graphs
+
+        def choose(ids: tuple[str, ...]) -> None:
+            graphs.wanted = ids
+
+        self._main.opens.graphs(graphs.wanted, choose)
 
     def share(self, percent: int) -> None:
         """Give the first of two tables ``percent`` percent more of the room; less if negative."""

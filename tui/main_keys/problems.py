@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from stalltop.model.actions.offers import for_chain, for_row
 from stalltop.model.chain import Chain
 from stalltop.tui.main.view import MainView
 from stalltop.tui.main_keys.files import READ_SECONDS, FileKeys
@@ -11,6 +12,8 @@ from stalltop.tui.main_keys.panels import PanelKeys
 from stalltop.tui.problems.alert_panel import COVERAGE_LINE, QUIET_LINE
 from stalltop.tui.problems.chains import chains_of, stands
 from stalltop.tui.tables.steps import TableSteps
+from stalltop.tui.views.groups import Path, scope
+from stalltop.tui.views.processes import processes_of
 from stalltop.widgets.drawing.strips import printable
 
 
@@ -32,6 +35,7 @@ class ProblemKeys:
             self._panels.leave_warnings()
         else:
             self._panels.show("warnings")
+            self._main.panel.display = True  # it may be hidden because it is empty
             # Set the focus now, not in the next message: Enter may follow at once.
             self._main.set_focus(self._main.panel)
 
@@ -100,22 +104,48 @@ class ProblemKeys:
             self.copy_fix_of(chain)
 
     def copy_fix_of(self, chain: Chain) -> None:
-        """Copy a command of ``chain`` to the terminal's clipboard (OSC 52): the first one that fixes the
-        problem, or else the first one that shows more about the problem.
-
-        The message repeats the command, because not every terminal supports OSC 52.
-        """
+        """Copy a command of ``chain``: the first one that fixes the problem, or else the first one that shows
+        more about the problem."""
         typed = sorted((fix for fix in chain.fixes if fix.command), key=lambda fix: fix.look)
         if not typed:
             said = f"no command to copy; {chain.fixes[0].text}" if chain.fixes else "no fix is known"
         else:
             # Without line breaks: a shell does not run the command when the user pastes it.
             command = printable(typed[0].command)
-            self._main.app.copy_to_clipboard(command)
-            said = (
-                f"copied a command that only shows more: {command}" if typed[0].look else f"copied: {command}"
-            )
+            where = self._main.stalltop.copy(command)
+            said = f"it only shows more; {where}: {command}" if typed[0].look else f"{where}: {command}"
         self._say(said, "label", READ_SECONDS)
+
+    def commands(self) -> None:
+        """Open the commands for the problem under the cursor, or for the row under it."""
+        panel, window = self._main.panel, self._main.shown
+        if panel.has_focus:
+            chain = self._chain_here()
+            if chain is not None:
+                self.commands_of(chain)
+            return
+        path = self._main.tables.path_here()
+        if window is None or not path:
+            self._say("there is no row here", "dim")
+        else:
+            self.commands_of_row(path)
+
+    def commands_of(self, chain: Chain) -> None:
+        """Open the commands for the problem of ``chain``."""
+        window = self._main.shown
+        if window is not None:
+            self._main.opens.commands(chain.title, for_chain(window, chain), window)
+
+    def commands_of_row(self, path: Path) -> None:
+        """Open the commands for the row at ``path``: for its tenants and processes, those with the most time
+        first."""
+        window = self._main.shown
+        if window is None:
+            return
+        uses = processes_of(window, path, scope(window, path))
+        tenants = tuple(dict.fromkeys(use.tenant for use in uses))
+        processes = [(use.tenant, use.pid, use.process) for use in uses]
+        self._main.opens.commands(path[-1].label, for_row(window, tenants, processes), window)
 
     def _changed(self, said: str) -> None:
         self._main.drawing.everything()

@@ -19,7 +19,7 @@ from stalltop.tui.main_keys.rows import RowKeys
 from stalltop.tui.main_keys.time_keys import TimeKeys
 from stalltop.tui.tables.steps import TableSteps
 from stalltop.widgets.alerts import AlertList
-from stalltop.widgets.answer import Answer
+from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.table import Table
 from stalltop.widgets.timeline import Timeline
 
@@ -59,7 +59,7 @@ class MainScreen(MainView):
     def _alert_chosen(self, message: AlertList.LineChosen) -> None:
         self.problems.open(message.key)
 
-    @on(Answer.Chosen)
+    @on(AnswerLines.Chosen)
     def _answer_chosen(self) -> None:
         self.problems.open_answer()
 

@@ -98,12 +98,12 @@ class LiveScreen(PageScreen):
     # ---- keys
 
     def action_copy(self) -> None:
-        """Copy the page as text to the clipboard (OSC 52). Shortly after a file was saved, copy the path of
+        """Copy the page as text. Shortly after a file was saved, copy the path of
         that file instead."""
         if self.main.files.copy_path():
             return
-        self.app.copy_to_clipboard(self._plain)
-        self.say(f"copied: {numbered(len(self._plain.splitlines()), 'line')}")
+        where = self.stalltop.copy(self._plain)
+        self.say(f"{where}: {numbered(len(self._plain.splitlines()), 'line')}")
 
     def action_do(self, what: str, *parameters: object) -> None:
         """Do on the main screen what the key does there, and draw again."""

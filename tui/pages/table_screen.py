@@ -52,8 +52,8 @@ class TableScreen(LiveScreen):
             self.say("there is no row to copy")
             return
         text = line_text(data, at)
-        self.app.copy_to_clipboard(text)
-        self.say(f"copied: {' '.join(text.splitlines()[-1].split())}")
+        where = self.stalltop.copy(text)
+        self.say(f"{where}: {' '.join(text.splitlines()[-1].split())}")
 
     def action_copy(self) -> None:
         """Copy the row under the cursor. Shortly after a file was saved, copy the path of that file

@@ -10,6 +10,7 @@ from stalltop.tui.keys.actions import bindings
 from stalltop.tui.problems.answer import Answering
 from stalltop.tui.problems.chains import Listed, listed, stands
 from stalltop.tui.problems.silenced import Silenced
+from stalltop.tui.screens.steady import Steady
 from stalltop.widgets.alerts import AlertList, AlertRow
 from stalltop.widgets.answer import AnswerState
 
@@ -122,29 +123,28 @@ class AlertPanel(AlertList, can_focus=True):
 
 
 class AlertRoom:
-    """Decides how many lines ``panel`` takes of the screen."""
+    """Decides how many lines ``panel`` could fill."""
 
     def __init__(self, panel: AlertPanel) -> None:
         self._panel = panel
         self._least = 0
-        """The largest number of lines that the list took since it got the focus; 0 without the focus."""
-        self._height: int | str = 1
+        """The largest number of lines that the list needed since it got the focus; 0 without the focus."""
+        self._steady = Steady()
 
     def forget_height(self) -> None:
         """Forget the height of the list, because the size of the terminal changed."""
         self._least = 0
+        self._steady.forget()
 
-    def fit(self, most: int) -> None:
-        """Take ``most`` lines even if fewer are needed, so that what is below does not move when problems
-        come and go. While the list has the focus, take as many lines as it needs, and never fewer than
-        before."""
-        panel = self._panel
-        height = panel.app.size.height
-        if most >= height:
-            wanted: int | str = "1fr"
-        elif panel.has_focus:
-            wanted = self._least = max(min(panel.wanted, height // 2 - 4), self._least, most, 3)
-        else:
-            wanted, self._least = most, 0
-        if wanted != self._height:
-            self._height = panel.styles.height = wanted
+    def need(self, at: object) -> int:
+        """Return the number of lines that the list could fill. ``at`` tells one window from another.
+
+        The list shrinks only after it was shorter for some time, so that what is below seldom moves when
+        problems come and go. With the focus it never shrinks.
+        """
+        needed = self._steady.need(self._panel.needed, at)
+        if not self._panel.has_focus:
+            self._least = 0
+            return needed
+        self._least = max(self._panel.wanted, self._least)
+        return self._least

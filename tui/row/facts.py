@@ -19,6 +19,7 @@ from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.window import SPLITS, OpenCall, Rows, Window
 from stalltop.tui.problems.chains import keys_of, steady
 from stalltop.tui.views.groups import Path, below, decided, scope
+from stalltop.tui.views.processes import processes_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +75,7 @@ def facts(window: Window, path: Path) -> RowFacts:
     )
     open_calls = tuple(sorted(scoped.open_calls, key=lambda call: (call.ended, -call.age_ns, call.tid)))
     chains = steady(chain for chain in window.chains if any(own(key) for key in keys_of(chain, window)))
-    processes = _processes(window, path, scoped)
+    processes = processes_of(window, path, scoped)
     pids = {(use.tenant, use.pid) for use in processes}
     held = (
         (device, tuple(holder for holder in device.processes if (holder.tenant, holder.pid) in pids))
@@ -110,28 +111,6 @@ def _kept(window: Window, path: Path) -> tuple[CapturedCall, ...]:
         if counted:
             found.append(call)
     return tuple(found)
-
-
-def _processes(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, ...]:
-    """Return the processes with a row or an open call in ``scoped``, the one with the most time first.
-
-    If the path contains neither an operation nor a layer, also return the row's processes that make no call,
-    such as those that only do host work or are only culprits.
-    """
-    spent: dict[tuple[str, int, str], int] = {}
-    for key, ns in zip(scoped.rows.keys, scoped.rows.total_ns.tolist(), strict=True):
-        who = (key.tenant, key.pid, key.process)
-        spent[who] = spent.get(who, 0) + (ns if key.outermost or decided(path) else 0)
-    for call in scoped.open_calls:
-        spent.setdefault((call.tenant, call.pid, call.process), 0)
-    uses = {(use.tenant, use.pid, use.process): use for use in window.evidence.processes}
-    if not decided(path):
-        own = below(path, window)
-        for who in uses:
-            if own(RowKey(window.host, *who, "", "")):
-                spent.setdefault(who, 0)
-    order = sorted(spent, key=lambda who: (-spent[who], who[1], who[0]))
-    return tuple(uses.get(who) or ProcessUse(*who) for who in order)
 
 
 def waits_ns(facts: RowFacts) -> dict[str, int]:

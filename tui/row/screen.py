@@ -33,7 +33,7 @@ class RowScreen(LivePage):
     """Shows what is known about the row at ``path``."""
 
     BINDINGS = [
-        *own_bindings(chains="chains", devices="devices"),
+        *own_bindings(chains="chains", commands="commands", devices="devices"),
         Binding("enter", "chains", show=False),
         Binding("I", "close", show=False),
     ]
@@ -89,6 +89,10 @@ class RowScreen(LivePage):
             self.app.push_screen(ChainScreen(self._facts.chains))
         else:
             self.say("No problem involves this row")
+
+    def action_commands(self) -> None:
+        """Open the commands for the row."""
+        self.main.problems.commands_of_row(self._path)
 
     def action_devices(self) -> None:
         """Open the page of a device on top of this page."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from stalltop.model.source import Source
-from stalltop.model.text.glyphs import ASCII, UNICODE
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.tui.reading.collector import Collector, SourceReader
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.colours import Colours
 from stalltop.tui.terminal.abilities import speaks_unicode
 from stalltop.tui.terminal.app import TerminalApp
+from stalltop.tui.terminal.clipboard import Copied, into_file, into_tmux
 from stalltop.tui.terminal.slow_line import SlowLine
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class ScreenApp(TerminalApp):
         # Textual honours NO_COLOR only in a theme that uses the terminal's own (ANSI) colours.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.options = options
-        self.glyphs = ASCII if options.ascii or not speaks_unicode() else UNICODE
+        self.glyphs = glyphs_for(options)
         self.colours = Colours(self, options.theme)
         self.slow_line = SlowLine(low=options.low_bandwidth)
         self.began = time.monotonic()
@@ -49,6 +51,22 @@ class ScreenApp(TerminalApp):
     def pictures(self) -> bool:
         """Return whether bars and charts are drawn. They take many bytes on a slow connection."""
         return not self.slow_line.low
+
+    def copy(self, text: str) -> str:
+        """Copy ``text`` to tmux or to the clipboard of the terminal, and to a file. Return where it went, as
+        the beginning of a message."""
+        if into_tmux(text):
+            self.remember_copied(text)
+            return Copied(tmux=True, file=into_file(text)).said
+        self.copy_to_clipboard(text)
+        return Copied(asked="the terminal", file=into_file(text)).said
+
+
+def glyphs_for(options: RunOptions) -> Glyphs:
+    """Return the characters to draw with."""
+    if options.ascii or not speaks_unicode():
+        return ASCII
+    return replace(UNICODE, braille=False) if options.graph_symbols == "blocks" else UNICODE
 
 
 def _reader(

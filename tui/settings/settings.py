@@ -26,6 +26,10 @@ LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
 SINCE_START = "start"
 PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """The panels of the main screen from top to bottom, in the order of the keys 1 to 6."""
+GRAPHS = ("problems", "p99", "calls", "gpu", "gpu_memory", "power", "clocks", "cpu", "run_queue", "disk")
+"""The figures that graphs can show, by the ids in ``tui.graphs.figures``."""
+NONE = "none"
+"""No graphs."""
 NEEDED = ("table", "warnings")
 """At least one of these panels must be shown. Without the first table there is no second one."""
 LEAST_INTERVAL, MOST_INTERVAL = 0.25, 60.0
@@ -238,6 +242,18 @@ class Settings:
         SeveralOf(PANELS, NEEDED),
         "Panels that are shown if there is room for them.",
         left=True,
+    )
+    plain: bool = _setting(False, YesNo(), "Draw no frames around the panels.")
+    graphs: tuple[str, ...] = _setting(
+        (AUTO,),
+        SeveralOf((AUTO, NONE, *GRAPHS), (AUTO, NONE, *GRAPHS)),
+        'Graphs of the past where there is room, at most three; "auto": those that fit the worst problem.',
+        left=True,
+    )
+    graph_symbols: str = _setting(
+        AUTO,
+        OneOf((AUTO, "braille", "blocks")),
+        'What graphs are drawn with; "auto": braille, or ASCII if that is all the terminal shows.',
     )
     share: int = _setting(
         50,

@@ -1,12 +1,23 @@
-"""Divides the room of a panel among one to three tables."""
+"""RegionLayout one to three tables, and the graphs among them, in a panel."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
+
 from textual.containers import Vertical
+from textual.geometry import Region
+from textual.layout import Layout
 
 from stalltop.tui.keys.actions import bindings
-from stalltop.tui.tables.sizes import OTHER_LINES, first_cells, heights, in_steps, third_below
-from stalltop.widgets.table import HEAD_LINES, Table
+from stalltop.tui.screens.steady import Steady
+from stalltop.tui.tables.sizes import NO_TABLE, PanelPlace, TableNeeds, TablesLayout
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.placing import RegionLayout
+from stalltop.widgets.table import Table
+
+GUESS = 4
+"""Rows that a table is thought to have before it is shown for the first time."""
 
 
 class GroupTable(Table, can_focus=True):
@@ -15,80 +26,76 @@ class GroupTable(Table, can_focus=True):
     BINDINGS = bindings("table")
 
 
-class TableRoom:
-    """Places the second table of ``panel`` below the first or beside it, and the third one below the shorter
-    of two side by side."""
+class Panel(Vertical):
+    """A container that places its children where it is told to."""
 
-    def __init__(self, panel: Vertical, first: GroupTable, second: GroupTable, third: GroupTable) -> None:
+    @cached_property
+    def places(self) -> RegionLayout:
+        """Return the layout of the children."""
+        return RegionLayout()
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of the children."""
+        return self.places
+
+
+class TableRoom:
+    """RegionLayout the tables and graphs of ``panel``, and knows how many lines the tables could fill."""
+
+    def __init__(self, panel: Panel, *tables: GroupTable) -> None:
         self._panel = panel
-        self._first, self._second, self._third = first, second, third
-        self.beside = False
-        """Whether two tables stand side by side, not one above the other."""
-        self.share = 50
-        """Percent of the room that the first of two tables may take."""
-        self.gives = True
-        """Whether the first table gives some of its width to the second."""
-        self._lines = (0, 0)
-        """The most lines that the first and the second table needed since their content was chosen."""
-        self._placed: tuple[object, ...] = ()
-        """The current placement, to change styles only when it differs."""
+        self._tables = tables
+        self._steady = {str(table.id): Steady() for table in tables}
+        self._placed: Mapping[str, PanelPlace] = {}
 
     def forget_lines(self) -> None:
         """Forget how many lines the tables needed, because they now show something else."""
-        self._lines = (0, 0)
+        for steady in self._steady.values():
+            steady.forget()
 
     def cells_of(self, widget: Table) -> int:
-        """Return the width of a table in cells."""
-        width = self._panel.app.size.width
-        if not (self.beside and self._second.display):
-            return width
-        left = widget is self._first or (widget is self._third and self._below() == "first")
-        return self._first_width if left else width - self._first_width
+        """Return the width in cells that a table has for its columns."""
+        place = self._placed.get(str(widget.id))
+        if place is None:
+            return self._panel.app.size.width
+        return place.width - place.frame.columns
 
-    @property
-    def _first_width(self) -> int:
-        """Return the width of the first table beside a second one."""
-        return first_cells(self._panel.app.size.width, self.share, gives=self.gives)
+    def needs(self, widget: GroupTable, at: object, *, wanted: bool) -> TableNeeds:
+        """Return what ``widget`` could fill. ``at`` tells one window from another; ``wanted`` tells that
+        there is such a table."""
+        if not wanted:
+            return NO_TABLE
+        data = widget.data
+        if not data.columns:
+            return TableNeeds(GUESS)  # it was not shown yet
+        lines = len(data.rows) or len(data.empty) + 1
+        return TableNeeds(self._steady[str(widget.id)].need(lines, at))
 
-    def _below(self) -> str:
-        """Return which of two tables side by side leaves room for a third one below it; empty if none
-        does."""
-        if not (self.beside and self._second.display):
-            return ""
-        return third_below(self._panel.size.height or self._panel.app.size.height - OTHER_LINES, *self._lines)
-
-    def divide(self, *, third: bool) -> None:
-        """Divide the room. A table gets the lines that another one does not need; with ``third``, a third
-        table may get them.
-
-        While the tables show the same thing they only grow, by several lines at once, so that borders seldom
-        move.
-        """
-        needed = (len(widget.data.rows) + HEAD_LINES for widget in (self._first, self._second))
-        first, second = map(max, self._lines, needed)
-        self._lines = (first, second)
-        below = self._below() if third else ""
-        two, beside = self._second.display, self.beside
-        found: tuple[str, str] = ("1fr", "1fr")
-        if two and not beside:
-            found = heights(self._panel.app.size.height, self.share, first, second)
-        lines = in_steps(first if below == "first" else second)
-        placed = (two, beside, below, found, lines if below else 0, self._first_width)
+    def place(self, layout: TablesLayout) -> list[GroupTable]:
+        """Place tables and graphs as ``layout`` says. Returns the tables that are shown now and have another
+        width than before, whose content must be made again."""
+        placed = {place.name: place for place in layout.places}
         if placed == self._placed:
-            return
-        self._placed = placed
-        self._third.display = bool(below)
-        panel, main, other = self._panel.styles, self._first.styles, self._second.styles
-        main.row_span = 2 if below == "second" else 1
-        other.row_span = 2 if below == "first" else 1
-        main.height, other.height = found
-        if below:
-            panel.layout = "grid"
-            panel.grid_size_columns = panel.grid_size_rows = 2
-            panel.grid_columns = f"{self._first_width} 1fr"
-            panel.grid_rows = f"{lines} 1fr"
-            main.width = other.width = main.height = other.height = "100%"
-            return
-        panel.layout = "horizontal" if beside else "vertical"
-        main.width = self._first_width if two and beside else "100%"
-        other.width = "1fr" if beside else "100%"
+            return []
+        before, self._placed = self._placed, placed
+        for child in self._panel.children:
+            place = placed.get(str(child.id))
+            child.display = place is not None
+            if place is not None and isinstance(child, Lines):
+                child.frame = place.frame
+        self._panel.places.regions = {
+            name: Region(place.x, place.y, place.width, place.height) for name, place in placed.items()
+        }
+        # Textual forgets the places of a widget's siblings when the widget, not its container, asks for it.
+        self._tables[0].refresh(layout=True)
+        return [
+            table
+            for table in self._tables
+            if (now := placed.get(str(table.id))) is not None
+            and ((was := before.get(str(table.id))) is None or _cells(was) != _cells(now))
+        ]
+
+
+def _cells(place: PanelPlace) -> int:
+    return place.width - place.frame.columns

@@ -1,34 +1,90 @@
-"""Computes the sizes of one to three tables that share a part of the screen. Pure functions."""
+"""Divides a part of the screen among one to three tables and up to three graphs. Pure functions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from stalltop.widgets.drawing.frame import NO_FRAME, PanelFrame, Top
 
 BESIDE_FROM = 160
 """Columns of the terminal from which the second table is shown beside the first."""
 MOST_SPARE = 10
 """The most cells that a table of containers gives to a table of operations beside it."""
-THIRD_FROM = 12
-"""The least number of lines of a third table."""
-OTHER_LINES = 8
-"""Approximate number of lines above and below the tables."""
-_BORDER_STEP = 4
-"""The border between two tables moves by multiples of this many lines, so that it seldom moves."""
+HEADS = 2
+"""Lines of a table above its rows: the title, which may be on a frame, and the column heads."""
+LEAST_TABLE = HEADS + 3
+"""The least number of lines of a table, without the bottom of its frame."""
+THIRD_FROM = 10
+"""Free lines of a column of two tables side by side from which a third table is shown there."""
+LEAST_GRAPH = 5
+"""The least number of lines of a graph, with its frame."""
+GOOD_GRAPH = 7
+"""The number of lines that a graph gets before another graph is shown above or below it."""
+GRAPH_CELLS = 36
+"""The least number of columns of a graph beside another."""
+TABLE_BESIDE_GRAPHS = HEADS + 10
+"""A table that has more rows than fit gives lines to graphs only if it keeps this many lines."""
+Frames = Literal["", "rule", "box"]
+"""How panels are framed: not at all; with a line that has the title; with a box."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableNeeds:
+    """What one table could fill."""
+
+    rows: int = 0
+    """Lines below the heads that have content."""
+    wanted: bool = True
+    """Whether there is such a table."""
+
+
+NO_TABLE = TableNeeds(wanted=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPlace:
+    """Where a panel stands in the room of the tables."""
+
+    name: str
+    """``main``, ``second`` or ``third``; ``graph1`` to ``graph3``."""
+    x: int
+    y: int
+    width: int
+    height: int
+    frame: PanelFrame = NO_FRAME
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The room of the tables and graphs, and how it is divided."""
+
+    width: int
+    height: int
+    frames: Frames = ""
+    beside: bool = False
+    """Whether the second table stands beside the first, not below it."""
+    share: int = 50
+    """Percent of the room that the first of two tables may take."""
+    gives: bool = True
+    """Whether the first table gives some of its width to the second."""
+    joined: bool = False
+    """Whether a box as wide as the room ends right above it: a box in the room continues that one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablesLayout:
     """What the main screen lets the tables show."""
 
-    two: bool = False
-    """Whether there is room for a second table."""
-    beside: bool = False
-    """Whether two tables stand side by side, not one above the other."""
-    share: int = 50
-    """Percent of the room that the first of two tables may take."""
+    places: tuple[PanelPlace, ...] = ()
     alone: bool = False
     """Whether the tables take the whole screen, so that only one of them is shown."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the tables and graphs that are shown."""
+        return frozenset(place.name for place in self.places)
 
 
 def first_cells(width: int, share: int, *, gives: bool = True) -> int:
@@ -43,35 +99,170 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
     return width * share // 100 + (-spare if gives else spare)
 
 
-def heights(height: int, share: int, first: int, second: int) -> tuple[str, str]:
-    """Return the heights of two tables, one above the other, as values of Textual's style sheets. The tables
-    need ``first`` and ``second`` lines.
+def divide(room: Room, tables: Sequence[TableNeeds], graphs: int) -> tuple[PanelPlace, ...]:
+    """Divide ``room`` among the first three ``tables`` and up to ``graphs`` graphs, so that no line stays
+    empty that something can fill.
 
-    ``height`` is the height of the terminal; the first table may take ``share`` percent of it. A table gets
-    the lines that the other one does not need.
+    Tables get the lines that they fill. What is left is for graphs, and if there are none, for the last
+    table.
     """
-    room = height - OTHER_LINES
-    most = room * share // 100
-    first, second = in_steps(first), in_steps(second)
-    if first < most:
-        return f"{first}", "1fr"
-    if second < room - most:
-        return "1fr", f"{second}"
-    return f"{share}fr", f"{100 - share}fr"
+    first, second, third = [*tables, NO_TABLE, NO_TABLE][:3]
+    if room.beside and second.wanted:
+        return tuple(_beside(room, first, second, third, graphs))
+    return tuple(_stacked(room, first, second, third, graphs))
 
 
-def in_steps(lines: int) -> int:
-    """Return the height of a table that needs ``lines``, rounded up so that the border below it seldom
-    moves."""
-    return -(-(lines + 1) // _BORDER_STEP) * _BORDER_STEP
+# ---- one above the other
 
 
-def third_below(height: int, first: int, second: int) -> Literal["", "first", "second"]:
-    """Return which of two tables side by side gets a third table below it: the shorter one.
+def _stacked(
+    room: Room, first: TableNeeds, second: TableNeeds, third: TableNeeds, graphs: int
+) -> Iterator[PanelPlace]:
+    """Place the tables one above the other, and the graphs side by side below them."""
+    usable = room.height - (room.frames == "box")
+    left_for_graphs = GOOD_GRAPH if graphs else 0
+    heights = _two_heights(usable, room.share, first, second, left_for_graphs)
+    left = usable - sum(heights)
+    names = ["main", "second"][: len(heights)]
+    enough = LEAST_TABLE + (LEAST_GRAPH if graphs else 0)
+    if third.wanted and len(heights) == 2 and left >= enough:
+        heights.append(min(HEADS + third.rows, left - enough + LEAST_TABLE))
+        names.append("third")
+        left -= heights[-1]
+    if not graphs or left < LEAST_GRAPH:
+        # The table that needs the most gets what is left; if none needs it, the last one.
+        needs = [HEADS + one.rows for one in (first, second, third)][: len(heights)]
+        short = max(range(len(heights)), key=lambda at: (needs[at] - heights[at], at))
+        heights[short] += left
+        left = 0
+    yield from _column(room, 0, room.width, zip(names, heights, strict=True), joined=room.joined)
+    if left:
+        yield from _band(room, room.height - left, left, range(1, graphs + 1))
 
-    The two tables need ``first`` and ``second`` lines. Returns an empty string if fewer than ``THIRD_FROM``
-    lines of ``height`` would be left for the third table.
-    """
-    if height - in_steps(min(first, second)) < THIRD_FROM:
-        return ""
-    return "first" if first <= second else "second"
+
+def _two_heights(
+    usable: int, share: int, first: TableNeeds, second: TableNeeds, for_graphs: int
+) -> list[int]:
+    """Return the heights of the first table and of a second one below it. ``for_graphs`` lines of ``usable``
+    are left over if the tables keep enough lines without them."""
+    one, other = HEADS + first.rows, HEADS + second.rows
+    whole = one + other if second.wanted else one
+    least = TABLE_BESIDE_GRAPHS + (min(one, LEAST_TABLE + 1) if second.wanted else 0)
+    if whole > usable - for_graphs >= least:
+        usable -= for_graphs
+    if not second.wanted:
+        return [min(max(one, LEAST_TABLE), usable)]
+    if whole <= usable:
+        return [one, other]
+    most = max(min(usable * share // 100, usable - LEAST_TABLE), LEAST_TABLE)
+    if one < most:
+        heights = [one, usable - one]
+    elif other < usable - most:
+        heights = [usable - other, other]
+    else:
+        heights = [most, usable - most]
+    room_for_both = heights[0] >= min(one, LEAST_TABLE) and heights[1] >= min(other, LEAST_TABLE)
+    return heights if room_for_both else [usable]
+
+
+def _column(
+    room: Room, x: int, width: int, stack: Iterable[tuple[str, int]], *, joined: bool
+) -> Iterator[PanelPlace]:
+    """Place panels of one width one above the other. In boxes they share the lines between them; the last one
+    has the bottom, which takes one more line."""
+    y, boxes = 0, room.frames == "box"
+    panels = list(stack)
+    for at, (name, height) in enumerate(panels):
+        last = at == len(panels) - 1
+        top: Top = "" if not room.frames else "rule" if not boxes else "tee" if at or joined else "corner"
+        high = height + (boxes and last)
+        yield PanelPlace(name, x, y, width, high, PanelFrame(top, boxes, boxes and last))
+        y += high
+
+
+# ---- side by side
+
+
+def _beside(
+    room: Room, first: TableNeeds, second: TableNeeds, third: TableNeeds, graphs: int
+) -> Iterator[PanelPlace]:
+    """Place the second table beside the first, a third one below the shorter of them, and the graphs where
+    there is room."""
+    bottom = int(room.frames == "box")
+    cells = first_cells(room.width, room.share, gives=room.gives)
+    columns = ((0, cells), (cells, room.width - cells))
+    needs = [HEADS + first.rows, HEADS + second.rows]
+    stacks = [[("main", needs[0])], [("second", needs[1])]]
+    short = 0 if needs[0] <= needs[1] else 1
+    free = room.height - bottom - needs[short]
+    if third.wanted and free >= THIRD_FROM:
+        kept = LEAST_GRAPH if graphs else 0
+        stacks[short].append(("third", max(min(HEADS + third.rows, free - kept), LEAST_TABLE)))
+    band, at_side = _left_over(room, stacks, graphs)
+    below = range(1, graphs + 1 - len(at_side[1])) if band else range(0)
+    for number, (x, width) in enumerate(columns):
+        heights = at_side[1] if number == at_side[0] else []
+        high = room.height - band - sum(heights)
+        stack = _filled(stacks[number], high - bottom)
+        yield from _column(room, x, width, stack, joined=False)
+        y = high
+        for graph, height in enumerate(heights, len(below) + 1):
+            yield _graph(room, graph, x, y, width, height)
+            y += height
+    if band:
+        yield from _band(room, room.height - band, band, below)
+
+
+def _left_over(
+    room: Room, stacks: Sequence[Sequence[tuple[str, int]]], graphs: int
+) -> tuple[int, tuple[int, list[int]]]:
+    """Return the height of a row of graphs below two columns of tables, 0 if there is none, and the number of
+    the column that has graphs of its own, with their heights."""
+    bottom = int(room.frames == "box")
+    free = [max(room.height - bottom - sum(height for _, height in stack), 0) for stack in stacks]
+    long = 0 if free[0] >= free[1] else 1
+    more, less = free[long], free[1 - long]
+    if not graphs:
+        return 0, (long, [])
+    if less >= LEAST_GRAPH:
+        gap = more - less
+        if gap >= LEAST_GRAPH and graphs > 1:
+            return less, (long, [gap])
+        return less, (long, [])
+    if more >= LEAST_GRAPH:
+        number = min(graphs, max(more // GOOD_GRAPH, 1))
+        return 0, (long, [more // number + (at < more % number) for at in range(number)])
+    if room.height - GOOD_GRAPH - bottom >= 2 * TABLE_BESIDE_GRAPHS:
+        return GOOD_GRAPH, (long, [])
+    return 0, (long, [])
+
+
+def _filled(stack: Sequence[tuple[str, int]], height: int) -> list[tuple[str, int]]:
+    """Return ``stack`` with heights that add up to ``height``: the last panel gets what is left; if there is
+    too little, panels lose lines from the last one on."""
+    found = list(stack)
+    rest = height - sum(lines for _, lines in found)
+    for at in reversed(range(len(found))):
+        name, lines = found[at]
+        changed = max(lines + rest, LEAST_TABLE if at else 1)
+        found[at], rest = (name, changed), rest - (changed - lines)
+        if not rest:
+            break
+    return found
+
+
+# ---- graphs
+
+
+def _band(room: Room, y: int, height: int, numbers: range) -> Iterator[PanelPlace]:
+    """Place the graphs ``numbers`` side by side in the whole width, as many as there is room for."""
+    number = min(len(numbers), max(room.width // GRAPH_CELLS, 1))
+    ends = [room.width * at // number for at in range(number + 1)]
+    for at, graph in enumerate(numbers[:number]):
+        yield _graph(room, graph, ends[at], y, ends[at + 1] - ends[at], height)
+
+
+def _graph(room: Room, number: int, x: int, y: int, width: int, height: int) -> PanelPlace:
+    boxes = room.frames == "box"
+    top: Top = "corner" if boxes else "rule" if room.frames else "blank"
+    return PanelPlace(f"graph{number}", x, y, width, height, PanelFrame(top, boxes, boxes))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
@@ -18,12 +18,13 @@ from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.model.window import Window
 from stalltop.tui.columns.choice import sort_of
+from stalltop.tui.keys import actions
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.past.times import changes_text
 from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.tables.picking import Pair, Picking
-from stalltop.tui.tables.room import GroupTable, TableRoom
-from stalltop.tui.tables.sizes import TablesLayout
+from stalltop.tui.tables.room import GroupTable, Panel, TableRoom
+from stalltop.tui.tables.sizes import TableNeeds, TablesLayout
 from stalltop.tui.tables.table import steps_to, table
 from stalltop.tui.tables.table_views import TableViews
 from stalltop.tui.tables.worst_first import WorstFirst
@@ -32,11 +33,13 @@ from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import View
 from stalltop.widgets.table import Table, TableData
 
+HINTED: Final[tuple[Dimension, ...]] = ("container", "operation", "process", "device")
+"""The dimensions whose keys the frame of the first table names."""
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
-class Tables(Vertical):
-    """Shows a window in one to three tables."""
+class Tables(Panel):
+    """Shows a window in one to three tables. Other widgets may stand among them."""
 
     @dataclass
     class MessageWanted(Message):
@@ -47,11 +50,15 @@ class Tables(Vertical):
     class ViewChanged(Message):
         """Tells that the view of a table, or its picked row, changed."""
 
-    def __init__(self, widget_id: str) -> None:
+    def __init__(self, widget_id: str, among: Sequence[Widget] = ()) -> None:
+        """``among`` are widgets that ``lay_out`` places among the tables, by their ids."""
         super().__init__(id=widget_id)
+        self._among = tuple(among)
         self.main, self.second, self.third = GroupTable("main"), GroupTable("second"), GroupTable("third")
         """The tables in order. The second and the third one may be hidden."""
         self.room = TableRoom(self, self.main, self.second, self.third)
+        self.fit: Callable[[], object] = lambda: None
+        """Called after the content of tables changed; calls ``lay_out`` if they need other sizes."""
         self.keys_elsewhere = False
         """Whether the user types into a line of text, which keeps the focus."""
         self.views = TableViews()
@@ -66,18 +73,19 @@ class Tables(Vertical):
         self._looks_back = False
         self.against: Picture | None = None
         """The moment that rows are compared with; None if rows are not compared."""
-        self._layout = TablesLayout()
         self._behind: tuple[View, Hashable, int] | None = None
         """Set while the second or the third table is enlarged in place of the first: the view and the cursor
         of the first table, and the number of the enlarged one."""
 
     def compose(self) -> ComposeResult:
-        """Yield the tables in order."""
+        """Yield the tables in order, and the other widgets."""
         yield from self.all
+        yield from self._among
 
     def on_mount(self) -> None:
-        """Hide the third table until there is room for it."""
-        self.third.display = False
+        """Hide all but the first table until there is room for them."""
+        for widget in (*self.others, *self._among):
+            widget.display = False
 
     @property
     def all(self) -> tuple[GroupTable, GroupTable, GroupTable]:
@@ -127,21 +135,31 @@ class Tables(Vertical):
         """
         back = self._bring_back() if not layout.alone else None
         besides = self._besides()
-        two = layout.two and bool(besides)
+        shown = layout.names
         at = next((at for at, widget in enumerate(self.others) if widget.has_focus), None)
-        if not two and at is not None:
+        if at is not None and str(self.others[at].id) not in shown:
             if at < len(besides) and layout.alone:
                 self._behind = (self.views.first, self.main.chosen_key, at)
                 self.views.first = self.views.of_other(at, besides[at])
                 self.main.put_cursor(self.others[at].chosen_key)
+                self.room.forget_lines()
             self.main.focus()
-        self._layout = layout
-        self.room.beside, self.room.share = layout.beside, layout.share
-        self.room.gives = self.views.first.by != "operation"
-        self.second.display = two
-        self._divide_room()
+        changed = self.room.place(layout)
+        if self.window is not None:
+            for widget, view in self.shown():
+                if widget in changed:
+                    widget.show(self.data(widget, view))
         if back is not None and self.others[back].display:
             self.others[back].focus()
+
+    def needs(self) -> tuple[TableNeeds, TableNeeds, TableNeeds]:
+        """Return what the tables could fill."""
+        at = None if self.window is None else self.window.end
+        wanted = (True, *(number < len(self._besides()) for number in range(len(self.others))))
+        first, second, third = (
+            self.room.needs(widget, at, wanted=one) for widget, one in zip(self.all, wanted, strict=True)
+        )
+        return first, second, third
 
     def _bring_back(self) -> int | None:
         """Undo the enlarging of the second or the third table.
@@ -157,6 +175,7 @@ class Tables(Vertical):
         self.others[at].put_cursor(self.main.chosen_key)
         self.views.first = replace(view, filter=self.views.first.filter, only=self.views.first.only)
         self.main.put_cursor(cursor)
+        self.room.forget_lines()
         return at
 
     def _besides(self, view: View | None = None) -> tuple[Dimension, ...]:
@@ -165,16 +184,6 @@ class Tables(Vertical):
         known = any(device.processes for device in devices)
         return (view or self.views.first).besides(devices=known)
 
-    def _divide_room(self) -> None:
-        """Give each table its room. The third table is shown if there is room for it."""
-        third, besides = self.third, self._besides()
-        was = third.display
-        self.room.divide(third=len(besides) > 1)
-        if third.display and not was and self.window is not None:
-            third.show(self.data(third, self.views.of_other(1, besides[1])))
-        elif not third.display and third.has_focus:
-            self.main.focus()
-
     def redraw(self) -> None:
         """Fill the tables again."""
         if self.window is None:
@@ -182,7 +191,19 @@ class Tables(Vertical):
         pairs = self.shown()
         for widget, view in pairs:
             widget.show(self.data(widget, view))
-        self._divide_room()
+        self._hint()
+        self.fit()
+
+    def _hint(self) -> None:
+        """Show on the frame of the first table the keys that group its rows, the current one marked."""
+        self.main.hints = tuple(
+            part
+            for number, by in enumerate(HINTED)
+            for part in (
+                (" " if number else "", ""),
+                (actions.key(by), "head" if by == self.views.first.by else "accent"),
+            )
+        )
 
     def data(self, widget: GroupTable, view: View) -> TableData:
         """Return the content of ``widget`` if it shows ``view``."""
@@ -234,13 +255,10 @@ class Tables(Vertical):
         ``top``."""
         self.views.first = view
         self.post_message(self.ViewChanged())
-        self.lay_out(self._layout)
         self.room.forget_lines()
         if cursor is not None or top:
             self.main.put_cursor(cursor)
         self.redraw()
-        if self.second.display:
-            self.call_after_refresh(self.redraw)
 
     def put_order(self, sort: str, descending: bool) -> None:
         """Sort the first table by the column ``sort``."""
@@ -266,6 +284,7 @@ class Tables(Vertical):
             ((at, view) for at, (shown, view) in views if shown is wanted), (0, self.views.first)
         )
         self.views.change(at, before, change)
+        self.room.forget_lines()
         self.redraw()
 
     def other(self) -> None:

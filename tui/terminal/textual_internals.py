@@ -129,6 +129,12 @@ class QuietApp(App[None]):
     """Whether the app was asked to end."""
     failure: BaseException | None = None
     """The error that ended the app."""
+
+    def remember_copied(self, text: str) -> None:
+        """Let a paste in a line of text insert ``text``, without asking the terminal for its clipboard."""
+        if self._clipboard != text:
+            self._clipboard = text
+
     failed_itself = False
     """Whether the screen itself failed, and not its source of data."""
 

@@ -15,6 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.widgets.drawing.frame import NO_FRAME, FrameEdge, PanelFrame, framed
 from stalltop.widgets.drawing.palette import Palette, palette
 from stalltop.widgets.drawing.strips import changed_span
 
@@ -27,6 +28,22 @@ class Lines(Widget):
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(id=widget_id)
         self._shown: list[Strip] = []
+        self._frame = NO_FRAME
+
+    @property
+    def frame(self) -> PanelFrame:
+        """Return the frame around the lines."""
+        return self._frame
+
+    @frame.setter
+    def frame(self, frame: PanelFrame) -> None:
+        if frame != self._frame:
+            self._frame = frame
+            self.repaint()
+
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
+        """Return the texts on the top and on the bottom edge of the frame."""
+        return FrameEdge(), FrameEdge()
 
     @property
     def glyphs(self) -> Glyphs:
@@ -41,7 +58,8 @@ class Lines(Widget):
         return bool(getattr(self.app, "pictures", True))
 
     def lines(self, width: int, height: int, paint: Palette) -> Sequence[Strip]:
-        """Return the lines to show, each ``width`` cells wide. Lines beyond ``height`` are not shown."""
+        """Return the lines to show inside the frame, each ``width`` cells wide. Lines beyond ``height`` are
+        not shown."""
         raise NotImplementedError
 
     def redraw(self) -> None:
@@ -50,8 +68,15 @@ class Lines(Widget):
         if not (self.is_mounted and width and height):
             return
         paint = palette(self.app)
-        new = list(self.lines(width, height, paint))[:height]
-        new.extend([Strip.blank(width, paint.ground)] * (height - len(new)))
+        frame = self._frame
+        inside, high = width - frame.columns, height - frame.lines
+        if inside <= 0 or high < 0:
+            return
+        new = list(self.lines(inside, high, paint))[:high] if high else []
+        new.extend([Strip.blank(inside, paint.ground)] * (high - len(new)))
+        if frame.lines or frame.sides:
+            style = paint.label if self.has_focus else paint.track
+            new = framed(new, frame, self.edges(paint), width, style, self.glyphs)
         new = [strip.apply_style(paint.ground) for strip in new]
         old, self._shown = self._shown, new
         if len(old) != len(new) or not old or old[0].cell_length != width:

@@ -190,10 +190,10 @@ def test_every_severity_has_a_mark_of_its_own() -> None:
         (View(), {("docker:aa",): "H", ("cri:bb",): "C"}),
         (
             View(by="operation"),
-            {("host gap", "host"): "H", ("cudaLaunchKernel", "runtime"): "H", ("ncclAllReduce", "nccl"): "C"},
+            {("host gap", "host"): "H", ("cudaLaunchKernel", "runtime"): "M", ("ncclAllReduce", "nccl"): "C"},
         ),
         (View(by="process", path=(PathStep("container", "docker:aa", "train"),)), {"gpu7/100/python3": "H"}),
-        (View(by="layer"), {("host",): "H", ("runtime",): "H", ("nccl",): "C"}),
+        (View(by="layer"), {("host",): "H", ("runtime",): "M", ("nccl",): "C"}),
         (View(by="container", path=(PathStep("operation", "ncclAllReduce", ""),)), {("cri:bb",): "C"}),
     ],
 )

@@ -40,7 +40,7 @@ async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
     async with running(numbered(0), size=(100, 30)) as screen:
         for typed, seen in (
             ("by layer", "Layers: Group rows by layer"),
-            ("freeze disp", "Freeze: Freeze display"),
+            ("freeze disp", "Freeze: Freeze display (counting continues)"),
         ):
             await screen.press("ctrl+p")
             await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
@@ -199,7 +199,9 @@ async def test_the_line_for_newcomers_is_shown_once_and_ends_with_any_key() -> N
 
 
 SOUGHT = {
-    "kill": "process",
+    "kill": "commands",
+    "taskset": "commands",
+    "chart": "graphs",
     "slow": "warnings",
     "gpu": "devices",
     "export": "save",
@@ -260,7 +262,8 @@ def test_the_palette_finds_actions_by_the_words_that_people_use() -> None:
 
 
 async def test_a_key_resets_everything_that_keys_changed() -> None:
-    async with running(numbered(0), size=(120, 42)) as screen:
+    options = RunOptions(interval=0.0, theme="dark", sort="worst")
+    async with running(numbered(0), size=(120, 42), options=options) as screen:
         await screen.named(["serve", "train"])
         before = screen.app.main.choices()
         await screen.press("s", "r", "plus", "1", "f", "slash", *"train", "enter")

@@ -15,7 +15,7 @@ from stalltop.tui.problems.answer import STANDS_SECONDS, Answering, Standing, st
 from stalltop.tui.problems.chains import Listed, listed
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.settings import PANELS
-from stalltop.widgets.answer import Answer
+from stalltop.widgets.answer import AnswerLines
 from tests.tui.faults import GAP, LAUNCH, OVER, REDUCE, chain, faulty
 from tests.tui.screen import Screen, running
 
@@ -213,4 +213,4 @@ async def test_without_a_problem_the_host_is_described() -> None:
         await screen.until(lambda: answer(screen)[0] == said)
         await screen.pilot.resize_terminal(60, 24)
         await screen.until(lambda: answer(screen)[1] == "   slowest p99 ncclAllReduce 45.0 µs (serve)")
-        assert screen.app.main.query_one(Answer).size.height == 2
+        assert screen.app.main.query_one(AnswerLines).size.height == 2

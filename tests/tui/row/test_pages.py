@@ -141,7 +141,7 @@ async def test_the_page_is_copied_as_text(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(screen.app, "copy_to_clipboard", copied.append)
         await screen.named(["serve", "train"])
         await screen.press("I", "y")
-        await screen.sees("copied: ")
+        await screen.sees("sent to the terminal's clipboard, if it")
         await screen.press("D", "y")
         await screen.until(lambda: len(copied) == 2)
     row, device = copied

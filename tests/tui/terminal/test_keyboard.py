@@ -295,9 +295,7 @@ def quiet(terminal: PseudoTerminal, seconds: float) -> None:
 
 def acts(terminal: PseudoTerminal, after: bytes = b"") -> None:
     """Check that ``?`` opens the help, and that Esc closes it and every other screen."""
-    pressed(
-        terminal, b"?", lambda: "Legend" in terminal.text, f"no help after {after[:60]!r}"
-    )
+    pressed(terminal, b"?", lambda: "Legend" in terminal.text, f"no help after {after[:60]!r}")
     escapes = b"\x1b\x1b\x1b"
     pressed(
         terminal,

@@ -155,11 +155,11 @@ def test_a_program_ends_although_its_terminal_is_not_read() -> None:
 def test_a_second_of_ten_busy_containers_takes_few_bytes() -> None:
     with PseudoTerminal(*PROGRAM, "steady", size=(120, 40), COLORTERM="truecolor") as terminal:
         terminal.sees("last 10s")
-        # The line below the header changes with every window, so each change is one refresh.
-        before, refreshes, written = terminal.text.splitlines()[1], 0, len(terminal.raw)
+        # The line of the host, below the top of its box, changes with every window: one refresh each.
+        before, refreshes, written = terminal.text.splitlines()[2], 0, len(terminal.raw)
         while refreshes < 10:
-            terminal.until(lambda: terminal.text.splitlines()[1] != before)  # noqa: B023
-            before, refreshes = terminal.text.splitlines()[1], refreshes + 1
+            terminal.until(lambda: terminal.text.splitlines()[2] != before)  # noqa: B023
+            before, refreshes = terminal.text.splitlines()[2], refreshes + 1
         assert (len(terminal.raw) - written) / refreshes < 20_000
         terminal.press("q")
         assert terminal.wait() == 0
@@ -340,7 +340,7 @@ def _cursor_follows_keys(terminal: PseudoTerminal) -> None:
 
 def _at_cursor(terminal: PseudoTerminal) -> str:
     """Return the name of the row under the cursor of the focused table, or '' if none."""
-    found = re.search(r"^[▸>]([\w-]+)", terminal.text, re.MULTILINE)
+    found = re.search(r"^[│|]?[▸>]([\w-]+)", terminal.text, re.MULTILINE)
     return found[1] if found else ""
 
 

@@ -30,6 +30,7 @@ TAKEN_BY = "tui/terminal/textual_internals.py"
 TAKEN: dict[str, type] = {
     "_app": Driver,
     "_auto_restart": Driver,
+    "_clipboard": App,
     "_close_messages_no_wait": App,
     "_compositor": Screen,
     "_driver": App,

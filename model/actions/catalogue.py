@@ -1,0 +1,220 @@
+"""The catalogue of commands, as data: the text of each command, what it does, and how to undo it.
+
+A command applies to a process or tenant if all of its placeholders are known there: ``{tool}`` is known for
+containers of Docker and Podman, ``{job}`` for jobs of Slurm, and so on (``placeholders`` reads them from a
+window). Values of placeholders are quoted for the shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Final, Literal
+
+Target = Literal["process", "tenant"]
+Resource = Literal["cpu", "disk", "memory", "gpu"]
+
+CPU: Final[tuple[Resource, ...]] = ("cpu",)
+DISK: Final[tuple[Resource, ...]] = ("disk",)
+MEMORY: Final[tuple[Resource, ...]] = ("memory",)
+RUNNING: Final[tuple[Resource, ...]] = ("cpu", "disk", "gpu")
+"""What a process stops using while it is stopped: it keeps its memory and its device memory."""
+ALL: Final[tuple[Resource, ...]] = ("cpu", "disk", "memory", "gpu")
+
+PERIOD_US: Final = 100_000
+"""The Linux kernel's default period of a CPU quota, us."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCommand:
+    """One command of the catalogue."""
+
+    id: str
+    of: Target
+    command: str
+    """Text of the command with placeholders in braces."""
+    does: str
+    """What the command does, in one line; may have placeholders, too."""
+    undo: str
+    """The command that undoes it, with placeholders; '' if nothing undoes it."""
+    frees: tuple[Resource, ...]
+    """What others get more of after the command."""
+    lasting: str = ""
+    """Why there is no undo, if ``undo`` is ''."""
+    ends: bool = False
+    """True if the command ends, restarts or moves its target. Only such commands make sense for the victim of
+    a problem; all others would slow the victim down further."""
+    usual: bool = False
+    """True if the undo always restores the usual default, because windows never have the present value."""
+    needs: tuple[str, ...] = ()
+    """Values that must be known besides the placeholders of ``command``."""
+
+    @property
+    def placeholders(self) -> frozenset[str]:
+        """The values that must be known for the command to apply."""
+        return _fields(self.command) | set(self.needs)
+
+    @property
+    def for_undo(self) -> frozenset[str]:
+        """The values that must be known to undo the command."""
+        return _fields(self.undo)
+
+    def applies(self, values: Collection[str]) -> bool:
+        """Returns True if all placeholders of the command are among ``values``."""
+        return self.placeholders <= set(values)
+
+    def text(self, values: Mapping[str, str]) -> str:
+        """Returns the command with ``values``; '' if it does not apply."""
+        return self.command.format_map(values) if self.applies(values) else ""
+
+
+def _fields(text: str) -> frozenset[str]:
+    return frozenset(name for _, name, _, _ in Formatter().parse(text) if name)
+
+
+_TASKS = "$(ls /proc/{pid}/task)"
+_PATCH = (
+    """-p '{{"spec":{{"containers":[{{"name":"{kube_container}","""
+    """"resources":{{"limits":{{"cpu":"%s"}}}}}}]}}}}'"""
+)
+_RESIZE = "kubectl -n {namespace} patch pod {pod} --subresource resize "
+_NODE = "$(kubectl -n {namespace} get pod {pod} -o jsonpath='{{.spec.nodeName}}')"
+
+# fmt: off
+ACTIONS: Final = (
+    # ---- one process
+    HostCommand("affinity", "process", "taskset -acp {cpus} {pid}",
+           "keeps all its threads on {on_cpus}",
+           "taskset -acp {allowed} {pid}", CPU),
+    HostCommand("nice", "process", f"renice -n 19 -p {_TASKS}",
+           "gives it CPU time after all other processes of its own cgroup",
+           f"renice -n {{nice}} -p {_TASKS}", CPU),
+    HostCommand("idle_io", "process", f"ionice -c3 -p {_TASKS}",
+           "lets it use disks only while nobody else does; needs BFQ",
+           f"ionice -c0 -p {_TASKS}", DISK, usual=True),
+    HostCommand("signal_stop", "process", "kill -STOP {pid}",
+           "stops it; it keeps its memory and GPU memory; others wait for it",
+           "kill -CONT {pid}", RUNNING),
+    HostCommand("signal_continue", "process", "kill -CONT {pid}",
+           "lets it run again", "kill -STOP {pid}", (), needs=("stopped",)),
+    HostCommand("end", "process", "kill -TERM {pid}",
+           "asks it to end; what it has not saved is lost", "", ALL,
+           lasting="none: start it again", ends=True),
+    # ---- containers of Docker and Podman
+    HostCommand("container_cpus", "tenant", "{tool} update --cpus {limit} {container}",
+           "limits all its processes together to {limit} CPUs",
+           "{tool} update --cpus {limit_before} {container}", CPU),
+    HostCommand("container_cpuset", "tenant", "{tool} update --cpuset-cpus {cpus} {container}",
+           "keeps all its processes on {on_cpus}",
+           "{tool} update --cpuset-cpus {cpuset} {container}", CPU),
+    HostCommand("container_weight", "tenant", "{tool} update --cpu-shares 2 {container}",
+           "gives it the least share of CPU time while others want the CPU",
+           "{tool} update --cpu-shares 1024 {container}", CPU, usual=True),
+    HostCommand("container_memory", "tenant",
+           "{tool} update --memory {memory_mib}m --memory-swap {swap_mib}m {container}",
+           "sets its memory limit to {memory_mib} MiB", "", MEMORY,
+           lasting="the same command with the limit of before"),
+    # Docker sets such limits only when it creates a container.
+    HostCommand("container_reads", "tenant",
+           "{podman} update --device-read-bps {device_path}:{read_rate} {container}",
+           "limits what it reads from {device_path} to {read_rate} bytes/s", "", DISK,
+           lasting="the same command with a higher rate"),
+    HostCommand("container_writes", "tenant",
+           "{podman} update --device-write-bps {device_path}:{write_rate} {container}",
+           "limits what it writes to {device_path} to {write_rate} bytes/s", "", DISK,
+           lasting="the same command with a higher rate"),
+    HostCommand("container_pause", "tenant", "{tool} pause {container}",
+           "freezes all its processes; they keep their memory and GPU memory",
+           "{tool} unpause {container}", RUNNING),
+    HostCommand("container_unpause", "tenant", "{tool} unpause {container}",
+           "lets all its processes run again", "{tool} pause {container}", (), needs=("stopped",)),
+    HostCommand("container_stop", "tenant", "{tool} stop {container}",
+           "ends the container; what it has not saved is lost",
+           "{tool} start {container}", ALL, ends=True),
+    # ---- units of systemd
+    HostCommand("unit_cpus", "tenant", "{systemctl} set-property --runtime {unit} CPUQuota={limit_percent}",
+           "limits all its processes together to {limit} CPUs until a reboot",
+           "{systemctl} set-property --runtime {unit} CPUQuota={percent_before}", CPU),
+    HostCommand("unit_cpuset", "tenant", "{systemctl} set-property --runtime {unit} AllowedCPUs={cpus}",
+           "keeps all its processes on {on_cpus} until a reboot",
+           "{systemctl} set-property --runtime {unit} AllowedCPUs={allowed_before}", CPU),
+    HostCommand("unit_weight", "tenant", "{systemctl} set-property --runtime {unit} CPUWeight=1",
+           "gives it the least share of CPU time until a reboot",
+           "{systemctl} set-property --runtime {unit} CPUWeight=", CPU, usual=True),
+    HostCommand("unit_memory", "tenant", "{systemctl} set-property --runtime {unit} MemoryMax={memory_mib}M",
+           "sets its memory limit to {memory_mib} MiB until a reboot",
+           "{systemctl} set-property --runtime {unit} MemoryMax=", MEMORY, usual=True),
+    HostCommand("unit_reads", "tenant",
+           "{systemctl} set-property --runtime {unit} 'IOReadBandwidthMax={device_path} {read_rate}'",
+           "limits its reads from {device_path} to {read_rate} B/s until reboot",
+           "{systemctl} set-property --runtime {unit} IOReadBandwidthMax=", DISK, usual=True),
+    HostCommand("unit_writes", "tenant",
+           "{systemctl} set-property --runtime {unit} 'IOWriteBandwidthMax={device_path} {write_rate}'",
+           "limits its writes to {device_path} to {write_rate} B/s until reboot",
+           "{systemctl} set-property --runtime {unit} IOWriteBandwidthMax=", DISK, usual=True),
+    HostCommand("unit_freeze", "tenant", "{systemctl} freeze {unit}",
+           "freezes all its processes; they keep their memory and GPU memory",
+           "{systemctl} thaw {unit}", RUNNING),
+    HostCommand("unit_thaw", "tenant", "{systemctl} thaw {unit}",
+           "lets all its processes run again", "{systemctl} freeze {unit}", (), needs=("stopped",)),
+    HostCommand("unit_stop", "tenant", "{systemctl} stop {unit}",
+           "ends the unit; what it has not saved is lost",
+           "{systemctl} start {unit}", ALL, ends=True, needs=("service",)),
+    # ---- cgroups that no tool is known to manage
+    HostCommand("cgroup2_cpus", "tenant", "echo '{limit_us} 100000' > {cpu_folder_2}/cpu.max",
+           "limits all its processes together to {limit} CPUs",
+           "echo '{us_before_2} 100000' > {cpu_folder_2}/cpu.max", CPU),
+    HostCommand("cgroup1_cpus", "tenant",
+           "echo 100000 > {cpu_folder_1}/cpu.cfs_period_us && "
+           "echo {limit_us} > {cpu_folder_1}/cpu.cfs_quota_us",
+           "limits all its processes together to {limit} CPUs",
+           "echo {us_before_1} > {cpu_folder_1}/cpu.cfs_quota_us", CPU),
+    HostCommand("cgroup2_weight", "tenant", "echo 1 > {cpu_folder_2}/cpu.weight",
+           "gives it the least share of CPU time while others want the CPU",
+           "echo 100 > {cpu_folder_2}/cpu.weight", CPU, usual=True),
+    HostCommand("cgroup2_memory", "tenant", "echo {memory_mib}M > {memory_folder_2}/memory.max",
+           "sets its memory limit to {memory_mib} MiB", "", MEMORY,
+           lasting="the same command with the limit of before, or max"),
+    HostCommand("cgroup1_memory", "tenant", "echo {memory_mib}M > {memory_folder_1}/memory.limit_in_bytes",
+           "sets its memory limit to {memory_mib} MiB", "", MEMORY,
+           lasting="the same command with the limit of before, or -1"),
+    HostCommand("cgroup2_freeze", "tenant", "echo 1 > {folder_2}/cgroup.freeze",
+           "freezes all its processes; they keep their memory and GPU memory",
+           "echo 0 > {folder_2}/cgroup.freeze", RUNNING),
+    HostCommand("cgroup2_thaw", "tenant", "echo 0 > {folder_2}/cgroup.freeze",
+           "lets all its processes run again", "echo 1 > {folder_2}/cgroup.freeze", (), needs=("stopped",)),
+    # ---- pods of Kubernetes
+    HostCommand("workload_cpus", "tenant",
+           "kubectl -n {namespace} set resources {workload} -c {kube_container} --limits=cpu={limit}",
+           "limits each of its pods to {limit} CPUs, and restarts them in turn",
+           "kubectl -n {namespace} rollout undo {workload}", CPU),
+    HostCommand("pod_cpus", "tenant", _RESIZE + _PATCH % "{limit}",
+           "limits it to {limit} CPUs without a restart; needs Kubernetes 1.33",
+           _RESIZE + _PATCH % "{limit_before}", CPU),
+    HostCommand("pod_delete", "tenant", "kubectl -n {namespace} delete pod {pod}",
+           "ends the pod; its controller, if it has one, starts a new one",
+           "", ALL, lasting="none: a pod without a controller does not come back", ends=True),
+    HostCommand("node_cordon", "tenant", f"kubectl cordon {_NODE}",
+           "lets no new pod start on this node; pods that run here stay",
+           f"kubectl uncordon {_NODE}", ALL, ends=True),
+    # ---- jobs of Slurm
+    HostCommand("job_suspend", "tenant", "scontrol suspend {job}",
+           "stops the job; it keeps its memory and GPU memory",
+           "scontrol resume {job}", RUNNING),
+    HostCommand("job_requeue", "tenant", "scontrol requeue {job}",
+           "ends the job and queues it again; it begins anew or at a checkpoint", "", ALL,
+           lasting="none", ends=True),
+    HostCommand("job_cancel", "tenant", "scancel {job}",
+           "ends the job; what it has not saved is lost", "", ALL,
+           lasting="none: submit it again", ends=True),
+)
+# fmt: on
+"""All commands, in the order in which they are offered: mild ones before those that stop or end something."""
+
+BY_ID: Final[Mapping[str, HostCommand]] = {action.id: action for action in ACTIONS}
+
+
+def command(ids: Collection[str], values: Mapping[str, str]) -> str:
+    """Returns the command of the first action of ``ids`` that applies with ``values``; '' if none does."""
+    return next((text for name in ids if (text := BY_ID[name].text(values))), "")

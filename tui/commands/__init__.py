@@ -1,0 +1,1 @@
+"""The page with the commands for a row or a problem."""

@@ -1,0 +1,72 @@
+"""The page with the commands for a row or a problem, from which the user copies one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import on
+from textual.binding import Binding
+
+from stalltop.model.actions.offers import Offer
+from stalltop.model.window import Window
+from stalltop.tui.commands.page import entries
+from stalltop.tui.keys.actions import bindings, key
+from stalltop.tui.pages.live import LiveScreen
+from stalltop.widgets.drawing.strips import printable
+from stalltop.widgets.entries import EntryList
+
+
+class CommandList(EntryList, can_focus=True):
+    """The list of commands, with the keys of tables."""
+
+    BINDINGS = bindings("table", "move", "page", "end", "choose")
+
+
+class CommandsScreen(LiveScreen):
+    """Shows commands and copies the selected one. Runs none of them.
+
+    The commands stay as they were when the page was opened, so that their figures do not change while the
+    user reads them.
+    """
+
+    BINDINGS = [Binding("A", "close", show=False)]
+
+    def __init__(self, name: str, offers: Sequence[Offer], window: Window) -> None:
+        """``name`` is that of the row or problem; ``offers`` were made from ``window``."""
+        super().__init__()
+        self._about = name
+        self._offers = tuple(offers)
+        self._window = window
+
+    def content(self) -> CommandList:
+        """Return the list of commands, which fills the screen."""
+        return CommandList("page")
+
+    def on_mount(self) -> None:
+        """Focus the list."""
+        self.query_one("#page").focus()
+
+    def show_page(self) -> None:
+        """Draw the commands."""
+        if not self.whole:
+            return
+        self._drawn_of = self.main.shown
+        self.query_one("#page", CommandList).show(
+            entries(self._offers, self._window, self._text),
+            title=f"Commands  {self._about}",
+            hint=f"{key('copy')} or Enter copies the selected one  Esc closes",
+        )
+
+    # ---- keys
+
+    @on(EntryList.Chosen)
+    def action_copy(self) -> None:
+        """Copy the selected command. Shortly after a file was saved, copy the path of that file instead."""
+        at = self.query_one("#page", CommandList).cursor_key
+        if self.main.files.copy_path():
+            return
+        if not isinstance(at, int):
+            self.say("there is no command to copy")
+            return
+        # On one line, so that pasting it does not run it.
+        self.say(self.stalltop.copy(printable(self._offers[at].command)))

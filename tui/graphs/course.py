@@ -1,0 +1,125 @@
+"""The values of a figure in past windows, in columns of equal time. A value is computed once for each
+window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.merge.packing import Packed
+from stalltop.tui.graphs.figures import GraphFigure, Subject
+
+SECONDS = 300.0
+"""Seconds that a graph covers, if so much is known."""
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300)
+"""The possible lengths of the time that one column covers, in seconds."""
+ROWS_AT_ONCE = 3_000
+"""Number of rows of windows to unpack for one refresh. Later refreshes unpack the rest."""
+_MOST_KEPT = 4_000
+"""Number of values of one graph above which those of older windows are forgotten."""
+_NEAR = 1e-6
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphAxis:
+    """The columns of a graph. They begin at whole multiples of their length, so that a value stays in its
+    column."""
+
+    step: int
+    """Seconds of a column."""
+    last: int
+    """The number of the newest column, counted from the epoch."""
+    number: int
+    """The number of columns."""
+
+    def column(self, at: float) -> int:
+        """Return the column of a window that ended at ``at`` (Unix time); it may be outside."""
+        return int(np.ceil(at / self.step - _NEAR)) - 1 - self.last + self.number - 1
+
+    @property
+    def seconds(self) -> float:
+        """Return the time that all columns cover."""
+        return float(self.step * self.number)
+
+
+def axis_of(parts: Sequence[Packed], number: int) -> GraphAxis:
+    """Return ``number`` columns that end with the newest of ``parts`` and cover all that is known, but not
+    more than ``SECONDS``, rounded up."""
+    end = parts[-1].window.end
+    wanted = min(end - parts[0].window.start, SECONDS)
+    step = next((step for step in STEPS if step * number >= wanted), STEPS[-1])
+    return GraphAxis(step, int(np.ceil(end / step - _NEAR)) - 1, number)
+
+
+def within(parts: Sequence[Packed], axis: GraphAxis) -> Sequence[Packed]:
+    """Return those of ``parts`` that end in the columns of ``axis``."""
+    since = (axis.last - axis.number + 1) * axis.step
+    first = len(parts)
+    while first and parts[first - 1].window.end > since:
+        first -= 1
+    return parts[first:]
+
+
+def spread(ends: Floats, starts: Floats, values: Floats, axis: GraphAxis, *, peak: bool) -> Floats:
+    """Return the value of each column: the largest of its windows with ``peak``, else their mean; NaN if
+    unknown. A window that covers several columns counts in each."""
+    first = np.floor(starts / axis.step + _NEAR).astype(np.int64) - axis.last + axis.number - 1
+    last = np.ceil(ends / axis.step - _NEAR).astype(np.int64) - 1 - axis.last + axis.number - 1
+    kept = np.flatnonzero(~np.isnan(values) & (last >= 0) & (first < axis.number))
+    first, last = np.maximum(first[kept], 0), np.minimum(last[kept], axis.number - 1)
+    counts = np.maximum(last - first + 1, 1)
+    steps = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    columns = np.minimum(np.repeat(first, counts) + steps, axis.number - 1)
+    each = np.repeat(values[kept], counts)
+    found = np.full(axis.number, np.nan)
+    if peak:
+        np.fmax.at(found, columns, each)
+        return found
+    sums, numbers = np.zeros(axis.number), np.zeros(axis.number)
+    np.add.at(sums, columns, each)
+    np.add.at(numbers, columns, 1.0)
+    np.divide(sums, numbers, out=found, where=numbers > 0)
+    return found
+
+
+class PastValues:
+    """The values of ``figure`` for ``subject``."""
+
+    def __init__(self, figure: GraphFigure, subject: Subject) -> None:
+        self.figure = figure
+        self.subject = subject
+        self._known: dict[float, float] = {}
+        """Values by the end of their window; NaN if the window has none."""
+
+    def value(self, part: Packed) -> float:
+        """Return the value in one window; NaN if it is not known."""
+        at = part.window.end
+        found = self._known.get(at)
+        if found is None:
+            value = self.figure.value(part, self.subject)
+            found = self._known[at] = float("nan") if value is None else float(value)
+        return found
+
+    def values(self, parts: Sequence[Packed]) -> Floats:
+        """Return the value in each of ``parts``. Values that take long are computed for the newest windows
+        first, and NaN until a later refresh."""
+        if self.figure.of != "row":
+            found = np.fromiter((self.value(part) for part in parts), np.float64, len(parts))
+        else:
+            found = np.full(len(parts), np.nan)
+            left = ROWS_AT_ONCE
+            for at in reversed(range(len(parts))):
+                part = parts[at]
+                if part.window.end not in self._known:
+                    left -= len(part.keys) + 1
+                    if left < 0:
+                        continue
+                found[at] = self.value(part)
+        if len(self._known) > _MOST_KEPT and parts:
+            since = parts[0].window.end
+            self._known = {at: value for at, value in self._known.items() if at >= since}
+        return found

@@ -1,0 +1,125 @@
+"""Copies text to wherever the user can paste it from, and says truthfully where it went.
+
+A program in a terminal can only ask for the clipboard (the escape sequence OSC 52), and is not told whether
+the terminal obeyed. tmux ignores such a request from programs inside it (its default, ``set-clipboard
+external``), but its own command ``load-buffer -w`` puts the text into a buffer of tmux, and asks the outer
+terminal for the clipboard. A file that holds the text last copied works everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stalltop.files.places import copied_path, state_directory
+from stalltop.files.private_file import replace_file
+
+TMUX_SECONDS: Final = 1.0
+"""Maximum time that tmux may take, seconds; it answers within milliseconds."""
+_MOST_PARENTS: Final = 8
+"""Maximum number of parent processes that are asked for the tmux they run in."""
+_NAMES: Final = ("TMUX", "TMUX_PANE")
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Where a text was copied to."""
+
+    tmux: bool = False
+    """Whether tmux has the text in its newest buffer."""
+    asked: str = ""
+    """Who was asked to put the text into the clipboard and did not say whether it did, such as ``the
+    terminal``; '' if nobody was asked."""
+    file: Path | None = None
+    """The file with the text; None if it could not be written."""
+
+    @property
+    def said(self) -> str:
+        """Return this as the beginning of a message."""
+        file = _short(self.file) if self.file is not None else ""
+        if self.tmux:
+            return "copied to tmux's buffer (prefix ])" + (f" and {file}" if file else "")
+        if self.asked:
+            sent = f"sent to {self.asked}'s clipboard, if it allows that"
+            return f"{sent}; also in {file}" if file else sent
+        return f"copied to {file}" if file else "could not be copied"
+
+
+def _short(path: Path) -> str:
+    """Return ``path`` with ``~`` for the home directory."""
+    home = os.path.expanduser("~")
+    text = str(path)
+    return f"~{text[len(home) :]}" if home != "/" and text.startswith(f"{home}/") else text
+
+
+def into_tmux(text: str) -> bool:
+    """Put ``text`` into a buffer of the tmux that shows this program. Return False if there is none, or if it
+    does not take the text."""
+    where = tmux_environment()
+    program = shutil.which("tmux")
+    if not where or program is None:
+        return False
+    # Before tmux 3.2, load-buffer has no option -w.
+    return any(
+        _runs([program, "load-buffer", *option, "-"], text, {**os.environ, **where})
+        for option in (["-w"], [])
+    )
+
+
+def _runs(command: list[str], text: str, environment: dict[str, str]) -> bool:
+    try:
+        ran = subprocess.run(
+            command,
+            input=text.encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            timeout=TMUX_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return ran.returncode == 0
+
+
+def tmux_environment(proc: Path = Path("/proc")) -> dict[str, str]:
+    """Return the variables by which programs find the tmux that they run in; empty if this program runs in
+    none.
+
+    ``sudo`` drops these variables. Therefore, the processes that started this program are asked, too, up to a
+    login or a service, which runs in no tmux.
+    """
+    if os.environ.get("TMUX"):
+        return {name: os.environ[name] for name in _NAMES if name in os.environ}
+    if "SUDO_UID" not in os.environ:
+        return {}
+    pid = os.getppid()
+    for _ in range(_MOST_PARENTS):
+        if pid <= 1:
+            break
+        try:
+            lines = (proc / str(pid) / "environ").read_bytes().split(b"\0")
+            parent = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[1]
+        except (OSError, IndexError):
+            break
+        known = dict(line.decode(errors="replace").partition("=")[::2] for line in lines if b"=" in line)
+        if known.get("TMUX"):
+            return {name: known[name] for name in _NAMES if name in known}
+        pid = int(parent)
+    return {}
+
+
+def into_file(text: str) -> Path | None:
+    """Write ``text`` into the file for copied text, which only its user may read. Return its path; None if it
+    cannot be written."""
+    for path in dict.fromkeys((copied_path(), state_directory() / "copied")):
+        try:
+            replace_file(path, (text.rstrip("\n") + "\n").encode(errors="replace"))
+        except OSError:
+            continue
+        return path
+    return None
