@@ -186,7 +186,7 @@ class Drawing:
             playing=moments.playing,
             demo=options.demo,
             chains=self._panel.found.open,
-            silenced=self._panel.found.silenced_chains,
+            silenced=0 if self._panel.silenced.shown else self._panel.found.silenced_problems,
             glyphs=app.glyphs,
         )
         if options.recorded is None:

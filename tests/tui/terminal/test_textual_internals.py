@@ -35,6 +35,7 @@ TAKEN: dict[str, type] = {
     "_compositor": Screen,
     "_driver": App,
     "_fatal_error": App,
+    "_file": LinuxDriver,
     "_handle_exception": App,
     "_loop": Driver,
     "_must_signal_resume": LinuxDriver,
