@@ -211,11 +211,15 @@ class TableDrawing:
 
     def without_rows(self) -> list[Strip]:
         """Return the lines below the heads of a table without rows."""
-        width, lines = self._width, [strip_of((), self._width)]
-        for line in self._data.empty:
-            parts = textwrap.wrap(printable(line), max(width - 6, 10))
-            lines.extend(strip_of([("   " + part, self._paint.dim)], width) for part in parts)
-        return lines
+        lines = without_rows(self._data.empty, self._width)
+        return [strip_of([(line, self._paint.dim)], self._width) for line in lines]
+
+
+def without_rows(empty: Sequence[str], width: int) -> list[str]:
+    """Return the lines below the heads of a table of ``width`` cells that has no rows, with the text
+    ``empty``."""
+    parts = (part for line in empty for part in textwrap.wrap(printable(line), max(width - 6, 10)))
+    return ["", *("   " + part for part in parts)]
 
 
 _FOUND = Style(bold=True, underline=True)
