@@ -89,7 +89,8 @@ class TableDrawing:
             title.append((text, style))
         legend = [(text, self._style(role)) for text, role in self._data.legend if text != " "]
         keys = [(text, self._style(role)) for text, role in hints]
-        position = f"{top + 1}-{min(top + page, rows)} of {rows}" if rows > page else ""
+        of = "/" if legend else " of "  # with a legend there is less room
+        position = f"{top + 1}-{min(top + page, rows)}{of}{rows}" if rows > page else ""
         return FrameEdge(title, keys, legend, [(position, paint.dim)] if position else ())
 
     def title(self, top: int, page: int) -> Strip:
