@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from stalltop.cli.tellings import tellings
 from stalltop.cli.tracing import number, say
 from stalltop.tui.settings.file import config_path, left_path, load, load_left, save_left
 from stalltop.tui.settings.palettes import THEME_NAMES
@@ -90,7 +91,7 @@ def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
         if changed:
             _write_within(LEAVE_SECONDS, {**left, **changed})
 
-    screen = RunOptions(**began, **more, keep=keep if options.state else None)
+    screen = RunOptions(**began, **more, tellings=tellings, keep=keep if options.state else None)
     return screen
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stalltop.model.chain import Severity
+from stalltop.model.telling import Telling
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,8 @@ class Cause:
     """Title of a few words, as the screen shows it."""
     about: str
     """One line that says what happens."""
+    telling: Telling
+    """The words with which the first line of the screen tells a problem of this cause."""
     fault: bool = True
     """Whether the cause is a fault. False for a cause that is only worth knowing, such as a GPU-bound
     program."""

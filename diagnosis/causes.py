@@ -6,6 +6,9 @@ from typing import Final
 
 from stalltop.diagnosis.gpu import causes as gpu
 from stalltop.diagnosis.host import events, waits
+from stalltop.model.telling import Tellings
 
 CAUSES: Final = {cause.id: cause for cause in (*waits.CAUSES, *events.CAUSES, *gpu.CAUSES)}
 """Causes by id. Each is declared beside the function that finds or describes it."""
+TELLINGS: Final[Tellings] = {cause.id: cause.telling for cause in CAUSES.values()}
+"""The words for each cause."""

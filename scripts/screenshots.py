@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
+from stalltop.cli.tellings import tellings  # noqa: E402
 from stalltop.demo.simulated.host import EVERYTHING, PLOTS  # noqa: E402
 from stalltop.demo.simulated.windows import SimulatedSource  # noqa: E402
 from stalltop.diagnosis.diagnosed import Diagnosed  # noqa: E402
@@ -92,9 +93,8 @@ class OneWindowSource:
 
 async def draw(picture: Screenshot) -> str:
     """Draws a screenshot as SVG."""
-    app = StalltopApp(
-        OneWindowSource(window(picture.scenario)), RunOptions(interval=3600.0, theme=picture.theme)
-    )
+    options = RunOptions(interval=3600.0, theme=picture.theme, tellings=tellings)
+    app = StalltopApp(OneWindowSource(window(picture.scenario)), options)
     app.glyphs = UNICODE
     async with app.run_test(size=(picture.width, picture.height)) as pilot:
         while app.main.shown is None:

@@ -160,7 +160,8 @@ def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> 
             return INTERRUPTED
     if options.print_last:
         colour = not app.no_color and sys.stdout.isatty()
-        print_last(app.main.shown, Style(shutil.get_terminal_size().columns, colour, app.glyphs))
+        printed = Style(shutil.get_terminal_size().columns, colour, app.glyphs)
+        print_last(app.main.shown, printed, options.tellings)
     print_saved(app.saving.paths)
     if app.failure is not None:
         return explain("the screen" if app.failed_itself else "reading", app.failure)

@@ -5,7 +5,7 @@ Without the focus the list shows its first lines. With the focus it has a cursor
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -36,6 +36,13 @@ class AlertList(Lines, can_focus=True):
         self._rows: tuple[AlertRow, ...] = ()
         self._more: tuple[AlertRow, ...] = ()
         self._tail = ""
+        self._above: frozenset[Hashable] = frozenset()
+        self._drawn_rows: tuple[AlertRow, ...] = ()
+        """The rows as last drawn without the focus."""
+        self._focus_is_new = False
+        """Whether the list got the focus just now, maybe from the mouse button that is being pressed."""
+        self._clickable: tuple[AlertRow, ...] = ()
+        """The rows as they were when the mouse button was pressed."""
         self.title: tuple[str, str, str] = ("", "", "")
         """The texts on the frame: right before the title, the title, and the keys behind it."""
         self._cursor = 0
@@ -44,13 +51,21 @@ class AlertList(Lines, can_focus=True):
 
     # ---- what is shown
 
-    def show(self, rows: Sequence[AlertRow], more: Sequence[AlertRow] = (), tail: str = "") -> None:
+    def show(
+        self,
+        rows: Sequence[AlertRow],
+        more: Sequence[AlertRow] = (),
+        tail: str = "",
+        above: Collection[Hashable] = (),
+    ) -> None:
         """Show ``rows``. While the list has the focus, also show ``more`` below them. The cursor stays on its
         row.
 
-        The last line ends with the number of hidden rows, if any, and ``tail``.
+        The last line ends with the number of hidden rows, if any, and ``tail``. Without the focus, the rows
+        whose keys are in ``above`` are left out, because another widget shows them already.
         """
         self._rows, self._more, self._tail = tuple(rows), tuple(more), tail
+        self._above = frozenset(above)
         keys = [row.key for row in self._all]
         if self._cursor_key in keys:
             self._cursor = keys.index(self._cursor_key)
@@ -59,12 +74,14 @@ class AlertList(Lines, can_focus=True):
 
     @property
     def _all(self) -> tuple[AlertRow, ...]:
-        return self._rows + self._more if self.has_focus else self._rows
+        if self.has_focus:
+            return self._rows + self._more
+        return tuple(row for row in self._rows if row.key not in self._above)
 
     @property
     def needed(self) -> int:
         """Return the number of lines that the list takes without the focus."""
-        return len(self._rows)
+        return sum(row.key not in self._above for row in self._rows)
 
     @property
     def wanted(self) -> int:
@@ -79,7 +96,7 @@ class AlertList(Lines, can_focus=True):
     def put_cursor(self, key: Hashable) -> None:
         """Move the cursor to the row ``key``, now or as soon as it is shown."""
         self._cursor_key = key
-        self.show(self._rows, self._more, self._tail)
+        self.show(self._rows, self._more, self._tail, self._above)
 
     def _keep_in_view(self) -> None:
         rows, page = len(self._all), max(self.size.height - self.frame.lines, 1)
@@ -97,7 +114,11 @@ class AlertList(Lines, can_focus=True):
     def watch_has_focus(self, has_focus: bool) -> None:
         """Show the cursor while the list has the focus. The cursor starts at the worst row."""
         super().watch_has_focus(has_focus)
-        if not has_focus:
+        if has_focus:
+            # If a click gives the focus, its event for the pressed button is in the queue already.
+            self._focus_is_new = True
+            self.call_later(self._focus_is_old)
+        else:
             self._cursor, self._cursor_key = 0, None
         self._keep_in_view()
         self.redraw()
@@ -139,12 +160,18 @@ class AlertList(Lines, can_focus=True):
         if self.has_focus:
             self.action_move(-1)
 
+    def _focus_is_old(self) -> None:
+        self._focus_is_new = False
+
+    def on_mouse_down(self) -> None:
+        """Remember the rows under the mouse: the focus that a click gives moves them."""
+        self._clickable = self._drawn_rows if self._focus_is_new else self._all
+
     def on_click(self, event: events.Click) -> None:
         """Choose the line that was clicked."""
-        at = self._top + event.y - bool(self.frame.top)
-        if self._top <= at < len(self._all):
-            self._cursor, self._cursor_key = at, self._all[at].key
-            self.redraw()
+        rows, at = self._clickable or self._all, self._top + event.y - bool(self.frame.top)
+        if self._top <= at < len(rows):
+            self.put_cursor(rows[at].key)
             self.action_choose()
 
     # ---- drawing
@@ -156,6 +183,8 @@ class AlertList(Lines, can_focus=True):
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return the lines in view. The last one also tells how many rows are hidden."""
         rows = self._all
+        if not self.has_focus:
+            self._drawn_rows = rows
         shown = rows[self._top : self._top + height]
         hidden = _hidden(self._top, len(shown), len(rows), focused=self.has_focus)
         tail = "  ".join(part for part in (hidden, self._tail) if part)

@@ -133,7 +133,7 @@ class DeviceRows(Lines):
         glyphs = self.glyphs
         used, total = device.memory_used_bytes, device.memory_total_bytes
         share = 100.0 * used / total if used is not None and total else None
-        wide = max(min((width - 72) // 3, 24), 4) if self.pictures else 0
+        wide = max(min((width - 76) // 3, 24), 4) if self.pictures else 0
         name = printable(device.name).removeprefix("NVIDIA ")
         room = min(max(width - 76 - 2 * (wide - 4), 0), 18)
         parts: list[Part] = [(f" GPU{device.index:<2}", paint.label)]
@@ -156,9 +156,10 @@ class DeviceRows(Lines):
         past = self._past.get(device.uuid, [])
         drawn = sparkline(past, high=100.0, glyphs=glyphs).rjust(PAST_CELLS) if len(past) > 1 else ""
         users, shared = _users(device)
+        throttled = f"throttled: {printable(held_by(device.throttle_reasons))}" if held else ""
         said: list[Part] = [
-            (printable("throttled: " + held_by(device.throttle_reasons)) if held else "", paint.warn),
             (f"{old} old" if old else "", paint.warn),
+            (throttled, paint.warn),
             (users if shared or width >= _USERS_FROM else "", paint.dim),
         ]
         for text, style in said:

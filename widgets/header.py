@@ -75,7 +75,7 @@ class Header(Lines):
         # "missed 0" would contradict the page of the coverage if that lists events without some figures.
         losses = "partial " if state.partial and not state.lost else "missed "
         lost = figures.count(state.lost or state.partial, self.glyphs).lstrip()
-        lost = lost.ljust(figures.COUNT_WIDTH + cell_len("partial ") - cell_len(losses))
+        lost = lost.ljust(figures.COUNT_WIDTH + cell_len("missed ") - cell_len(losses))
         # The fields at the right end, from left to right. Each has a fixed width, so that nothing moves.
         right: list[list[Part]] = [
             [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],

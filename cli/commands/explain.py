@@ -53,11 +53,16 @@ def _print_now(window: Window, *, as_json: bool) -> None:
 
 def _print(window: Window, chains: Sequence[Chain], *, as_json: bool) -> None:
     from stalltop.cli.printing import style
+    from stalltop.cli.tellings import tellings
     from stalltop.formats.documents.explain import explain_document
+    from stalltop.formats.text.answer import answer_lines
     from stalltop.formats.text.explain import explain_text
+    from stalltop.formats.text.window import LEAST_WIDTH
 
     if as_json:
         json.dump(explain_document(window, chains), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write(explain_text(window, chains, style()))
+        printed = style().at_least(LEAST_WIDTH)
+        answer = answer_lines(window, chains, tellings(), printed)
+        sys.stdout.write(explain_text(window, chains, printed, answer))

@@ -95,6 +95,9 @@ def print_window(window: Window, *, as_json: bool) -> None:
         sys.stdout.write("\n")
         return
     from stalltop.cli.printing import style
-    from stalltop.formats.text.window import table
+    from stalltop.cli.tellings import tellings
+    from stalltop.formats.text.answer import answer_lines
+    from stalltop.formats.text.window import LEAST_WIDTH, table
 
-    sys.stdout.write(table(window, style()))
+    printed = style().at_least(LEAST_WIDTH)
+    sys.stdout.write(table(window, printed, answer_lines(window, window.chains, tellings(), printed)))

@@ -17,9 +17,16 @@ from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
 from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
+from stalltop.model.telling import Telling
 
 CAUSES: Final = (
-    Cause("gpu_bound", "GPU-bound (normal)", "calls wait for the device's own work", fault=False),
+    Cause(
+        "gpu_bound",
+        "GPU-bound (normal)",
+        "calls wait for the device's own work",
+        Telling("waits for its own work on {device}", "waits for its own work on {device}"),
+        fault=False,
+    ),
 )
 
 BOUND_SHARE: Final = 0.5

@@ -14,20 +14,35 @@ from stalltop.diagnosis.usage import SECOND_NS, Usage
 from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
+from stalltop.model.telling import Telling
 
 CAUSES: Final = (
-    Cause("gpu_power", "GPU throttled by its power cap", "the device reached its power limit", least="low"),
     Cause(
-        "gpu_thermal", "GPU thermally throttled", "the device reached its temperature limit", least="medium"
+        "gpu_power",
+        "GPU throttled by its power cap",
+        "the device reached its power limit",
+        Telling("is throttled at its power cap", "uses {device}, which is throttled at its power cap"),
+        least="low",
+    ),
+    Cause(
+        "gpu_thermal",
+        "GPU thermally throttled",
+        "the device reached its temperature limit",
+        Telling("is thermally throttled", "uses {device}, which is thermally throttled"),
+        least="medium",
     ),
     Cause(
         "gpu_hardware_slowdown",
         "GPU throttled by hardware",
         "power brake or hardware protection",
+        Telling("is throttled by its hardware", "uses {device}, which is throttled by its hardware"),
         least="medium",
     ),
     Cause(
-        "gpu_clocks", "GPU clocks lowered", "the device runs below its highest clocks although it has work"
+        "gpu_clocks",
+        "GPU clocks lowered",
+        "the device runs below its highest clocks although it has work",
+        Telling("runs at lowered clocks", "uses {device}, which runs at lowered clocks"),
     ),
 )
 

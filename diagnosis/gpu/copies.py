@@ -13,10 +13,21 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import Usage, added
 from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix
+from stalltop.model.telling import Telling
 
 CAUSES: Final = (
-    Cause("pageable_copies", "Copies from pageable memory", "the driver copies by way of a staging buffer"),
-    Cause("small_copies", "Many small copies", "the cost of starting copies exceeds that of moving bytes"),
+    Cause(
+        "pageable_copies",
+        "Copies from pageable memory",
+        "the driver copies by way of a staging buffer",
+        Telling("copies from pageable memory", "copies from pageable memory"),
+    ),
+    Cause(
+        "small_copies",
+        "Many small copies",
+        "the cost of starting copies exceeds that of moving bytes",
+        Telling("makes many small copies", "makes many small copies"),
+    ),
 )
 
 STAGED_BYTES: Final = 64 << 10

@@ -14,14 +14,23 @@ from stalltop.diagnosis.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage
 from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered, program_of
 
 CAUSES: Final = (
-    Cause("gpu_lost", "GPU lost", "the device no longer answers", least="critical", at_once=True),
+    Cause(
+        "gpu_lost",
+        "GPU lost",
+        "the device no longer answers",
+        Telling("no longer answers", "uses {device}, which no longer answers", state="has lost its GPU"),
+        least="critical",
+        at_once=True,
+    ),
     Cause(
         "gpu_xid",
         "XID error",
         "the driver reported a critical error of the device",
+        Telling("had an XID error", "uses {device}, which had an XID error", state="may fail"),
         least="high",
         at_once=True,
         stays_seconds=60.0,
@@ -30,6 +39,7 @@ CAUSES: Final = (
         "gpu_ecc",
         "GPU memory errors",
         "the device reported errors of its memory",
+        Telling("has memory errors", "uses {device}, which has memory errors", state="may fail"),
         least="medium",
         at_once=True,
         stays_seconds=60.0,
@@ -38,6 +48,7 @@ CAUSES: Final = (
         "pcie_link",
         "PCIe link degraded",
         "the link has fewer lanes or a lower generation than it could",
+        Telling("has a PCIe link below its best", "uses {device}, whose PCIe link is below its best"),
         least="medium",
     ),
     # One window is enough: a sound link has far fewer than ``REPLAYS`` replays in a window.
@@ -45,6 +56,7 @@ CAUSES: Final = (
         "pcie_replays",
         "PCIe replays",
         "the link sends packets again: a bad contact or signal",
+        Telling("sends PCIe packets again", "uses {device}, which sends PCIe packets again"),
         at_once=True,
     ),
 )

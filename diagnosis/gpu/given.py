@@ -13,12 +13,18 @@ from stalltop.diagnosis.usage import Usage
 from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix
 from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
+from stalltop.model.telling import Telling
 
 CAUSES: Final = (
     Cause(
         "gpu_not_given",
         "Uses a GPU not assigned to it",
         "a tenant works on a device that Kubernetes gave to others, or to nobody",
+        Telling(
+            "uses {device}, which Kubernetes did not give it",
+            "uses {device}, which Kubernetes did not give it",
+            state="takes a GPU",
+        ),
     ),
 )
 

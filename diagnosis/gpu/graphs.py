@@ -12,14 +12,21 @@ from stalltop.diagnosis.usage import Usage
 from stalltop.diagnosis.wording.figures import duration, figure
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
+from stalltop.model.telling import Telling
 
 CAUSES: Final = (
     Cause(
         "graph_recapture",
         "CUDA graphs recaptured",
         "capturing costs what the graph should save",
+        Telling("captures CUDA graphs again and again", "captures CUDA graphs again and again"),
     ),
-    Cause("graph_unlaunched", "CUDA graphs never launched", "graphs are captured and never used"),
+    Cause(
+        "graph_unlaunched",
+        "CUDA graphs never launched",
+        "graphs are captured and never used",
+        Telling("never launches its CUDA graphs", "never launches its CUDA graphs"),
+    ),
 )
 
 MADE_PER_S: Final = 0.5

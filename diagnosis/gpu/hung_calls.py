@@ -12,6 +12,7 @@ from stalltop.diagnosis.nccl.hangs import waits_for_ranks
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 from stalltop.model.row_key import RowKey
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import program_of
 from stalltop.model.window import OpenCall
 
@@ -20,6 +21,7 @@ CAUSES: Final = (
         "hung_call",
         "Hung call",
         "a call has been open for a long time",
+        Telling("does not return from {operation}", "does not return from {operation}", state="hangs"),
         least="high",
         at_once=True,
     ),

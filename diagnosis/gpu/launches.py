@@ -13,6 +13,7 @@ from stalltop.diagnosis.usage import SECOND_NS, Usage
 from stalltop.diagnosis.wording.figures import duration, figure
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
@@ -20,13 +21,20 @@ CAUSES: Final = (
         "sync_storm",
         "Synchronizes after every step",
         "host and device take turns instead of overlapping",
+        Telling("waits for {device} after every step", "waits for {device} after every step"),
     ),
     Cause(
         "launch_bound",
         "Launch-bound",
         "kernels are so short that launching them takes all the time",
+        Telling("launches very short CUDA kernels", "launches very short CUDA kernels"),
     ),
-    Cause("cold_start", "Loading GPU modules", "first calls load and compile device code"),
+    Cause(
+        "cold_start",
+        "Loading GPU modules",
+        "first calls load and compile device code",
+        Telling("loads GPU code", "waits for GPU code to be loaded"),
+    ),
 )
 
 SYNCS_PER_S: Final = 100

@@ -16,6 +16,7 @@ from stalltop.diagnosis.usage import Usage
 from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import Family
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered, program
 
 CAUSES: Final = (
@@ -23,6 +24,7 @@ CAUSES: Final = (
         "memory_leak",
         "Device memory leak",
         "more device memory is allocated than freed, without end",
+        Telling("allocates more than it frees", "holds ever more GPU memory", state="leaks GPU memory"),
         least="medium",
     ),
 )

@@ -13,16 +13,33 @@ from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 from stalltop.model.families import Family
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
-    Cause("allocation_storm", "Allocates GPU memory in loop", "allocating and freeing stalls the device"),
+    Cause(
+        "allocation_storm",
+        "Allocates GPU memory in loop",
+        "allocating and freeing stalls the device",
+        Telling("allocates and frees GPU memory all the time", "allocates and frees GPU memory all the time"),
+    ),
     Cause(
         "memory_churn",
         "Device memory mapping churn",
         "an allocator maps and unmaps device memory",
+        Telling("maps and unmaps GPU memory all the time", "maps and unmaps GPU memory all the time"),
     ),
-    Cause("gpu_memory_full", "Device memory nearly full", "the next allocation may fail", least="medium"),
+    Cause(
+        "gpu_memory_full",
+        "Device memory nearly full",
+        "the next allocation may fail",
+        Telling(
+            "holds most of the memory of {device}",
+            "finds the memory of {device} nearly full",
+            state="may run out of GPU memory",
+        ),
+        least="medium",
+    ),
 )
 
 LEAST_PER_S: Final = 4

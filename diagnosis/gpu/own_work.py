@@ -14,12 +14,14 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import SECOND_NS, Usage
 from stalltop.model.chain import Fix
 from stalltop.model.evidence import HOST_GAP
+from stalltop.model.telling import Telling
 
 CAUSES: Final = (
     Cause(
         "host_bound",
         "CPU-bound between GPU calls",
         "the device waits while the program computes between its calls",
+        Telling("computes between its calls", "is bound by its own computing"),
         fault=False,
     ),
 )

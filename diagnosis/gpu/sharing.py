@@ -20,9 +20,15 @@ from stalltop.model.devices.device import Device, MigInstance
 from stalltop.model.families import WAITING_PARTS, Family
 from stalltop.model.sharing.placing import processes_on
 from stalltop.model.sharing.ways import way_of
+from stalltop.model.telling import Telling
 
 CAUSES: Final = (
-    Cause("gpu_neighbours", "GPU shared with other tenants", "other tenants launch on the same device"),
+    Cause(
+        "gpu_neighbours",
+        "GPU shared with other tenants",
+        "other tenants launch on the same device",
+        Telling("uses {device}, too", "waits for {device}, which others use, too"),
+    ),
 )
 
 LONGER: Final = 1.5

@@ -18,6 +18,7 @@ from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, 
 from stalltop.diagnosis.wording.fixes import keep_all_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered
 
 KNOWN: Final = 0.95
@@ -215,7 +216,12 @@ def _explained(loss: Loss) -> float:
 
 CAUSES: Final = (
     HostCause(
-        Cause("cpu_contention", "CPU taken by another tenant", "threads wait for a CPU that others hold"),
+        Cause(
+            "cpu_contention",
+            "CPU taken by another tenant",
+            "threads wait for a CPU that others hold",
+            Telling("takes its CPU", "waits for CPUs that others hold", parts=("runqueue",)),
+        ),
         contention,
     ),
     HostCause(
@@ -223,6 +229,9 @@ CAUSES: Final = (
             "own_threads",
             "Too many threads of its own",
             "threads wait for a CPU that the tenant's own threads hold",
+            Telling(
+                "has too many threads for its CPUs", "has too many threads for its CPUs", parts=("runqueue",)
+            ),
         ),
         own_threads,
     ),
@@ -231,17 +240,33 @@ CAUSES: Final = (
             "cfs_throttling",
             "Throttled by its CPU quota",
             "the CPU quota of its cgroup stops all its threads",
+            Telling("uses up its CPU quota", "is stopped by its CPU quota", parts=("runqueue",)),
         ),
         throttling,
         certain=True,
     ),
     HostCause(
-        Cause("cpu_pinning", "Pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
+        Cause(
+            "cpu_pinning",
+            "Pinned to too few CPUs",
+            "threads wait for their CPUs while others are idle",
+            Telling(
+                "runs on them, too",
+                "is pinned to busy CPUs while others are idle",
+                state="is pinned to busy CPUs",
+                parts=("runqueue",),
+            ),
+        ),
         pinning,
         certain=True,
     ),
     HostCause(
-        Cause("tracer", "stalltop is using this tenant's CPU", "tracing takes a noticeable part of the time"),
+        Cause(
+            "tracer",
+            "stalltop is using this tenant's CPU",
+            "tracing takes a noticeable part of the time",
+            Telling("takes its time by tracing", "loses time to stalltop itself"),
+        ),
         tracer,
         certain=True,
     ),

@@ -16,6 +16,7 @@ from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import named, ranked, untold
 from stalltop.model.chain import OTHERS, Fix, Link
+from stalltop.model.telling import Telling
 
 SLOW_REQUEST_NS: Final = 4_000_000
 """A device counts as slow if a request takes at least this long on average, ns. A solid-state disk without
@@ -209,7 +210,10 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
 CAUSES: Final = (
     HostCause(
         Cause(
-            "slow_disk", "Slow block device", "threads wait for a device that is slow, or loaded by others"
+            "slow_disk",
+            "Slow block device",
+            "threads wait for a device that is slow, or loaded by others",
+            Telling("keeps {device} busy", "waits for {device}", device="the disk", parts=("disk",)),
         ),
         slow,
         culprits=users,
@@ -219,6 +223,12 @@ CAUSES: Final = (
             "fsync",
             "Waits for fsync",
             "threads wait in fsync, of a checkpoint or a log, until a device has what they wrote",
+            Telling(
+                "keeps {device} busy during its fsync",
+                "waits in fsync for {device}",
+                device="the disk",
+                parts=("disk",),
+            ),
         ),
         in_fsync,
         culprits=users,

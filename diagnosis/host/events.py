@@ -16,6 +16,7 @@ from stalltop.diagnosis.wording import commands
 from stalltop.model.actions.placeholders import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import program_of
 
 CAUSES: Final = (
@@ -23,6 +24,11 @@ CAUSES: Final = (
         "oom_kill",
         "Killed: out of memory (OOM)",
         "the Linux kernel killed a process of the tenant",
+        Telling(
+            "was killed for lack of memory",
+            "lost a process, which was killed for lack of memory",
+            state="lost a process",
+        ),
         least="critical",
         at_once=True,
         stays_seconds=60.0,
@@ -137,6 +143,7 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
                     share=1.0,
                     ns_per_s=lost,
                     pid=facts.own_pid,
+                    process="stalltop",
                 ),
             ),
             fixes=(Fix("stop stalltop, or fuse small kernels (CUDA graphs): fewer calls cost less"),),

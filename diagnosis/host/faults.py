@@ -15,6 +15,7 @@ from stalltop.diagnosis.wording import commands
 from stalltop.model.actions.placeholders import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import TenantUse
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import program
 
 SURE: Final = 0.9
@@ -142,6 +143,7 @@ CAUSES: Final = (
             "reclaim",
             "Stalled by memory reclaim",
             "threads have to free memory, or read pages back, before they go on",
+            Telling("is at its memory limit", "waits while memory is reclaimed", parts=("memory", "disk")),
         ),
         reclaim,
         certain=True,
@@ -151,6 +153,12 @@ CAUSES: Final = (
             "major_faults",
             "Major page faults",
             "memory was swapped out or dropped and is read again",
+            Telling(
+                "reads pages back from {device}",
+                "waits for pages that are read back from {device}",
+                device="the disk",
+                parts=("memory", "disk"),
+            ),
         ),
         read_back,
         certain=True,

@@ -16,6 +16,7 @@ from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import SMALLEST_SHARE, named, ranked
 from stalltop.model.chain import Fix
 from stalltop.model.cpu_list import cpus_of, list_of
+from stalltop.model.telling import Telling
 from stalltop.model.thread_evidence import CpuInterrupts
 
 SURE: Final = 0.8
@@ -118,6 +119,7 @@ CAUSES: Final = (
             "interrupts",
             "CPU taken by interrupts",
             "interrupts and softirqs, as for network packets, run on the CPUs of the threads",
+            Telling("interrupts its CPUs", "loses its CPUs to interrupts", parts=("running", "runqueue")),
         ),
         by_interrupts,
     ),

@@ -15,6 +15,7 @@ from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording.culprits import ranked
 from stalltop.model.chain import Fix
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered
 
 SURE: Final = 0.9
@@ -122,7 +123,15 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
 CAUSES: Final = (
     HostCause(
         Cause(
-            "loader_disk", "Data loader waits for a disk", "the GPU waits for workers that wait for a disk"
+            "loader_disk",
+            "Data loader waits for a disk",
+            "the GPU waits for workers that wait for a disk",
+            Telling(
+                "keeps {device} busy, from which it loads data",
+                "waits for data from {device}",
+                device="the disk",
+                parts=("lock", "process", "network", "sleep"),
+            ),
         ),
         short_of_disk,
         culprits=disk.users,
@@ -132,12 +141,24 @@ CAUSES: Final = (
             "loader_cpu",
             "Data loader starved of CPU",
             "the GPU waits for workers that compute all the time",
+            Telling(
+                "computes for its data loader",
+                "waits for data that its workers compute",
+                parts=("lock", "process", "network", "sleep"),
+            ),
         ),
         short_of_cpu,
     ),
     HostCause(
         Cause(
-            "loader_lock", "Data loader waits for a lock", "the GPU waits for workers that wait for a lock"
+            "loader_lock",
+            "Data loader waits for a lock",
+            "the GPU waits for workers that wait for a lock",
+            Telling(
+                "holds a lock that its data loader needs",
+                "waits for a data loader that waits for a lock",
+                parts=("lock", "process", "network", "sleep"),
+            ),
         ),
         short_of_lock,
         culprits=locks.holders,
@@ -147,6 +168,11 @@ CAUSES: Final = (
             "loader_sleep",
             "Data loader sleeps",
             "the GPU waits for workers that sleep, for example to keep a rate limit",
+            Telling(
+                "sleeps instead of loading data",
+                "waits for a data loader that sleeps",
+                parts=("lock", "process", "network", "sleep"),
+            ),
         ),
         asleep,
     ),
@@ -155,6 +181,11 @@ CAUSES: Final = (
             "workers_restarted",
             "Data loader workers restarting",
             "the GPU waits while worker processes end and new ones start",
+            Telling(
+                "starts its workers again and again",
+                "waits while its data loader starts workers again",
+                parts=("lock", "process", "network", "sleep"),
+            ),
         ),
         workers_restarted,
     ),

@@ -15,6 +15,7 @@ from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording.culprits import main_process, named, ranked
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_WORK
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import program
 from stalltop.model.thread_evidence import HAND_OVER
 
@@ -131,7 +132,12 @@ def _holders_of_interpreter(facts: Facts, pid: int) -> list[tuple[str, float]]:
 
 CAUSES: Final = (
     HostCause(
-        Cause("lock_contention", "Lock contention", "a lock is held by another thread or process"),
+        Cause(
+            "lock_contention",
+            "Lock contention",
+            "a lock is held by another thread or process",
+            Telling("holds a lock that it needs", "waits for a lock", parts=("lock",)),
+        ),
         contention,
         culprits=holders,
     ),
@@ -140,6 +146,7 @@ CAUSES: Final = (
             "gil",
             "Python GIL contention",
             "another Python thread of the process computes while the calling one waits to run Python code",
+            Telling("holds the GIL in another thread", "waits for the GIL", parts=("lock",)),
         ),
         interpreter,
         certain=True,

@@ -10,6 +10,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording.fixes import SEGMENTS_UNKNOWN, segment_fixes
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import program
 
 PROBABLE: Final = 0.75
@@ -50,6 +51,9 @@ CAUSES: Final = (
             "tcp_retransmits",
             "TCP retransmissions",
             "the network loses segments of this process's connections",
+            Telling(
+                "sends lost TCP segments again", "waits for TCP segments that were lost", parts=("network",)
+            ),
         ),
         retransmits,
         certain=True,

@@ -13,6 +13,7 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import WAITS, blamed
 from stalltop.diagnosis.wording.culprits import named, ranked
 from stalltop.model.chain import Fix
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import program
 
 SURE: Final = 0.9
@@ -55,6 +56,11 @@ CAUSES: Final = (
             CAUSE,
             "Waits for a slower rank",
             "the program exchanges data with another rank of its job, and waits for it",
+            Telling(
+                "comes late as a rank of its job",
+                "waits for another rank of its job",
+                parts=("network", "process", "lock"),
+            ),
         ),
         late,
     ),

@@ -15,6 +15,7 @@ from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import main_process, named, ranked
 from stalltop.diagnosis.wording.figures import duration, size
 from stalltop.model.chain import Fix
+from stalltop.model.telling import Telling
 from stalltop.model.thread_evidence import Server
 
 SURE: Final = 0.9
@@ -102,6 +103,11 @@ CAUSES: Final = (
             "remote_service",
             "Slow service",
             "the program or its workers wait for a server, of this host or of another one",
+            Telling(
+                "answers slowly",
+                "waits for a server that answers slowly",
+                parts=("network", "process", "lock"),
+            ),
         ),
         slow,
     ),

@@ -13,6 +13,7 @@ from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import named, ranked
 from stalltop.model.chain import Fix
+from stalltop.model.telling import Telling
 from stalltop.model.thread_evidence import FROZEN, STOPPED, TRACED, Stop
 
 SURE: Final = 0.95
@@ -96,6 +97,12 @@ CAUSES: Final = (
             "stopped",
             "Stopped by a signal or freezer",
             "a signal, a debugger or the cgroup freezer stops threads of the tenant, or its workers",
+            Telling(
+                "stopped it",
+                "is stopped by a signal, a debugger or a freezer",
+                state="stands still",
+                parts=("other", "lock", "process", "network"),
+            ),
             at_once=True,
         ),
         stopped,

@@ -11,6 +11,7 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import WAITS
 from stalltop.diagnosis.wording import commands
 from stalltop.model.chain import Fix
+from stalltop.model.telling import Telling
 
 UNSURE: Final = 0.25
 """Confidence of this cause: it is measured that the program waits longer than usual, but not why."""
@@ -49,6 +50,7 @@ CAUSES: Final = (
             "unexplained_wait",
             "Unattributed waits",
             "threads wait longer than usual, and who ends these waits is not known",
+            Telling("keeps it waiting longer than usual", "waits longer than usual, for an unknown reason"),
             last_resort=True,
         ),
         unexplained,

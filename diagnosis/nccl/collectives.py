@@ -12,12 +12,14 @@ from stalltop.diagnosis.usage import Usage, added
 from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
+from stalltop.model.telling import Telling
 
 CAUSES: Final = (
     Cause(
         "small_collectives",
         "Many small collectives",
         "the cost of starting collectives exceeds that of moving bytes",
+        Telling("makes many small collectives", "makes many small collectives"),
     ),
 )
 

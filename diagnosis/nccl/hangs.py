@@ -16,6 +16,7 @@ from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import Rank
 from stalltop.model.row_key import RowKey
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered, program_of
 from stalltop.model.window import OpenCall
 
@@ -24,6 +25,7 @@ CAUSES: Final = (
         "nccl_hang",
         "Hung collective",
         "ranks wait for one that has not entered",
+        Telling("has not entered a collective", "waits in a collective that does not end", state="hangs"),
         least="high",
         at_once=True,
     ),

@@ -19,10 +19,18 @@ from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_GAP, Rank
 from stalltop.model.families import Family
+from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered, program_of
 from stalltop.model.window import SPLITS
 
-CAUSES: Final = (Cause("nccl_straggler", "Straggler", "all ranks of a collective wait for the last one"),)
+CAUSES: Final = (
+    Cause(
+        "nccl_straggler",
+        "Straggler",
+        "all ranks of a collective wait for the last one",
+        Telling("enters collectives late", "waits for a rank that comes late"),
+    ),
+)
 
 JOINED: Final = 8
 """Least number of collectives in which the entry times of the ranks were compared. With fewer, the lateness

@@ -24,11 +24,12 @@ _ONE: Final = {
 """The singular of each key that ``examined`` returns."""
 
 
-def explain_text(window: Window, chains: Sequence[Chain], style: Style) -> str:
+def explain_text(window: Window, chains: Sequence[Chain], style: Style, answer: Sequence[str] = ()) -> str:
     """Return ``chains`` of ``window`` as text that fits ``style`` (40 cells or more) and ends in a newline.
-    Commands are never broken into several lines, so that they can be copied."""
+    Commands are never broken into several lines, so that they can be copied. The lines of ``answer`` come
+    first."""
     style = style.at_least(LEAST_WIDTH)
-    parts = [_head(window, style)]
+    parts = [list(answer), _head(window, style)]
     ordered = sorted(chains, key=worst_first)
     parts += [chain_text.explained(chain, window, style) for chain in ordered]
     parts.append(_conclusion(window, ordered, style))

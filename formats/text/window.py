@@ -76,11 +76,11 @@ def split(groups: Groups, row: int) -> str:
     return " ".join(parts)
 
 
-def table(window: Window, style: Style) -> str:
+def table(window: Window, style: Style, answer: Sequence[str] = ()) -> str:
     """Return ``window`` as text that fits ``style`` (40 cells or more) and ends in a newline. It has tables
-    of containers and of operations. ``once --json`` has every row."""
+    of containers and of operations. ``once --json`` has every row. The lines of ``answer`` come first."""
     style = style.at_least(LEAST_WIDTH)
-    parts = [facts(window, style)]
+    parts = [list(answer), facts(window, style)]
     if len(window.rows):
         parts.append(_table(window, "container", style))
         parts.append(_table(window, "operation", style))

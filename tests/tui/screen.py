@@ -73,7 +73,8 @@ async def running(
     *windows: Window, size: tuple[int, int] = (120, 40), options: RunOptions | None = None
 ) -> AsyncIterator[Screen]:
     source = FedSource()
-    app = StalltopApp(source, options or RunOptions(interval=0.0, theme="dark"))
+    # Sorted by a figure, so that problems do not decide which row comes first.
+    app = StalltopApp(source, options or RunOptions(interval=0.0, theme="dark", sort="total"))
     app.glyphs = ASCII if options and options.ascii else UNICODE
     async with app.run_test(size=size) as pilot:
         screen = Screen(app, pilot, source)

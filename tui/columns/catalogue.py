@@ -11,14 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Need = Literal["", "split", "past", "mark", "baseline"]
+from stalltop.tui.views.orders import WORST
+
+Need = Literal["", "split", "past", "mark", "baseline", "use", "owner", "held"]
 """What data a column needs: measured splits, earlier windows, a mark (the window to compare with,
-``Grouped.before``), or baselines of some rows."""
-Usual = Literal["", "first", "last", "roomy", "changes", "wider"]
+``Grouped.before``), baselines of some rows, the resources that processes used, the user or namespace of some
+tenants, or the device memory that processes hold."""
+Usual = Literal["", "first", "last", "roomy", "changes", "wider", "normal", "resources"]
 """In which tables a column is shown while the user has chosen no columns:
 
 * ``""``: in none;
 * ``first`` and ``last``: in every table; in a narrow one, the ``last`` columns come after all others;
+* ``normal``: where there is room, after the ``first`` ones;
+* ``resources``: likewise, in tables whose rows are tenants or processes;
 * ``roomy``, ``changes`` and ``wider``: only in tables that are wide enough (the widths: ``choice.defaults``).
 """
 
@@ -82,14 +87,21 @@ COLUMNS: Final = (
                 "changes", sort="change", right=False, needs="past"),
     TableColumn("change", "P99/MED", 7, "p99 divided by the row's median p99 in the last 10 to 60 windows",
                 "changes", needs="past"),
-    TableColumn("normal", "P99/BASE", 8,
+    TableColumn("normal", "vs BASE", 7,
                 "p99 divided by its baseline, learned from windows without problems; a dash: no baseline yet",
-                "changes", needs="baseline"),
+                "normal", needs="baseline"),
+    TableColumn("cpu", "CPU%", 5, "CPU time that its processes used, in percent of one CPU",
+                "resources", needs="use"),
+    TableColumn("rss", "RSS", 7, "memory of the host that its processes use (resident set size)",
+                "resources", needs="use"),
+    TableColumn("gpu_memory", "GPU MEM", 7,
+                "memory that its processes hold on all GPUs; in a table of GPUs, on that GPU",
+                "resources", needs="held"),
+    TableColumn("owner", "USER/NS", 10, "the user of a job or session, the namespace of a pod",
+                "resources", sort="", right=False, needs="owner"),
     TableColumn("procs", "PROCS", 5, "processes that made the calls", "wider"),
     TableColumn("device", "GPU", 5,
                 "devices on which its calls ran; else those on which its processes hold a context", "wider"),
-    TableColumn("gpu_memory", "GPU MEM", 7,
-                "memory that its processes hold on all GPUs; in a table of GPUs, on that GPU"),
 )
 # fmt: on
 """The columns that show a row as it is in the window, in the order in which they are offered."""
@@ -168,8 +180,9 @@ BY_ID: Final = {**_BY_ID, **{column.id: column for column in MARK_COLUMNS}}
 """The columns of the tables of the main screen by id."""
 IDS: Final = tuple(column.id for column in COLUMNS)
 """The columns that a user may choose."""
-SORTS: Final = _sorts(COLUMNS)
-"""Ids of the columns by which rows of the main screen can be sorted, unless it compares with the mark."""
+SORTS: Final = (WORST, *_sorts(COLUMNS))
+"""The orders that a user may choose: worst first, or one of the columns; while rows are compared with the
+mark, ``PAIR_SORTS``."""
 PAIR_SORTS: Final = _sorts(PAIR_COLUMNS)
 """Ids of the columns by which the comparison of two rows can be sorted, in the order in which the sort key
 selects them."""

@@ -26,6 +26,14 @@ TREE_CELLS = 23
 OPEN."""
 WIDER = 170
 """Width in cells from which a table also shows how its rows change."""
+ROOMY = 150
+"""Width in cells from which a table has room for bars, and for long names of containers beside processes."""
+OF_TENANTS: frozenset[Dimension] = frozenset({"container", "namespace", "pod", "process", "host"})
+"""Dimensions whose rows are tenants or processes, which use resources of the host."""
+BESIDE_CELLS = 13
+"""Width in cells of the container of a process in a narrow table."""
+_SPARED = ("p95", "share")
+"""Columns that leave their room to the resources that tenants and processes use."""
 
 
 def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[str, ...]:
@@ -40,16 +48,42 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     def usual(*when: Usual) -> tuple[str, ...]:
         return offered([one.id for one in COLUMNS if one.usual in when and _tells(one.id, by)], have)
 
-    if width < WIDE:
-        return (*_fitting(usual("first"), by, width), *usual("last"))
-    # Bars need more cells beside a split, and beside the column of containers in a table of processes.
-    roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
-    ids = usual("first", "last", "roomy") if roomy else usual("first", "last")
+    first, last, more = usual("first"), usual("last"), usual("normal")
+    if by in OF_TENANTS:
+        more += usual("resources")
+    if "beside" in last and (by == "process" or width >= WIDE):
+        # Processes of one name run in many containers: their container is always in view.
+        first, last = ("beside", *first), tuple(one for one in last if one != "beside")
     if width >= WIDER:
-        at = ids.index("open")
-        return (*ids[:at], *usual("changes"), *ids[at:], *usual("wider"))
+        at = first.index("open")
+        changes = usual("changes") if by == "process" else usual("roomy", "changes")
+        ids = (*first[:at], *changes, *first[at:], *more, *last, *usual("wider"))
+        return _within(ids, by, width)
+    if width < WIDE:
+        if by in OF_TENANTS:
+            first, last = tuple(one for one in first if one not in _SPARED), (*_SPARED, *last)
+        elif "beside" in last:
+            more = ("beside", *more)  # operations of one name belong to several layers
+        fitting, spare = _fitting(first, by, width)
+        return tuple(dict.fromkeys((*fitting, *more, *spare, *last)))
+    if by in OF_TENANTS:
+        spared = _SPARED if by in BESIDE and width < ROOMY else ("share",)
+        first, last = tuple(one for one in first if one not in spared), (*spared, *last)
     # Shorter names leave room for the trend.
-    return (*ids, *offered(("trend",), have)) if name_cells(by) < NAME_CELLS else ids
+    trend = offered(("trend",), have) if name_cells(by) < NAME_CELLS else ()
+    bars = usual("roomy") if width >= (ROOMY if "split" in have else 130 if by == "process" else WIDE) else ()
+    return _within((*first, *more, *last, *bars, *trend), by, width)
+
+
+def _within(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
+    """Return those of ``ids`` that fit beside the names, the first ones first."""
+    room, kept = width - 1 - name_cells(by) - 1, list[str]()
+    for one in ids:
+        cells = _column(BY_ID[one], by, width).width + 1
+        if cells <= room:
+            kept.append(one)
+            room -= cells
+    return tuple(kept)
 
 
 def _tells(name: str, by: Dimension) -> bool:
@@ -59,15 +93,18 @@ def _tells(name: str, by: Dimension) -> bool:
     return (name, by) not in (("procs", "process"), ("device", "device"))
 
 
-def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
-    """Return ``ids``. If the columns do not fit on ``width`` cells, move the least important ones to the end,
-    out of view: 80 cells must show where the time went and which calls hang."""
+def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Divide ``ids`` into those that fit on ``width`` cells and the others. The least important ones are left
+    out first: 80 cells must show where the time went and which calls hang."""
     first, last = list(ids), list[str]()
-    for one in ("p95", "share"):
-        if 2 + name_cells(by) + sum(BY_ID[name].width + 1 for name in first) > width:
+    beside = BY_ID["beside"].width - BESIDE_CELLS if by == "process" else 0
+    for one in ("p95", "share", *(("max", "errors", "p50") if by == "process" else ())):
+        if 2 + name_cells(by) - beside + sum(BY_ID[name].width + 1 for name in first) <= width:
+            break
+        if one in first:
             first.remove(one)
             last.insert(0, one)
-    return (*first, *last)
+    return tuple(first), tuple(last)
 
 
 def name_cells(by: Dimension) -> int:
@@ -101,16 +138,20 @@ def columns(
 ) -> tuple[Column, ...]:
     """Return the columns of a table grouped ``by`` on ``width`` cells: the name, then the chosen or usual
     ones. In a ``tree`` the column of names is wider, because names are indented."""
-    ids = offered(chosen, have) if chosen and "mark" not in have else defaults(by, width, have)
+    ids = defaults(by, width, have)
+    if chosen and "mark" not in have:
+        # A chosen column of resources is shown with dashes if they were not measured.
+        ids = offered(chosen, {*have, "use", "owner", "held"})
     cells = TREE_CELLS if tree else name_cells(by)
     name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
-    return (name, *(_column(BY_ID[one], by) for one in ids if one != "beside" or by in BESIDE))
+    return (name, *(_column(BY_ID[one], by, width) for one in ids if one != "beside" or by in BESIDE))
 
 
-def _column(column: TableColumn, by: Dimension) -> Column:
+def _column(column: TableColumn, by: Dimension, width: int) -> Column:
     if column.id == "beside":
         other = BESIDE[by][1]
-        return Column(column.id, other.upper(), 7 if other == "layer" else column.width, column.right)
+        cells = 7 if other == "layer" else column.width if width >= ROOMY else BESIDE_CELLS
+        return Column(column.id, other.upper(), cells, column.right)
     return Column(column.id, column.heading, column.width, column.right)
 
 

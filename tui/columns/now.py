@@ -80,7 +80,8 @@ def _total(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     return duration_cell(int(rows.groups.total_ns[rows.at[i]]), style)
 
 
-def _total_values(rows: Grouped) -> Values:
+def total_values(rows: Grouped) -> Values:
+    """Return the time in calls of each row, open calls included; NaN if it is not known."""
     # An open call takes time too, but is counted only when it returns.
     known = np.nan_to_num(rows.of(rows.groups.total_ns), nan=0.0) + rows.waited_ns
     return np.where((rows.at >= 0) | (rows.waited_ns > 0), known, np.nan)
@@ -173,6 +174,28 @@ def _device_bytes_values(rows: Grouped) -> Values:
     return rows.device_bytes
 
 
+def _cpu(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.percent(float(rows.cpu_percent[i]), style.glyphs))
+
+
+def _cpu_values(rows: Grouped) -> Values:
+    return rows.cpu_percent
+
+
+def _rss(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.memory(float(rows.rss_bytes[i]), style.glyphs))
+
+
+def _rss_values(rows: Grouped) -> Values:
+    return rows.rss_bytes
+
+
+def _owner(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    """Return the user or namespace of the row; the first one and the number of others if it has several."""
+    first, *others = rows.owners[i] or (figures.missing(1, style.glyphs),)
+    return Cell(f"{first} +{len(others)}" if others else first, "dim")
+
+
 def trend(past: NDArray[np.floating], *, glyphs: Glyphs = UNICODE, most: int = TREND_WINDOWS) -> str:
     """Draw the newest ``most`` of ``past`` as a sparkline, the newest at the right. NaN is a blank.
 
@@ -241,7 +264,7 @@ CELLS: Final[Mapping[str, ColumnCells]] = {
     "p99": ColumnCells(_percentile(2, 100), _column("p99_ns")),
     "max": ColumnCells(_max, _column("max_ns")),
     "mean": ColumnCells(_mean, _mean_values),
-    "total": ColumnCells(_total, _total_values),
+    "total": ColumnCells(_total, total_values),
     "share": ColumnCells(_share),
     "bar": ColumnCells(_bar, uncounted=BLANK),
     "split": ColumnCells(_split),
@@ -253,8 +276,11 @@ CELLS: Final[Mapping[str, ColumnCells]] = {
     "trend": ColumnCells(_trend, uncounted=BLANK),
     "change": ColumnCells(_against(_change_values), _change_values),
     "normal": ColumnCells(_against(_normal_values), _normal_values),
+    "cpu": ColumnCells(_cpu, _cpu_values, always=True),
+    "rss": ColumnCells(_rss, _rss_values, always=True),
+    "gpu_memory": ColumnCells(_device_bytes, _device_bytes_values),
+    "owner": ColumnCells(_owner, always=True),
     "procs": ColumnCells(_processes, _process_values, uncounted=BLANK),
     "device": ColumnCells(_devices, _device_values, uncounted=BLANK),
-    "gpu_memory": ColumnCells(_device_bytes, _device_bytes_values),
 }
 """The cells of each of ``catalogue.COLUMNS``."""

@@ -122,7 +122,7 @@ ACTIONS = (
     Action("warnings", ("a",), "Problems", "List the problems; Enter: cause and fix", _WHY, "problems.warnings"),
     Action("chains", ("i",), "Why", "Go from a row to its problems, from a problem to its row", _WHY, "problems.chains"),
     Action("details", ("I",), "Details", "Show all details of this row; at the lowest level also Enter", _WHY, "rows.details"),
-    Action("copy", ("y",), "Copy fix", "Copy the fix; after saving: the path", _WHY, "problems.copy_fix"),
+    Action("copy", ("y",), "Copy fix", "Copy the fix that is shown; after saving: the path", _WHY, "problems.copy_fix"),
     Action("commands", ("A",), "Commands", "Show commands for this row or problem, to copy", _WHY, "problems.commands"),
     Action("silence", ("z",), "Silence", "Silence this problem; again: show it", _WHY, "problems.silence"),
     Action("silenced", ("Z",), "Silenced", "Show silenced problems; again: hide them", _WHY, "problems.show_silenced"),

@@ -36,8 +36,6 @@ class Arrangement:
         self.plain = False
         """Whether panels have no frames."""
         self.enlarged: Enlarged = ""
-        self.answer_lines = 0
-        """Lines below the first line for the widget ``answer``, which says what is wrong most."""
         self.devices = 1
         """Lines that the list of devices could fill."""
         self.graphs = 0
@@ -75,7 +73,6 @@ class Arrangement:
             warnings=panel.room.need(self.at),
             tables=tables.needs(),
             graphs=self.graphs,
-            answer=self.answer_lines,
             timeline=self.timeline,
             keys=bool(keys.said) or self._screen.query_one("#filter").display,
             reading=panel.has_focus,
@@ -89,14 +86,15 @@ class Arrangement:
             screen.query_one(selector).display = name in found.shown
         screen.query_one("#ends").display = width >= ENDS_FROM
         screen.query_one("#header").display = not small
+        screen.query_one("#alerts").display = found.warnings > 0
         screen.query_one("#timeline").display = bool(found.timeline)
+        answer = screen.query_one("#answer")
+        answer.display, answer.styles.height = found.answer > 0, max(found.answer, 1)
         warning = screen.query_one("#small", AlertList)
         warning.display = small
         text = f"{width}x{height} is too small: {LEAST_WIDTH}x{LEAST_HEIGHT} is the least"
         warning.show([AlertRow("small", " ", "warn", text)])
         self._name_panels()
-        for answer in screen.query("#answer"):
-            answer.display, answer.styles.height = bool(found.answer), found.answer
         for selector, lines, frame in (
             ("#system", found.host, found.host_frame),
             ("#devices", found.devices, found.devices_frame),

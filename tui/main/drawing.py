@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import islice
 
 from stalltop.model.devices.device import Devices
+from stalltop.model.telling import NO_TELLINGS
 from stalltop.model.window import Window
 from stalltop.tui.graphs.panels import GraphPanels
 from stalltop.tui.keys.footer import footer
@@ -17,6 +18,7 @@ from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.tables.tables import Tables
 from stalltop.tui.views.groups import Path
+from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
 from stalltop.widgets.footer import KeyLine
@@ -87,6 +89,7 @@ class Drawing:
         arrangement.graphs = self._graphs_chosen()
         past = () if app.options.still else moments.past
         normals = moments.newest.newest.normals if moments.newest is not None else {}
+        self._tables.tellings = app.options.tellings()
         # Calls ``Arrangement.fit`` once the tables know what they could fill.
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
         self.graphs()
@@ -147,7 +150,16 @@ class Drawing:
         app = self._screen.stalltop
         progress = app.options.progress
         step = progress.step if progress is not None and window is None else None
-        self._panel.update_from(window, self.notes, starting_text(step, app.glyphs))
+        options = app.options
+        shown = self._panel.update_from(
+            window,
+            self.notes,
+            starting_text(step, app.glyphs),
+            tellings=options.tellings() if window is not None else NO_TELLINGS,
+            still=options.still or self._moments.frozen,
+            told_above=self._arrangement.layout.answer > 0,
+        )
+        self._screen.query_one("#answer", AnswerLines).show(shown)
 
     def header_now(self) -> HeaderState:
         """Return what the first line shows, on this screen and on pages that cover it."""

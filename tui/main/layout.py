@@ -25,6 +25,9 @@ LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 """On a terminal with fewer columns or lines, one line tells that the terminal is too small."""
 BARS_FROM = 12
 """Lines of the terminal from which the bars of the host and of the devices are shown."""
+ANSWER_LINES, ANSWER_FROM = 2, 18
+"""Lines below the first line that tell the worst problem, and the lines of the terminal from which there are
+that many. A smaller terminal has one."""
 TWO_TABLES_FROM = 20
 """Lines of the terminal from which a second table is shown below the first."""
 HISTORY_FROM = 160
@@ -51,8 +54,6 @@ class Needs:
     tables: tuple[TableNeeds, TableNeeds, TableNeeds] = (TableNeeds(), TableNeeds(), NO_TABLE)
     graphs: int = 0
     """Number of graphs of the past."""
-    answer: int = 0
-    """Lines below the first line that say what is wrong most."""
     timeline: Literal["", "roomy", "needed"] = "roomy"
     """Whether there is a time line, and whether it is shown only where there is plenty of room."""
     keys: bool = False
@@ -75,13 +76,13 @@ class ScreenLayout:
     """The panels that are shown, by the names in ``settings.PANELS``."""
     frames: Frames = ""
     answer: int = 0
-    """Lines below the first line that say what is wrong most."""
+    """Lines below the first line that tell the worst problem."""
     host: int = 0
     """Lines of the bars of the host, with their frame."""
     devices: int = 0
     """Lines of the list of devices, with its frame."""
     warnings: int = 0
-    """Lines of the list of problems, with its frame, while it does not have the focus."""
+    """Lines of the list of problems, with its frame. It is hidden while it has no lines."""
     host_frame: PanelFrame = NO_FRAME
     devices_frame: PanelFrame = NO_FRAME
     warnings_frame: PanelFrame = NO_FRAME
@@ -152,7 +153,7 @@ def layout(
     frames = frames_of(width, height, plain=plain)
     boxes = frames == "box"
     roomy = width >= HISTORY_FROM and height >= ROOMY_FROM and not enlarged
-    answer = needs.answer if height >= BARS_FROM else min(needs.answer, 1)
+    answer = ANSWER_LINES if height >= ANSWER_FROM and not enlarged else 1
     timeline = int(needs.timeline == "needed" or (roomy and needs.timeline == "roomy"))
     keys = int("keys" in shown or needs.keys)
     left = height - 1 - answer - timeline - keys
@@ -163,10 +164,10 @@ def layout(
         # On a small terminal the time line takes a line of the problems, so that tables keep theirs.
         fewer = answer + (timeline if height < BOXES_FROM[1] else 0)
         most = max(most_lines(height) - fewer, 1)
-        warnings = min(max(needs.warnings, 1), most)
+        warnings = min(needs.warnings, most)
         if needs.reading:
             warnings = min(max(needs.warnings, 3), max(height // 2 - 4, most))
-        warnings = 1 if enlarged == "tables" else warnings
+        warnings = min(warnings, 1) if enlarged == "tables" else warnings
     # The host's bars, the devices and the problems share one box. Its bottom is the top of the first table if
     # that is as wide.
     two = "second" in shown and needs.tables[1].wanted

@@ -24,6 +24,7 @@ from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList
+from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import DeviceRows
 from stalltop.widgets.footer import KeyLine
@@ -62,6 +63,7 @@ class MainView(AppScreen):
     def compose(self) -> ComposeResult:
         """Yield the widgets from top to bottom."""
         yield Header("header")
+        yield AnswerLines("answer")
         yield SystemBars("system")
         yield DeviceRows("devices")
         yield self.panel

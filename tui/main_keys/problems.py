@@ -34,6 +34,7 @@ class ProblemKeys:
             self._panels.leave_warnings()
         else:
             self._panels.show("warnings")
+            self._main.panel.display = True  # it may be hidden because it is empty
             # Set the focus now, not in the next message: Enter may follow at once.
             self._main.set_focus(self._main.panel)
 
@@ -46,6 +47,12 @@ class ProblemKeys:
             self._main.opens.warnings()
         else:
             self._main.opens.chains(chains, at)
+
+    def open_answer(self) -> None:
+        """Open the page of the problem that the first lines of the screen tell."""
+        told = self._main.panel.answering.chain
+        if told is not None:
+            self.open(told.id)
 
     def chains(self) -> None:
         """Go from a row to its problems, or from a problem to its row."""
@@ -81,11 +88,11 @@ class ProblemKeys:
         self._changed(self._main.panel.silenced.toggle_shown())
 
     def copy_fix(self) -> None:
-        """Copy the command that fixes the problem under the cursor. Shortly after a file was saved, copy the
-        path of that file instead."""
+        """Copy the command that fixes the problem under the cursor or, if there is none, the problem that the
+        first lines of the screen tell. Shortly after a file was saved, copy the path of that file instead."""
         if self._files.copy_path():
             return
-        chain = self._chain_here()
+        chain = self._told() or self._chain_here()
         if chain is not None:
             self.copy_fix_of(chain)
 
@@ -136,6 +143,18 @@ class ProblemKeys:
     def _changed(self, said: str) -> None:
         self._main.drawing.everything()
         self._say(said, "label")
+
+    def _told(self) -> Chain | None:
+        """Return the chain that the first lines of the screen tell; None if the user is at another one: in
+        the list of problems, or on a row to which the cursor was moved and which only other chains name."""
+        panel = self._main.panel
+        told = panel.answering.chain
+        if told is None or panel.has_focus:
+            return None
+        if self._main.tables.here[0].chosen_key is None:
+            return told
+        found = self._row_chains()
+        return told if not found or any(chain.id == told.id for chain in found) else None
 
     def _chain_here(self) -> Chain | None:
         """Return the chain under the cursor, or the worst chain of the row under it. Shows a message if there

@@ -16,6 +16,7 @@ from stalltop.tui.main_keys.time_keys import TimeKeys
 from stalltop.tui.tables.steps import TableSteps
 from stalltop.tui.tables.table import available
 from stalltop.tui.views.groups import below
+from stalltop.tui.views.orders import WORST
 from stalltop.widgets.table import Table
 
 
@@ -49,6 +50,8 @@ class RowKeys:
     def sort(self, step: int) -> None:
         """Sort by the next (1) or previous (-1) column."""
         among = sorts(self._main.tables.here[0].data.columns)
+        if self._main.tables.against is None:
+            among = (WORST, *among)
         self._main.tables.change(lambda view: view.next_sort(step, among))
 
     def reverse(self) -> None:

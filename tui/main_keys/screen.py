@@ -18,6 +18,7 @@ from stalltop.tui.main_keys.rows import RowKeys
 from stalltop.tui.main_keys.time_keys import TimeKeys
 from stalltop.tui.tables.steps import TableSteps
 from stalltop.widgets.alerts import AlertList
+from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.table import Table
 from stalltop.widgets.timeline import Timeline
 
@@ -55,6 +56,10 @@ class MainScreen(MainView):
     @on(AlertList.LineChosen)
     def _alert_chosen(self, message: AlertList.LineChosen) -> None:
         self.problems.open(message.key)
+
+    @on(AnswerLines.Chosen)
+    def _answer_chosen(self) -> None:
+        self.problems.open_answer()
 
     @on(Table.RowChosen)
     def _row_chosen(self, message: Table.RowChosen) -> None:

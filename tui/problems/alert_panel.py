@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.model.window import Window
 from stalltop.tui.keys.actions import bindings
+from stalltop.tui.problems.answer import Answering
 from stalltop.tui.problems.chains import Listed, listed, stands
 from stalltop.tui.problems.silenced import Silenced
 from stalltop.tui.screens.steady import Steady
 from stalltop.widgets.alerts import AlertList, AlertRow
+from stalltop.widgets.answer import AnswerState
 
 QUIET = "No problems detected"
 QUIET_NOW = "No active problems; past ones and information below"
@@ -27,10 +30,25 @@ class AlertPanel(AlertList, can_focus=True):
         self.found = Listed((), (), 0)
         """The lines of the list."""
         self.silenced = Silenced()
+        self.answering = Answering()
+        """Chooses the problem that the first lines of the screen tell."""
 
-    def update_from(self, window: Window | None, notes: Sequence[str], starting: str = "") -> None:
+    def update_from(
+        self,
+        window: Window | None,
+        notes: Sequence[str],
+        starting: str = "",
+        *,
+        tellings: Tellings = NO_TELLINGS,
+        still: bool = False,
+        told_above: bool = False,
+    ) -> AnswerState:
         """Show the problems of ``window`` and ``notes``, or the text ``starting`` while there is no
-        window."""
+        window. Returns what the first lines of the screen show.
+
+        ``tellings`` and ``still`` are those of ``Answering.update``. With ``told_above`` the list leaves out,
+        while it does not have the focus, what these lines say.
+        """
         found = self.found = listed(
             window,
             notes,
@@ -46,7 +64,19 @@ class AlertPanel(AlertList, can_focus=True):
             rows.insert(0, AlertRow("quiet", " ", "dim", text if window is not None else starting))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
         coverage = AlertRow("coverage", "-", "dim", "coverage: what is traced, what is not, and the cost")
-        self.show(rows, [*found.aside, coverage], silenced)
+        answer = self.answering.update(
+            window,
+            found,
+            silenced=self.silenced.keys,
+            tellings=tellings,
+            still=still,
+            starting=starting,
+            glyphs=self.glyphs,
+        )
+        told = self.answering.chain
+        above = {"quiet", told.id if told is not None else ""} if told_above else ()
+        self.show(rows, [*found.aside, coverage], silenced, above)
+        return answer
 
 
 class AlertRoom:

@@ -20,7 +20,7 @@ from stalltop.tui.problems.warnings import Warn, warnings
 from stalltop.tui.views.view import View
 from stalltop.widgets.alerts import AlertRow
 from stalltop.widgets.drawing.magnitude import brightness
-from stalltop.widgets.table import Cell, Role
+from stalltop.widgets.table import Role
 
 MARK: dict[Severity, str] = {"critical": "C", "high": "H", "medium": "M", "low": "L", "info": "i"}
 """The letter of each severity, to tell severities apart without colours."""
@@ -41,6 +41,8 @@ and problems of severity ``info``."""
 
 STANDING: Final = "standing"
 """First part of the keys of lines about conditions that hold since the start, such as an untraced process."""
+WARNING: Final = "warning"
+"""First part of the keys of lines about other warnings."""
 CLEARLY: Final = 2.0
 """The loss by which a problem is sorted changes if the real loss is more than this factor larger or
 smaller."""
@@ -89,6 +91,11 @@ class Listed:
 def stands(key: Hashable) -> bool:
     """Return whether the line ``key`` is about something that holds since the start and does not change."""
     return isinstance(key, tuple) and key[0] == STANDING
+
+
+def warns(key: Hashable) -> bool:
+    """Return whether the line ``key`` is a warning that no problem explains, such as a call that hangs."""
+    return isinstance(key, tuple) and key[0] == WARNING
 
 
 def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
@@ -172,7 +179,7 @@ def listed(
         # The key leaves out the figures of the text, because they change.
         about = warn.name or "".join(letter for letter in warn.text if not letter.isdigit())
         keys[about] += 1
-        row = _sentence(warn, (STANDING if warn.standing else "warning", about, keys[about]))
+        row = _sentence(warn, (STANDING if warn.standing else WARNING, about, keys[about]))
         if row.key in silenced:
             standing_silenced += 1
             if not show_silenced:
@@ -307,11 +314,19 @@ def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
 def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Iterator[tuple[str, ...]]:
     """Yield, for each row that ``chain`` names, the key of the table row that contains it on ``level`` of the
     tree of ``view``."""
+    return (key for _, key in grouped_keys(chain, window, view, level))
+
+
+def grouped_keys(
+    chain: Chain, window: Window, view: View, level: int = 0
+) -> Iterator[tuple[RowKey | None, tuple[str, ...]]]:
+    """Yield each row that ``chain`` names with the key of the table row that contains it on ``level`` of the
+    tree of ``view``. The row is None if the chain is about a whole device."""
     dimensions = view.levels()[level].by
     naming = RowNaming(window)
     by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)
     if dimensions == ("device",) and not view.path and not chain.tenant:
-        yield from ((f"{window.host}/{name}",) for name in _device_numbers(chain))
+        yield from ((None, (f"{window.host}/{name}",)) for name in _device_numbers(chain))
     for key in keys_of(chain, window):
         tenant = window.tenants.get(key.tenant)
 
@@ -325,20 +340,7 @@ def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Itera
         if tenant is None and not {"pod", "namespace"}.isdisjoint(dimensions):
             continue
         if all(part(step.dimension) == step.key for step in view.path):
-            yield tuple(part(dimension) for dimension in dimensions)
-
-
-def marks(chains: Iterable[Chain], window: Window, view: View) -> dict[tuple[str, ...], Cell]:
-    """Return the mark of each row of the table of ``view`` that one of ``chains`` names. ``chains`` begin
-    with the worst: if several name a row, the first one gives the mark."""
-    found: dict[tuple[str, ...], Cell] = {}
-    levels = range(len(view.levels()) if view.is_tree else 1)
-    for chain in chains:
-        if chain.severity != "info":
-            for level in levels:
-                for key in groups_of(chain, window, view, level):
-                    found.setdefault(key, Cell(MARK[chain.severity], ROLE[chain.severity]))
-    return found
+            yield key, tuple(part(dimension) for dimension in dimensions)
 
 
 def chains_of(key: object, chains: Iterable[Chain], window: Window, view: View) -> list[Chain]:

@@ -13,7 +13,7 @@ from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.past.times import changes_text
-from stalltop.tui.problems.chains import marks
+from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.tables.table import TreeRow, lines_of
 from stalltop.tui.views.groups import Grouped
 from stalltop.tui.views.trends import NO_TRENDS, RowTrends
@@ -54,7 +54,8 @@ def _lines(
     window: Window, view: View, chains: Sequence[Chain], against: Picture | None, past: RowTrends
 ) -> list[TreeRow]:
     before = None if against is None else against.window
-    return lines_of(window, view, parse(view.filter), before, past, marks(chains, window, view))
+    found = row_losses(chains, window, view)
+    return lines_of(window, view, parse(view.filter), before, past, found.marks, found.lost_ms_per_s)
 
 
 def _row(line: TreeRow, names: int, own: int) -> SheetRow:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stalltop.model.progress import Progress
+from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.recordings.write.recorded_source import RecordedSource
 from stalltop.tui.settings.settings import Settings
 
@@ -28,5 +29,8 @@ class RunOptions(Settings):
     """The progress of the start; None if the start takes no time."""
     print_last: bool = True
     """Whether to print the last table on stdout at the end."""
+    tellings: Callable[[], Tellings] = lambda: NO_TELLINGS
+    """Returns the words for each cause that a diagnosis can name. It is called only when there is data to
+    show, because importing the causes takes time."""
     keep: Callable[[Mapping[str, object]], object] | None = None
     """Called at the end with the current values of the settings that keys can change."""

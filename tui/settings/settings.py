@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from stalltop.model.rows.dimensions import DIMENSIONS
 from stalltop.tui.columns.catalogue import IDS, SORTS
 from stalltop.tui.settings.palettes import THEME_NAMES
+from stalltop.tui.views.orders import WORST
 
 AUTO = "auto"
 """The theme that fits the terminal."""
@@ -261,9 +262,9 @@ class Settings:
         left=True,
     )
     sort: str = _setting(
-        "total",
+        WORST,
         OneOf(SORTS),
-        "Column by which rows are sorted.",
+        'Column by which rows are sorted; "worst": rows that lose time against normal come first.',
         left=True,
     )
     descending: bool = _setting(True, YesNo(), "Largest first; false: smallest first.", left=True)

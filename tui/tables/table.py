@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.rows.filter import Filter, parse
+from stalltop.model.sharing.placing import held_bytes
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.columns.against import CELLS as MARK_CELLS
@@ -21,6 +22,7 @@ from stalltop.tui.columns.cells import ColumnCells, ColumnStyle, Values, cell
 from stalltop.tui.columns.choice import columns
 from stalltop.tui.columns.now import CELLS
 from stalltop.tui.columns.split import legend
+from stalltop.tui.tables.worst_first import WorstFirst
 from stalltop.tui.views.groups import (
     LONG_OPEN_NS,
     Grouped,
@@ -31,6 +33,7 @@ from stalltop.tui.views.groups import (
     outermost_ns,
     scope,
 )
+from stalltop.tui.views.orders import WORST
 from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import Level, View, empty, title
 from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
@@ -70,22 +73,25 @@ def table(
     chosen: Sequence[str] = (),
     past: RowTrends = NO_TRENDS,
     pictures: bool = True,
+    lost: Mapping[Key, float] = MappingProxyType({}),
+    worst: WorstFirst | None = None,
 ) -> TableData:
     """Return the table of ``window`` that ``view`` describes, for ``width`` cells.
 
     Shares are parts of the time of all outermost calls below the view's path; a filter does not change them.
     ``letters``: draw parts of the time as letters and patterns, for terminals with few colours. ``marks``:
     marks of rows, by key. ``against``: the window to compare with. ``chosen``: ids of the columns; none: the
-    usual ones. ``pictures``: include the columns that are drawings.
+    usual ones. ``pictures``: include the columns that are drawings. ``lost`` and ``worst``: as in
+    ``lines_of``.
     """
     shown = columns(view.by, width, available(window, against, past), chosen, tree=view.is_tree)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     ids = [column.id for column in shown[1:]]
     cells = [_CELLS[name] for name in ids]
-    sort = view.sort if view.sort in BY_ID else "total"
+    sort = view.sort if view.sort in BY_ID else "total"  # needs no past, as the order by name and the worst
     uses_past = any(BY_ID[name].needs == "past" for name in (*ids, sort))
     found = parse(view.filter)
-    lines = lines_of(window, view, found, against, past if uses_past else NO_TRENDS, marks)
+    lines = lines_of(window, view, found, against, past if uses_past else NO_TRENDS, marks, lost, worst)
     return TableData(
         title(view, glyphs),
         shown,
@@ -116,6 +122,12 @@ def available(window: Window, against: Window | None = None, past: RowTrends = N
         have.add("past")
     if window.normals:
         have.add("baseline")
+    if window.evidence.processes:
+        have.add("use")
+    if any(tenant.user or tenant.namespace for tenant in window.tenants.values()):
+        have.add("owner")
+    if any(held_bytes(window)):
+        have.add("held")
     if against is not None:
         have.add("mark")
     return have
@@ -166,11 +178,14 @@ def lines_of(
     against: Window | None,
     past: RowTrends,
     marks: Mapping[Key, Cell],
+    lost: Mapping[Key, float] = MappingProxyType({}),
+    worst: WorstFirst | None = None,
 ) -> list[TreeRow]:
     """Return all rows in the order of ``view``; in a tree, children follow their parent.
 
     ``found`` is the filter of the view. The keys of ``marks`` tell which rows have a mark; the marks
-    themselves are not used.
+    themselves are not used. ``lost`` is the time (ms/s) that rows lose through problems. ``worst`` remembers
+    the order of earlier windows; None: rows are sorted by their figures in this window alone.
     """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
@@ -185,7 +200,13 @@ def lines_of(
         rows = grouped(narrowed, level.by, all_rows=decided(view.path), whole_ns=whole_ns, against=before)
         if past is not NO_TRENDS:
             rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
-        order = sorted_by(rows, values_of, view.descending, level.own)
+        if view.sort == WORST and against is None:
+            by_name = sorted_by(rows, None, descending=False, own=level.own)
+            table_id = (view.path, view.filter, level.by)
+            order = (worst or WorstFirst()).order(table_id, rows, lost, by_name)
+            order = order if view.descending else order[::-1]
+        else:
+            order = sorted_by(rows, values_of, view.descending, level.own)
         if view.sort in BY_ID and BY_ID[view.sort].of_calls:
             order = order[np.argsort(_between(rows)[order], kind="stable")]
         if view.only and not (number and view.only == "warned"):

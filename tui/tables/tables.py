@@ -15,17 +15,19 @@ from stalltop.model.chain import Chain
 from stalltop.model.merge.packing import Packed
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.model.window import Window
 from stalltop.tui.columns.choice import sort_of
 from stalltop.tui.keys import actions
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.past.times import changes_text
-from stalltop.tui.problems.chains import marks
+from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.tables.picking import Pair, Picking
 from stalltop.tui.tables.room import GroupTable, Panel, TableRoom
 from stalltop.tui.tables.sizes import TableNeeds, TablesLayout
 from stalltop.tui.tables.table import steps_to, table
 from stalltop.tui.tables.table_views import TableViews
+from stalltop.tui.tables.worst_first import WorstFirst
 from stalltop.tui.views.groups import PathStep
 from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import View
@@ -63,6 +65,9 @@ class Tables(Panel):
         self.picking = Picking()
         self.window: Window | None = None
         """The window that is shown; None if there is no data yet."""
+        self.tellings: Tellings = NO_TELLINGS
+        """The words for each cause."""
+        self._worst = WorstFirst()
         self._chains: tuple[Chain, ...] = ()
         self._past = RowTrends()
         self._looks_back = False
@@ -206,6 +211,7 @@ class Tables(Panel):
         """Return the content of ``widget`` if it shows ``view``."""
         assert self.window is not None
         against, view = self.against, self.views.in_order(view)
+        found = row_losses(self._chains, self.window, view, self.tellings)
         data = table(
             self.window,
             view,
@@ -214,7 +220,9 @@ class Tables(Panel):
             letters=getattr(self.app, "letters", False),
             pictures=getattr(self.app, "pictures", True),
             # The mark of the picked row replaces other marks.
-            marks=marks(self._chains, self.window, view) | self.picking.marks(view),
+            marks=found.marks | self.picking.marks(view),
+            lost=found.lost_ms_per_s,
+            worst=self._worst,
             legend_shown=widget is self._widest() and against is None,
             against=None if against is None else against.window,
             chosen=self.views.columns.get(view.by, ()),

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from stalltop.model.errors import StalltopError, described
+from stalltop.model.telling import Tellings
 from stalltop.model.text.style import Style
 from stalltop.model.window import Window
 from stalltop.tui.terminal.streams import drop_output
 from stalltop.widgets.drawing.strips import printable
 
 
-def print_last(window: Window | None, style: Style) -> None:
-    """Print the last table on stdout, below earlier output."""
+def print_last(window: Window | None, style: Style, tellings: Callable[[], Tellings]) -> None:
+    """Print the last table on stdout, below earlier output. ``tellings`` returns the words for each cause."""
     if window is None:
         return
-    from stalltop.formats.text.window import table
+    from stalltop.formats.text.answer import answer_lines
+    from stalltop.formats.text.window import LEAST_WIDTH, table
 
-    text = table(window, style)
+    style = style.at_least(LEAST_WIDTH)
+    text = table(window, style, answer_lines(window, window.chains, tellings(), style))
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()

@@ -3,9 +3,9 @@ functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +137,47 @@ class Grouped:
         return self.of(sums)
 
     @cached_property
+    def _members(self) -> list[set[tuple[str, int]]]:
+        """Return the processes (tenant, PID) of each group of ``groups``."""
+        found: list[set[tuple[str, int]]] = [set() for _ in range(len(self.groups))]
+        for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
+            if group >= 0:
+                found[group].add((key.tenant, key.pid))
+        return found
+
+    def _of_processes(self, figures: Mapping[tuple[str, int], float]) -> NDArray[np.float64]:
+        """Return the sum of ``figures`` over the processes of each row; NaN if none has a figure."""
+        sums = np.full(len(self.groups), np.nan)
+        for group, members in enumerate(self._members):
+            known = [figures[member] for member in members if member in figures]
+            if known:
+                sums[group] = sum(known)
+        return self.of(sums)
+
+    @cached_property
+    def cpu_percent(self) -> NDArray[np.float64]:
+        """Return the CPU time of the processes of each row, in percent of one CPU; NaN if not measured."""
+        scale = 100 / (self.window.seconds or 1.0) / 1e9
+        uses = self.window.evidence.processes
+        return self._of_processes({(use.tenant, use.pid): scale * use.cpu_ns for use in uses})
+
+    @cached_property
+    def rss_bytes(self) -> NDArray[np.float64]:
+        """Return the resident memory of the processes of each row; NaN if not measured."""
+        uses = self.window.evidence.processes
+        return self._of_processes({(use.tenant, use.pid): use.rss_bytes for use in uses if use.rss_bytes})
+
+    @cached_property
+    def owners(self) -> tuple[tuple[str, ...], ...]:
+        """Return the users or namespaces of the tenants of each row; empty if none is known."""
+        tenants = self.window.tenants
+        name = {one: tenant.user or tenant.namespace for one, tenant in tenants.items()}
+        found = [
+            tuple(sorted({name.get(tenant, "") for tenant, _ in members} - {""})) for members in self._members
+        ]
+        return tuple(found[at] if at >= 0 else () for at in self.at.tolist())
+
+    @cached_property
     def incomplete(self) -> frozenset[Key]:
         """Return the rows whose figures do not contain all of their calls: their tenant or process is not
         traced completely, or a thread ended inside a long call, which no figure contains."""
@@ -177,18 +218,29 @@ class Grouped:
         A baseline belongs to one operation of one process. A row with several baselines gets the geometric
         mean of their ratios, weighted by time. In this mean, twice as slow and twice as fast cancel out.
         """
-        rows, normals, group = self.window.rows, self.window.normals, self.groups.group_of_row
-        normal_ns = np.array([normals.get(key, (0, 0))[1] for key in rows.keys], np.float64)
-        told = np.flatnonzero((normal_ns > 0) & (group >= 0) & (rows.calls > 0))
+        told, logs = _against_baselines(self.window)
+        group = self.groups.group_of_row[told]
+        told, logs, group = told[group >= 0], logs[group >= 0], group[group >= 0]
         sums = np.zeros((2, len(self.groups)))
         if len(told):
-            found = bounded(rows.histograms.take(told).percentiles((99.0,)), rows.max_ns[told])[:, 0]
-            logs = np.log(np.maximum(found, 1) / normal_ns[told])
-            weights = rows.total_ns[told] + 1.0
-            np.add.at(sums[0], group[told], weights * logs)
-            np.add.at(sums[1], group[told], weights)
+            weights = self.window.rows.total_ns[told] + 1.0
+            np.add.at(sums[0], group, weights * logs)
+            np.add.at(sums[1], group, weights)
         ratios = np.exp(sums[0] / np.where(sums[1] > 0, sums[1], np.nan))
         return self.of(ratios)
+
+
+@lru_cache(maxsize=1)
+def _against_baselines(window: Window) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the indices of the rows of ``window`` that have calls and a baseline, and the logarithm of each
+    row's p99 divided by its baseline. All tables of a window share the result."""
+    rows, normals = window.rows, window.normals
+    if not normals:
+        return np.zeros(0, np.int64), np.zeros(0)
+    normal_ns = np.array([normals.get(key, (0, 0))[1] for key in rows.keys], np.float64)
+    told = np.flatnonzero((normal_ns > 0) & (rows.calls > 0))
+    found = bounded(rows.histograms.take(told).percentiles((99.0,)), rows.max_ns[told])[:, 0]
+    return told, np.log(np.maximum(found, 1) / normal_ns[told])
 
 
 def _picked(column: NDArray[np.integer] | NDArray[np.floating], at: NDArray[np.int64]) -> NDArray[np.float64]:

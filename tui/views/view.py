@@ -12,6 +12,7 @@ from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys.actions import key
 from stalltop.tui.views.groups import Key, PathStep
+from stalltop.tui.views.orders import WORST
 from stalltop.widgets.table import Role
 
 PLURAL: dict[Dimension, str] = {
@@ -65,7 +66,7 @@ class View:
 
     by: Dimension = "container"
     path: tuple[PathStep, ...] = ()
-    sort: str = "total"
+    sort: str = WORST
     descending: bool = True
     filter: str = ""
     only: Only = ""
@@ -188,7 +189,7 @@ class View:
 
 
 def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
-    """Return the title of a table: the path to its rows, and the filter."""
+    """Return the title of a table: the path to its rows, the filter, and the order if no heading tells it."""
     parts: list[tuple[str, Role]] = []
     for step in view.path:
         parts += [
@@ -205,6 +206,9 @@ def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
         parts.append((f"   filter: {view.filter}", "warn"))
         if error:
             parts.append((f"   {error}", "bad"))
+    if view.sort == WORST:
+        # No heading tells this order, because it is the order of no column.
+        parts.append(("   worst first" if view.descending else "   worst last", "dim"))
     return tuple(parts)
 
 

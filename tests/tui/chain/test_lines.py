@@ -13,7 +13,8 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Missing, OpenCall
 from stalltop.tui.chain.page import chain_page
-from stalltop.tui.problems.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
+from stalltop.tui.problems.chains import MARK, ROLE, Listed, chains_of, counts, listed, steady
+from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.tables.table import table
 from stalltop.tui.views.groups import PathStep
 from stalltop.tui.views.view import View
@@ -189,16 +190,16 @@ def test_every_severity_has_a_mark_of_its_own() -> None:
         (View(), {("docker:aa",): "H", ("cri:bb",): "C"}),
         (
             View(by="operation"),
-            {("host gap", "host"): "H", ("cudaLaunchKernel", "runtime"): "H", ("ncclAllReduce", "nccl"): "C"},
+            {("host gap", "host"): "H", ("cudaLaunchKernel", "runtime"): "M", ("ncclAllReduce", "nccl"): "C"},
         ),
         (View(by="process", path=(PathStep("container", "docker:aa", "train"),)), {"gpu7/100/python3": "H"}),
-        (View(by="layer"), {("host",): "H", ("runtime",): "H", ("nccl",): "C"}),
+        (View(by="layer"), {("host",): "H", ("runtime",): "M", ("nccl",): "C"}),
         (View(by="container", path=(PathStep("operation", "ncclAllReduce", ""),)), {("cri:bb",): "C"}),
     ],
 )
 def test_rows_with_a_chain_are_marked_in_every_grouping(view: View, marked: dict[object, str]) -> None:
     one = faulty(LATE, STARVED, STORM)
-    found = marks(one.chains, one, view)
+    found = row_losses(one.chains, one, view).marks
     if view.by == "process":
         assert {key[0]: cell.text for key, cell in found.items()} == marked
     else:

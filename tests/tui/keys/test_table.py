@@ -169,7 +169,7 @@ async def test_keys_move_columns_and_the_cursor_of_their_list() -> None:
 )
 async def test_esc_q_and_the_opening_key_close_a_screen(opens: tuple[str, ...], same: str) -> None:
     async with running(faulty(STARVED)) as screen:
-        await screen.sees(STARVED.title)
+        await screen.sees(STARVED.summary)
         for key in ("escape", "q", same):
             await screen.press(*opens)
             await screen.until(lambda: screen.app.screen is not screen.app.main, f"{opens} opens nothing")

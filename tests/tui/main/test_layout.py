@@ -27,9 +27,9 @@ HEIGHTS = (8, 11, 12, 16, 20, 24, 29, 30, 34, 40, 50, 60, 100)
 CONTENTS = ((1, 3, 2), (4, 61, 6), (40, 61, 90), (61, 4, 6), (4, 9, 1), (0, 0, 0))
 
 
-def needs(*rows: int, graphs: int = 3, devices: int = 2, warnings: int = 7, answer: int = 0) -> Needs:
+def needs(*rows: int, graphs: int = 3, devices: int = 2, warnings: int = 7) -> Needs:
     first, second, third = [*map(TableNeeds, rows), NO_TABLE, NO_TABLE][:3]
-    return Needs(devices, warnings, (first, second, third), graphs, answer)
+    return Needs(devices, warnings, (first, second, third), graphs)
 
 
 def place(found: ScreenLayout, name: str) -> PanelPlace:
@@ -56,10 +56,10 @@ def empty(found: ScreenLayout, wanted: Needs) -> dict[str, int]:
 @pytest.mark.parametrize("rows", CONTENTS, ids=str)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_heights_add_up_to_the_height_of_the_terminal(width: int, rows: tuple[int, ...]) -> None:
-    for height, graphs, answer, plain, many in product(HEIGHTS, (0, 1, 3), (0, 2), (False, True), (0, 16)):
-        wanted = needs(*rows, graphs=graphs, answer=answer, devices=many)
+    for height, graphs, plain, many in product(HEIGHTS, (0, 1, 3), (False, True), (0, 16)):
+        wanted = needs(*rows, graphs=graphs, devices=many)
         found = layout(width, height, PANELS, "", wanted, plain=plain)
-        about = (width, height, rows, graphs, answer, plain)
+        about = (width, height, rows, graphs, plain)
         assert found.lines == height, about
         covered = [[0] * width for _ in range(found.room)]
         for one in found.tables.places:
@@ -82,24 +82,22 @@ def test_no_line_is_empty_that_a_graph_could_fill(rows: tuple[int, ...]) -> None
         assert max(empty(found, wanted).values(), default=0) < LEAST_GRAPH + 3, (width, height)
 
 
-@pytest.mark.parametrize("answer", [0, 2])
-def test_operations_stand_below_containers_on_80x24(answer: int) -> None:
-    found = layout(80, 24, PANELS, "", needs(4, 61, 6, answer=answer))
+def test_operations_stand_below_containers_on_80x24() -> None:
+    found = layout(80, 24, PANELS, "", needs(4, 61, 6))
     assert (rows_of(found, "main"), rows_of(found, "second")) == (4, 8)
     assert found.frames == "rule"
     assert found.devices == 2
-    assert found.answer == answer
+    assert found.answer == 2
     assert not any(one.frame.sides or one.frame.bottom for one in found.tables.places)
 
 
 @pytest.mark.parametrize("height", [30, 34, 40])
 def test_containers_operations_and_devices_on_120_columns(height: int) -> None:
-    for answer in (0, 2):
-        found = layout(120, height, PANELS, "", needs(4, 61, 6, answer=answer))
-        assert rows_of(found, "main") == 4
-        assert rows_of(found, "second") >= 8
-        assert found.devices - found.devices_frame.lines == 2
-        assert found.frames == "box"
+    found = layout(120, height, PANELS, "", needs(4, 61, 6))
+    assert rows_of(found, "main") == 4
+    assert rows_of(found, "second") >= 8
+    assert found.devices - found.devices_frame.lines == 2
+    assert found.frames == "box"
     graphs = [one for one in found.tables.places if one.name.startswith("graph")]
     assert len(graphs) == (3 if height == 40 else 0)
 

@@ -125,7 +125,7 @@ async def test_a_recording_opens_at_its_end_and_steps_like_a_live_screen() -> No
 async def test_a_recording_opens_at_the_moment_asked_for() -> None:
     async with opened(MemoryFile.of(seconds(60)), options=replace(OPTIONS, at=START + 25.4)) as screen:
         await looks_at(screen, 25)
-        await screen.sees("title of loader_disk")
+        await screen.sees("summary of loader_disk")
 
 
 async def test_keys_jump_between_chains() -> None:
@@ -134,10 +134,10 @@ async def test_keys_jump_between_chains() -> None:
         await screen.press("left_parenthesis")
         await screen.sees("a problem begins here: critical")
         await looks_at(screen, 41)
-        await screen.sees("title of nccl_straggler")
+        await screen.sees("summary of nccl_straggler")
         await screen.press("left_parenthesis")
         await looks_at(screen, 21)
-        await screen.sees("title of loader_disk")
+        await screen.sees("summary of loader_disk")
         await screen.press("left_parenthesis")
         await screen.sees("no problem begins before this moment")
         await screen.press("right_parenthesis")

@@ -129,15 +129,15 @@ async def test_a_held_key_makes_only_the_last_picture(
 async def test_a_past_moment_has_its_own_chains_and_takes_other_lengths() -> None:
     windows = [faulty(STARVED, number=0), faulty(STARVED, number=1), faulty(LATE, number=2)]
     async with running(*windows, size=(100, 24), options=ONE_SECOND) as screen:
-        await screen.sees("title of nccl_straggler")
+        await screen.sees("summary of nccl_straggler")
         await screen.press("left_square_bracket")
-        await screen.sees("title of loader_disk")
-        await screen.until(lambda: "title of nccl_straggler" not in screen.text())
+        await screen.sees("summary of loader_disk")
+        await screen.until(lambda: "summary of nccl_straggler" not in screen.text())
         await screen.press("plus")
         await screen.until(lambda: screen.app.main.shown is not None and screen.app.main.shown.seconds == 2)
         await screen.sees("last 2s of 10s")
         screen.app.main.speech.say("")
-        await screen.sees("title of loader_disk")
+        await screen.sees("summary of loader_disk")
 
 
 async def test_a_key_shows_changes_since_the_mark() -> None:

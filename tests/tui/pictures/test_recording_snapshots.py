@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.cli.tellings import tellings
 from stalltop.model.window import Window
 from stalltop.recordings.read.reading import load
 from tests.tui.past.recorded import OPTIONS, MemoryFile, opened
@@ -64,7 +65,8 @@ def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def test_a_recording_looks_as_saved_at_every_size(
     state: State, size: tuple[int, int], tmp_path: Path
 ) -> None:
-    async with opened(MemoryFile.of(windows()), size=size, options=replace(OPTIONS, window=10.0)) as screen:
+    options = replace(OPTIONS, window=10.0, tellings=tellings)
+    async with opened(MemoryFile.of(windows()), size=size, options=options) as screen:
         await screen.sees("bert-trainer")
         await screen.until(lambda: len(screen.app.main.past) > 100)
         for key, words in state.steps:

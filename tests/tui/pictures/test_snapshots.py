@@ -12,6 +12,7 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
+from stalltop.cli.tellings import tellings
 from stalltop.recordings.read.reading import load
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.palettes import THEME_NAMES
@@ -103,7 +104,7 @@ def coloured(screen: Screen) -> str:
 async def compare(state: State, looks: Appearance, size: tuple[int, int], name: str, folder: Path) -> None:
     """Bring the screen into ``state`` and wait until it equals the picture in the file ``name``."""
     draw = coloured if name.startswith("looks-") else text
-    options = RunOptions(interval=0.0, theme=looks.theme, ascii=looks.ascii)
+    options = RunOptions(interval=0.0, theme=looks.theme, ascii=looks.ascii, tellings=tellings)
     async with running(load(WINDOW), size=size, options=options) as screen:
         await screen.sees("bert-trainer")
         for key, words in state.steps:

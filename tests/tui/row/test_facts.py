@@ -178,7 +178,7 @@ def test_processes_that_had_the_cpu_and_that_ended_waits_are_listed() -> None:
     assert takers[2].split()[:3] == ["20.0%", "20.0ms/s", "the"]
     assert takers[3].split() == ["20.0%", "20.0ms/s", "unattributed"]
     wakers = text(row_page.wakers(found, FRAME))
-    assert wakers[1].split() == ["90.0%", "90.0ms/s", "lock", "itself,", "another", "of", "its", "threads"]
+    assert wakers[1].split() == ["90.0%", "90.0ms/s", "lock", "itself:", "another", "of", "its", "threads"]
     assert wakers[2].split() == ["5.0%", "5.00ms/s", "disk", "serve:", "others"]
 
 
@@ -186,7 +186,7 @@ def test_processes_that_had_the_cpu_and_that_ended_waits_are_listed() -> None:
     ("one", "path", "said"),
     [
         (waiting((), running=5_000), TRAIN, "none: it waited less"),
-        (waiting((), runqueue=50_000_000), TRAIN, "not known: 50.0ms/s of such waits are unattributed"),
+        (waiting((), runqueue=50_000_000), TRAIN, "50.0ms/s of such waits are unattributed"),
         (window([Calls(key(), [5])]), TRAIN, "not known: no split of its time was measured"),
         (
             full_window(),
@@ -202,7 +202,7 @@ def test_unknown_culprits_are_explained(one: Window, path: Path, said: str) -> N
 def test_open_calls_show_their_ages() -> None:
     _, first, second = text(row_page.open_calls(facts(full_window(), TRAIN), FRAME))
     assert first.split()[0] == "900ms"
-    assert "its thread ended inside of it" in second
+    assert "its thread ended inside it" in second
     many = tuple(OpenCall("docker:aa", 100, tid, "python3", "driver", "x", tid) for tid in range(20))
     lines = text(row_page.open_calls(facts(replace(full_window(), open_calls=many), TRAIN), FRAME))
     assert lines[1].split()[0] == "19ns"
@@ -279,7 +279,7 @@ def test_missing_coverage_and_losses_are_listed() -> None:
     lines = "\n".join(text(row_owner.unknown(facts(full_window(), SERVE), FRAME)))
     assert "not traced: process 4242, /opt/app/infer: static CUDA runtime" in lines
     assert "3 calls not counted: all histogram slots are in use" in lines
-    assert "5 calls are few" in lines
+    assert "only 5 calls: p99 needs 100" in lines
     assert "CFS throttling of cri:bb" in lines
     quiet = replace(window([Calls(key(), [5] * 200)]), loss={})
     assert text(row_owner.unknown(facts(quiet, TRAIN), FRAME)) == []

@@ -9,7 +9,7 @@ from stalltop.tui.views.view import View
 from stalltop.widgets.table import TableData
 
 
-def look(one: Window, view: View, width: int = 120, **rest: object) -> TableData:
+def look(one: Window, view: View, width: int = 240, **rest: object) -> TableData:
     return table(one, view, width=width, **rest)  # type: ignore[arg-type]
 
 

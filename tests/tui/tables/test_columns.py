@@ -45,7 +45,7 @@ from tests.tui.tables.made_table import figures, look
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
 
-ALL: tuple[Need, ...] = ("split", "past", "baseline")
+ALL: tuple[Need, ...] = ("split", "past", "baseline", "use", "owner", "held")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from stalltop.model.chain import Chain, Link
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.window import Window
 from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
-from stalltop.tui.problems.chains import marks
+from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.views.view import View
 from tests.tui.screen import running
 from tests.windows.by_hand import Calls, key, window
@@ -115,5 +115,5 @@ def test_chains_of_devices_and_of_processes_mark_the_row_of_the_device() -> None
     )
     served = replace(hot, id="served", tenant="cri:bb", pid=200, process="python3", severity="high", links=())
     unknown = replace(served, id="unknown", tenant="cgroup:9", pid=300)
-    found = marks((served, hot, unknown), one, View(by="device"))
+    found = row_losses((served, hot, unknown), one, View(by="device")).marks
     assert {key: cell.text for key, cell in found.items()} == {("gpu7/0",): "M", ("gpu7/1",): "H"}

@@ -27,7 +27,7 @@ def cells(data: TableData) -> dict[str, dict[str, str]]:
     }
 
 
-def look(one: Window, view: View, width: int = 120) -> TableData:
+def look(one: Window, view: View, width: int = 240) -> TableData:
     return table(one, view, width=width)
 
 

@@ -1,0 +1,12 @@
+"""Gives screens and printed texts, which do not import the diagnosis, its words for each cause."""
+
+from __future__ import annotations
+
+from stalltop.model.telling import Tellings
+
+
+def tellings() -> Tellings:
+    """Returns the words for each cause by its id. The first call imports all rules of the diagnosis."""
+    from stalltop.diagnosis.causes import TELLINGS
+
+    return TELLINGS

@@ -1,0 +1,170 @@
+"""The answer to "what is wrong here?": the worst problem as one sentence or, if there is none, how the host
+does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from stalltop.formats.text.chains import name_of
+from stalltop.model.chain import Chain, Link, worst_first
+from stalltop.model.row_key import RowKey
+from stalltop.model.rows.pivot import bounded
+from stalltop.model.telling import Telling, Tellings
+from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.sentence import Sentence
+from stalltop.model.text.style import BOLD, RED, YELLOW, Style
+from stalltop.model.window import Window
+
+_NETWORK: Final = "network"
+"""``Link.device`` of links about connections; it is no name of a device."""
+_SEVERAL: Final = re.compile(r" \((\d+ processes)\)$")
+"""The end of a process name that stands for several processes."""
+_UNIT: Final = re.compile(r"(?<=\d)(?=[a-zµ])")
+_ROWS_AT_ONCE: Final = 16
+"""Rows of which ``slowest`` computes the p99 at once."""
+
+
+def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs = UNICODE) -> Sentence:
+    """Return ``chain`` as a sentence. If its cause is not in ``tellings``, as in a file of another version,
+    the sentence is the summary of the chain."""
+    fix = next((one for one in chain.fixes if one.command and not one.look), None)
+    remedy = fix.command if fix is not None else chain.fixes[0].text if chain.fixes else ""
+    lost = amount(chain.lost_ms_per_s * 1e6, glyphs) + "/s" if chain.lost_ms_per_s > 0 else ""
+    telling = tellings.get(chain.cause)
+    if telling is None:
+        return Sentence(chain.summary or chain.title, lost=lost, fix=remedy, command=fix is not None)
+    victim = _victim(chain, window)
+    culprit, detail, link = _culprit(chain, window)
+    if link is None:
+        said = Sentence(_filled(telling.without, chain, telling, None), victim=victim)
+    elif culprit == victim:
+        said = Sentence(_filled(telling.does, chain, telling, link), culprit=culprit, detail=detail)
+    else:
+        does = _filled(telling.does, chain, telling, link)
+        said = Sentence(does, victim=victim, state=telling.state, culprit=culprit, detail=detail)
+    return Sentence(
+        said.does, said.victim, said.state, said.culprit, said.detail, lost, remedy, fix is not None
+    )
+
+
+def _victim(chain: Chain, window: Window) -> str:
+    """Return who loses time: a tenant, else the device, else the host."""
+    effects = [link for link in chain.links if link.role == "effect"]
+    tenant = chain.tenant or next((link.tenant for link in effects if link.tenant), "")
+    if tenant:
+        return name_of(tenant, window)
+    return next((link.device for link in chain.links if link.device.startswith("GPU")), "") or window.host
+
+
+def _culprit(chain: Chain, window: Window) -> tuple[str, str, Link | None]:
+    """Return the name of the culprit, its process as text, and its link; None if no culprit is known."""
+    link = next((one for one in chain.culprits), None)
+    if link is None or link.of_others:
+        return "", "", None
+    process = _SEVERAL.sub(r", \1", link.process)
+    pid = f"pid {link.pid}" if link.pid else ""
+    tenant = name_of(link.tenant, window) if link.tenant else ""
+    own = bool(link.tenant) and link.tenant == chain.tenant
+    if process or pid:
+        if tenant in (process, ""):  # a tenant outside containers has the name of its program
+            return process or pid, pid if process else "", link
+        if own:
+            return f"its {process or 'process'}", pid, link
+        return tenant, ", ".join(part for part in (process, pid) if part), link
+    if link.device:
+        return link.device, "", link
+    return (tenant, "", link) if tenant and not own else ("", "", None)
+
+
+def _filled(text: str, chain: Chain, telling: Telling, culprit: Link | None) -> str:
+    """Return ``text`` with the names of the device and of the operation of ``chain`` in it."""
+    links = (culprit, *chain.links) if culprit is not None else chain.links
+    device = next((link.device for link in links if link.device not in ("", _NETWORK)), telling.device)
+    return text.format(device=device, operation=chain.operation or "a call")
+
+
+def amount(ns: float, glyphs: Glyphs = UNICODE) -> str:
+    """Return a time as it is written in a sentence: ``516 ms``, ``1.20 s``, ``16m40s``."""
+    text = figures.duration(ns, glyphs).strip()
+    return _UNIT.sub(" ", text) if len(_UNIT.findall(text)) == 1 else text
+
+
+# ---- without a problem
+
+
+def healthy(window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None) -> tuple[str, str]:
+    """Return what is said of ``window`` if no problem is open, in two parts that belong together: ``No
+    problems. 4 containers`` and ``slowest p99 cudaStreamSynchronize 5.20 ms (train)``. The second part may be
+    empty.
+
+    ``kept`` is the row to name while it is in the window, so that the text does not change every second.
+    """
+    coverage = window.coverage
+    if coverage.tracing:
+        return f"Nothing is traced: {coverage.tracing}", ""
+    untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
+    no_problems = "No problems."
+    if untraced:
+        processes = coverage.processes + untraced
+        no_problems = f"No problems in {coverage.processes} of {processes} processes ({untraced} untraced)."
+    callers = {key.tenant for key in window.rows.keys if key.outermost}
+    if not callers:
+        return f"{no_problems} No CUDA or NCCL call in this window.", ""
+    number = f"{len(callers)} container{'' if len(callers) == 1 else 's'}"
+    found = slowest(window, kept)
+    if found is None:
+        return f"{no_problems} {number}", ""
+    key, p99_ns = found
+    name = name_of(key.tenant, window)
+    return f"{no_problems} {number}", f"slowest p99 {key.operation} {amount(p99_ns, glyphs)} ({name})"
+
+
+def slowest(window: Window, kept: RowKey | None = None) -> tuple[RowKey, int] | None:
+    """Return the row of outermost calls with the largest p99, and this p99 (ns); None if no call returned.
+
+    If the row ``kept`` has calls, it is returned with its p99.
+    """
+    rows = window.rows
+    called = np.flatnonzero(rows.calls > 0)
+    outermost = np.fromiter((rows.keys[at].outermost for at in called.tolist()), np.bool_, len(called))
+    called = called[outermost]
+    if kept is not None:
+        called = np.array([at for at in called.tolist() if rows.keys[at] == kept] or called, np.int64)
+    # A p99 is not above the longest call, so rows with shorter calls than the best p99 need no look.
+    order = called[np.argsort(-rows.max_ns[called].astype(np.float64), kind="stable")]
+    best: tuple[int, int] | None = None
+    for first in range(0, len(order), _ROWS_AT_ONCE):
+        some = order[first : first + _ROWS_AT_ONCE]
+        if best is not None and int(rows.max_ns[some[0]]) <= best[1]:
+            break
+        p99_ns = bounded(rows.histograms.take(some).percentiles((99.0,)), rows.max_ns[some])[:, 0]
+        at = int(np.argmax(p99_ns))
+        if best is None or int(p99_ns[at]) > best[1]:
+            best = int(some[at]), int(p99_ns[at])
+    return None if best is None else (rows.keys[best[0]], best[1])
+
+
+# ---- printed
+
+
+def answer_lines(window: Window, chains: Iterable[Chain], tellings: Tellings, style: Style) -> list[str]:
+    """Return the answer as lines for printing: the worst open problem of ``chains`` as a sentence, and how
+    many more there are."""
+    faults = sorted((one for one in chains if one.open and one.severity != "info"), key=worst_first)
+    if not faults:
+        code = YELLOW if window.coverage.tracing else BOLD
+        said = ", ".join(part for part in healthy(window, style.glyphs) if part)
+        return [style.paint(line, code) for line in style.folded("", said)]
+    worst = sentence_of(faults[0], window, tellings, style.glyphs)
+    loud = faults[0].severity in ("critical", "high")
+    more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
+    said = "".join(text for text, _ in worst.parts()) + more
+    lines = [style.paint(line, RED if loud else YELLOW) for line in style.folded("", said)]
+    if worst.command:  # a command that is printed is never broken
+        return [*lines, f"{style.glyphs.remedy}{style.plain(worst.fix)}"]
+    return [*lines, *style.folded(style.glyphs.remedy, worst.fix)] if worst.fix else lines

@@ -1,0 +1,89 @@
+"""A problem as one sentence: who is slow, who does what to it, how much time that costs, and what helps.
+
+A short line leaves out the lost time first, then the process of the culprit; who is slow and who does it
+stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.cells import cell_len
+
+from stalltop.model.text.figures import middle
+from stalltop.model.text.glyphs import UNICODE, Glyphs
+
+SentenceRole = Literal["victim", "culprit", "text", "lost"]
+"""What a part of the sentence says, for its style."""
+SentencePart = tuple[str, SentenceRole]
+
+LEAST_NAME = 8
+"""Names that are shortened keep at least this many cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One problem as a sentence."""
+
+    does: str
+    """What the culprit does or, without a culprit, what happens to the victim."""
+    victim: str = ""
+    """Who is slow; empty if ``does`` says it, or if the culprit itself is what is wrong."""
+    state: str = ""
+    """What is wrong with the victim, such as ``is slow``, if a culprit follows."""
+    culprit: str = ""
+    detail: str = ""
+    """The process of the culprit, such as ``encode, pid 21741``."""
+    lost: str = ""
+    """The time lost per second, such as ``516 ms/s``; empty if none was lost yet."""
+    fix: str = ""
+    """The command that helps or, if there is none, what to do."""
+    command: bool = False
+    """Whether ``fix`` is a command that can be copied."""
+
+    def parts(self, *, detail: bool = True, lost: bool = True) -> list[SentencePart]:
+        """Return the sentence without its fix, in parts."""
+        parts: list[SentencePart] = []
+        if self.victim:
+            parts.append((self.victim, "victim"))
+            parts.append((f" {self.state}: " if self.culprit else " ", "text"))
+        if self.culprit:
+            parts.append((self.culprit, "culprit"))
+            parts.append((f" ({self.detail}) " if detail and self.detail else " ", "text"))
+        parts.append((self.does, "text"))
+        if lost and self.lost:
+            parts += [(", ", "text"), (self.lost, "lost")]
+        return parts
+
+    def text(self, glyphs: Glyphs = UNICODE) -> str:
+        """Return the whole sentence with its fix."""
+        said = "".join(text for text, _ in self.parts())
+        return f"{said} {glyphs.remedy}{self.fix}" if self.fix else said
+
+    def fitted(self, width: int, glyphs: Glyphs = UNICODE) -> list[SentencePart]:
+        """Return as much of the sentence, without its fix, as ``width`` cells have room for."""
+        for detail, lost in ((True, True), (True, False), (False, False)):
+            parts = self.parts(detail=detail, lost=lost)
+            if cells(parts) <= width:
+                return parts
+        return _shortened(self.parts(detail=False, lost=False), width, glyphs)
+
+
+def cells(parts: list[SentencePart]) -> int:
+    """Return how many cells ``parts`` take."""
+    return sum(cell_len(text) for text, _ in parts)
+
+
+def _shortened(parts: list[SentencePart], width: int, glyphs: Glyphs) -> list[SentencePart]:
+    """Return ``parts`` with names cut in their middles, the longest one first, until they fit or all are
+    short."""
+    while cells(parts) > width:
+        names = [at for at, (text, role) in enumerate(parts) if role in ("victim", "culprit")]
+        at = max(names, key=lambda at: cell_len(parts[at][0]), default=-1)
+        if at < 0 or cell_len(parts[at][0]) <= LEAST_NAME:
+            break
+        name, role = parts[at]
+        room = max(cell_len(name) - max((cells(parts) - width + 1) // 2, 1), LEAST_NAME)
+        parts[at] = (middle(name, room, glyphs), role)
+    return parts

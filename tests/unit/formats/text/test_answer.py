@@ -1,0 +1,162 @@
+"""Tests the sentence that tells the worst problem, and what is said without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from stalltop.diagnosis.causes import TELLINGS
+from stalltop.formats.text.answer import answer_lines, healthy, sentence_of, slowest
+from stalltop.model.chain import OTHERS, Chain, Fix, Link
+from stalltop.model.tenant import Tenant
+from stalltop.model.text.glyphs import ASCII, UNICODE
+from stalltop.model.text.sentence import Sentence, cells
+from stalltop.model.text.style import Style
+from stalltop.model.window import Coverage, Missing, Window
+from tests.tui.faults import GAP, LAUNCH, chain
+from tests.windows.by_hand import Calls, key, window
+
+HOG = Link("culprit", "encode has the CPU", 0.9, 400e6, "cri:bb", 21741, "encode", depth=2)
+PIN = Fix("keep encode on CPU 1", "taskset -acp 1 21741")
+
+
+def faulty(cause: str, *links: Link, fixes: tuple[Fix, ...] = (PIN,), **rest: Any) -> Chain:
+    effect = Link("effect", "x is slow", None, 500e6, "docker:aa", 100, "python3", depth=0)
+    made = chain(cause, GAP, links=(effect, *links), fixes=fixes, severity="high", lost_ms_per_s=516.0)
+    return replace(made, **rest)
+
+
+def two() -> Window:
+    return window([Calls(key("cudaStreamSynchronize"), [5_200_000] * 3), Calls(LAUNCH, [4_000])])
+
+
+@pytest.mark.parametrize(
+    ("one", "text"),
+    [
+        (
+            faulty("cpu_contention", HOG),
+            "train is slow: serve (encode, pid 21741) takes its CPU, 516 ms/s → taskset -acp 1 21741",
+        ),
+        (  # no culprit
+            faulty("cpu_contention"),
+            "train waits for CPUs that others hold, 516 ms/s → taskset -acp 1 21741",
+        ),
+        (  # only a sum of culprits
+            faulty("cpu_contention", Link("culprit", "others, 5 processes", process=OTHERS), fixes=()),
+            "train waits for CPUs that others hold, 516 ms/s",
+        ),
+        (  # a process of the tenant itself
+            faulty("gil", replace(HOG, tenant="docker:aa", pid=100, process="python3"), fixes=()),
+            "train is slow: its python3 (pid 100) holds the GIL in another thread, 516 ms/s",
+        ),
+        (  # several processes of one name
+            faulty("cpu_contention", replace(HOG, pid=0, process="cc1 (8 processes)"), fixes=()),
+            "train is slow: serve (cc1, 8 processes) takes its CPU, 516 ms/s",
+        ),
+        (
+            faulty("slow_disk", replace(HOG, process="dd", device="vda"), fixes=()),
+            "train is slow: serve (dd, pid 21741) keeps vda busy, 516 ms/s",
+        ),
+        (  # a quota has no process
+            faulty("cfs_throttling", Link("culprit", "quota", tenant="docker:aa"), fixes=()),
+            "train is stopped by its CPU quota, 516 ms/s",
+        ),
+        (  # a device, whose chain names no tenant but its effect does
+            faulty("gpu_thermal", Link("culprit", "hot", device="GPU 1"), tenant="", fixes=()),
+            "train is slow: GPU 1 is thermally throttled, 516 ms/s",
+        ),
+        (
+            faulty("gpu_lost", tenant="", links=(Link("culprit", "x", device="GPU 1"),), fixes=()),
+            "GPU 1 no longer answers, 516 ms/s",
+        ),
+        (
+            faulty("hung_call", fixes=(), lost_ms_per_s=0.0, operation="cuCtxSynchronize"),
+            "train does not return from cuCtxSynchronize",
+        ),
+        (  # a remedy that is no command; a command that only shows more is no fix
+            faulty("gil", fixes=(Fix("use processes"), Fix("look", "py-spy dump --pid 1", look=True))),
+            "train waits for the GIL, 516 ms/s → use processes",
+        ),
+        (  # a cause that this version does not know
+            faulty("tomorrow", HOG, fixes=()),
+            "summary of tomorrow, 516 ms/s",
+        ),
+    ],
+)
+def test_a_chain_becomes_one_sentence(one: Chain, text: str) -> None:
+    assert sentence_of(one, two(), TELLINGS).text() == text
+
+
+def test_a_tenant_that_is_a_program_is_named_once() -> None:
+    tenants = {**two().tenants, "process:stress": Tenant("process:stress", "stress", kind="process")}
+    one = faulty("cpu_contention", replace(HOG, tenant="process:stress", process="stress", pid=9), fixes=())
+    said = sentence_of(one, replace(two(), tenants=tenants), TELLINGS)
+    assert said.text() == "train is slow: stress (pid 9) takes its CPU, 516 ms/s"
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (100, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU, 516 ms/s"),
+        (76, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU"),
+        (60, "chat-server is slow: video-encoder takes its CPU"),
+        (45, "cha…server is slow: vid…encoder takes its CPU"),
+    ],
+)
+def test_a_narrow_sentence_keeps_who_is_slow_and_who_does_it(width: int, text: str) -> None:
+    said = Sentence(
+        "takes its CPU", "chat-server", "is slow", "video-encoder", "encode, pid 21741", "516 ms/s"
+    )
+    parts = said.fitted(width)
+    shown = "".join(part for part, _ in parts)
+    assert shown == text
+
+
+@pytest.mark.parametrize("width", range(24, 100, 5))
+def test_long_names_are_cut_and_both_stay_visible(width: int) -> None:
+    said = Sentence("takes its CPU", "a" * 60, "is slow", "b" * 60, "encode, pid 21741", "516 ms/s")
+    parts = said.fitted(width, ASCII)
+    victim, culprit = (text for text, role in parts if role in ("victim", "culprit"))
+    assert cells(parts) <= max(width, 8 + 8 + cell_len(" is slow:   takes its CPU"))
+    assert victim.startswith("a")
+    assert culprit.startswith("b")
+
+
+def test_a_healthy_host_is_told_with_its_slowest_row() -> None:
+    one = two()
+    assert healthy(one) == ("No problems. 1 container", "slowest p99 cudaStreamSynchronize 5.20 ms (train)")
+    assert healthy(one, kept=LAUNCH)[1] == "slowest p99 cudaLaunchKernel 4.00 µs (train)"
+    assert healthy(one, ASCII, LAUNCH)[1].isascii()
+    nothing = window([])
+    assert healthy(nothing) == ("No problems. No CUDA or NCCL call in this window.", "")
+    gap = Missing("python3", "no symbols", pid=7)
+    partly = replace(one, coverage=Coverage(processes=3, missing=(gap,)))
+    assert healthy(partly)[0] == "No problems in 3 of 4 processes (1 untraced). 1 container"
+    assert healthy(replace(one, coverage=Coverage(tracing="no root")))[0] == "Nothing is traced: no root"
+
+
+def test_the_slowest_row_is_found_among_many() -> None:
+    calls = [Calls(key(f"cuOp{n}"), [1_000_000 + 1000 * n] * 100 + [90_000_000]) for n in range(40)]
+    one = window([*calls, Calls(key("cuSlow"), [50_000_000] * 100)])
+    found = slowest(one)
+    assert found is not None
+    assert found[0].operation == "cuSlow"
+
+
+def test_what_is_printed_begins_with_the_worst_open_problem() -> None:
+    small = replace(faulty("gil"), id="other", severity="low")
+    over = replace(faulty("gil"), id="over", severity="critical", open=False)
+    lines = answer_lines(
+        two(), (over, small, faulty("cpu_contention", HOG)), TELLINGS, Style(60, False, UNICODE)
+    )
+    assert lines == [
+        "train is slow: serve (encode, pid 21741) takes its CPU, 516",
+        "ms/s (1 more)",
+        "→ taskset -acp 1 21741",
+    ]
+    assert answer_lines(two(), (over,), TELLINGS, Style(90, False, UNICODE)) == [
+        "No problems. 1 container, slowest p99 cudaStreamSynchronize 5.20 ms (train)"
+    ]
