@@ -89,7 +89,8 @@ class TableDrawing:
             title.append((text, style))
         legend = [(text, self._style(role)) for text, role in self._data.legend if text != " "]
         keys = [(text, self._style(role)) for text, role in hints]
-        position = f"{top + 1}-{min(top + page, rows)} of {rows}" if rows > page else ""
+        of = "/" if legend else " of "  # with a legend there is less room
+        position = f"{top + 1}-{min(top + page, rows)}{of}{rows}" if rows > page else ""
         return FrameEdge(title, keys, legend, [(position, paint.dim)] if position else ())
 
     def title(self, top: int, page: int) -> Strip:
@@ -211,11 +212,15 @@ class TableDrawing:
 
     def without_rows(self) -> list[Strip]:
         """Return the lines below the heads of a table without rows."""
-        width, lines = self._width, [strip_of((), self._width)]
-        for line in self._data.empty:
-            parts = textwrap.wrap(printable(line), max(width - 6, 10))
-            lines.extend(strip_of([("   " + part, self._paint.dim)], width) for part in parts)
-        return lines
+        lines = without_rows(self._data.empty, self._width)
+        return [strip_of([(line, self._paint.dim)], self._width) for line in lines]
+
+
+def without_rows(empty: Sequence[str], width: int) -> list[str]:
+    """Return the lines below the heads of a table of ``width`` cells that has no rows, with the text
+    ``empty``."""
+    parts = (part for line in empty for part in textwrap.wrap(printable(line), max(width - 6, 10)))
+    return ["", *("   " + part for part in parts)]
 
 
 _FOUND = Style(bold=True, underline=True)

@@ -48,7 +48,7 @@ class GraphPanels:
         def known(name: str) -> bool:
             figure = BY_ID[name]
             if figure.of == "row":
-                return chain is not None and bool(_row_of(chain, newest).path)
+                return chain is not None and figure.value(newest, _row_of(chain, newest)) is not None
             return figure.value(newest, EVERYTHING) is not None
 
         self.shown = chosen(self.wanted, chain, known)

@@ -1,4 +1,4 @@
-"""RegionLayout one to three tables, and the graphs among them, in a panel."""
+"""Places one to three tables, and the graphs among them, in a panel."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from stalltop.tui.tables.sizes import NO_TABLE, PanelPlace, TableNeeds, TablesLa
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.placing import RegionLayout
 from stalltop.widgets.table import Table
+from stalltop.widgets.table_drawing import without_rows
 
 GUESS = 4
 """Rows that a table is thought to have before it is shown for the first time."""
@@ -41,7 +42,7 @@ class Panel(Vertical):
 
 
 class TableRoom:
-    """RegionLayout the tables and graphs of ``panel``, and knows how many lines the tables could fill."""
+    """Places the tables and graphs of ``panel``, and knows how many lines the tables could fill."""
 
     def __init__(self, panel: Panel, *tables: GroupTable) -> None:
         self._panel = panel
@@ -69,7 +70,7 @@ class TableRoom:
         data = widget.data
         if not data.columns:
             return TableNeeds(GUESS)  # it was not shown yet
-        lines = len(data.rows) or len(data.empty) + 1
+        lines = len(data.rows) or len(without_rows(data.empty, self.cells_of(widget)))
         return TableNeeds(self._steady[str(widget.id)].need(lines, at))
 
     def place(self, layout: TablesLayout) -> list[GroupTable]:

@@ -155,7 +155,9 @@ class Tables(Panel):
     def needs(self) -> tuple[TableNeeds, TableNeeds, TableNeeds]:
         """Return what the tables could fill."""
         at = None if self.window is None else self.window.end
-        wanted = (True, *(number < len(self._besides()) for number in range(len(self.others))))
+        # Without rows the other tables would only repeat why the first one has none.
+        others = len(self._besides()) if self.main.data.rows or not self.main.data.columns else 0
+        wanted = (True, *(number < others for number in range(len(self.others))))
         first, second, third = (
             self.room.needs(widget, at, wanted=one) for widget, one in zip(self.all, wanted, strict=True)
         )
@@ -221,7 +223,7 @@ class Tables(Panel):
             marks=found.marks | self.picking.marks(view),
             lost=found.lost_ms_per_s,
             worst=self._worst,
-            legend_shown=widget is self.main and against is None,
+            legend_shown=widget is self._widest() and against is None,
             against=None if against is None else against.window,
             chosen=self.views.columns.get(view.by, ()),
             past=self._past if self._looks_back else NO_TRENDS,
@@ -229,6 +231,11 @@ class Tables(Panel):
         if against is None:
             return data
         return replace(data, title=(*data.title, (changes_text(against), "warn")), legend=())
+
+    def _widest(self) -> GroupTable:
+        """Return the one of the first two tables that has the most room for a legend."""
+        both = (self.main, self.second) if self.second.display else (self.main,)
+        return max(both, key=self.room.cells_of)
 
     @property
     def past(self) -> RowTrends:

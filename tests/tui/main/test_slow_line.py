@@ -38,7 +38,7 @@ def test_low_bandwidth_draws_new_data_seldom() -> None:
     assert line.due
 
 
-BARS = "━─╸"
+BARS = "━╸"
 
 
 def options(**more: object) -> RunOptions:
