@@ -34,7 +34,7 @@ class EntryList(Lines, can_focus=True):
     """Shows entries and a cursor. Subclasses bind the keys."""
 
     @dataclass
-    class Chosen(Message):
+    class EntryChosen(Message):
         """Tells that Enter, or a click on the entry that has the cursor, chose an entry."""
 
         key: Hashable
@@ -81,7 +81,7 @@ class EntryList(Lines, can_focus=True):
     def action_choose(self) -> None:
         """Choose the entry under the cursor."""
         if self.cursor_key is not None:
-            self.post_message(self.Chosen(self.cursor_key))
+            self.post_message(self.EntryChosen(self.cursor_key))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Move the cursor down."""

@@ -59,7 +59,7 @@ class CommandsScreen(LiveScreen):
 
     # ---- keys
 
-    @on(EntryList.Chosen)
+    @on(EntryList.EntryChosen)
     def action_copy(self) -> None:
         """Copy the selected command. Shortly after a file was saved, copy the path of that file instead."""
         at = self.query_one("#page", CommandList).cursor_key

@@ -62,6 +62,12 @@ class TableRoom:
             return self._panel.app.size.width
         return place.width - place.frame.columns
 
+    def for_legend(self) -> GroupTable:
+        """Return the one of the first two tables that has more room for a legend: the wider one, or the
+        second, whose frame names no keys."""
+        first, second = self._tables[:2]
+        return second if second.display and self.cells_of(second) >= self.cells_of(first) else first
+
     def needs(self, widget: GroupTable, at: object, *, wanted: bool) -> TableNeeds:
         """Return what ``widget`` could fill. ``at`` tells one window from another; ``wanted`` tells that
         there is such a table."""

@@ -223,7 +223,7 @@ class Tables(Panel):
             marks=found.marks | self.picking.marks(view),
             lost=found.lost_ms_per_s,
             worst=self._worst,
-            legend_shown=widget is self._widest() and against is None,
+            legend_shown=widget is self.room.for_legend() and against is None,
             against=None if against is None else against.window,
             chosen=self.views.columns.get(view.by, ()),
             past=self._past if self._looks_back else NO_TRENDS,
@@ -231,11 +231,6 @@ class Tables(Panel):
         if against is None:
             return data
         return replace(data, title=(*data.title, (changes_text(against), "warn")), legend=())
-
-    def _widest(self) -> GroupTable:
-        """Return the one of the first two tables that has the most room for a legend."""
-        both = (self.main, self.second) if self.second.display else (self.main,)
-        return max(both, key=self.room.cells_of)
 
     @property
     def past(self) -> RowTrends:

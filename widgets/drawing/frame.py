@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich.cells import cell_len
@@ -74,7 +74,7 @@ def drawn(edge: FrameEdge, width: int, ends: str, line: str, style: Style, glyph
         [(printable(text), one) for text, one in group]
         for group in (edge.title, edge.keys, edge.legend, edge.position)
     )
-    room = width - len(ends) - 1
+    room = _room(width, ends)
     for group in (legend, keys):
         if sum(map(_taken, (title, keys, legend, position))) > room:
             group.clear()
@@ -91,6 +91,11 @@ def drawn(edge: FrameEdge, width: int, ends: str, line: str, style: Style, glyph
     return strip_of([*parts, (line * max(blanks, 0), style), *tail, (ends[1:], style)], width)
 
 
+def _room(width: int, ends: str) -> int:
+    """Return the cells for texts on an edge."""
+    return width - len(ends) - 1
+
+
 def framed(
     inner: Sequence[Strip],
     frame: PanelFrame,
@@ -100,8 +105,9 @@ def framed(
     glyphs: Glyphs,
 ) -> list[Strip]:
     """Return the lines ``inner`` with ``frame`` around them, ``width`` cells wide; ``edges`` are the texts at
-    the top and at the bottom."""
+    the top and at the bottom. A legend for which there is no room at the top stands at the bottom."""
     lines = list(inner)
+    top, bottom = edges
     corners, tees = glyphs.frame_corners, glyphs.frame_tees
     if frame.sides:
         side = Segment(glyphs.side, style)
@@ -109,9 +115,12 @@ def framed(
     if frame.top:
         ends = {"corner": corners[:2], "tee": tees}.get(frame.top, "")
         line = " " if frame.top == "blank" else glyphs.rule
-        lines.insert(0, drawn(edges[0], width, ends, line, style, glyphs))
+        taken = sum(map(_taken, (top.title, top.keys, top.legend, top.position)))
+        if top.legend and taken > _room(width, ends):
+            top, bottom = replace(top, legend=()), replace(bottom, legend=top.legend)
+        lines.insert(0, drawn(top, width, ends, line, style, glyphs))
     if frame.bottom:
-        lines.append(drawn(edges[1], width, corners[2:], glyphs.rule, style, glyphs))
+        lines.append(drawn(bottom, width, corners[2:], glyphs.rule, style, glyphs))
     return lines
 
 
