@@ -1,7 +1,8 @@
 """The command line: ``stalltop [COMMAND] [OPTIONS]``.
 
 stdout carries data, stderr messages. Exit codes: 0 success; 1 error, or a condition of ``--fail-if`` is met;
-2 invalid usage; 3 this host cannot be traced; 130 interrupted.
+2 invalid usage; 3 this host cannot be traced; after a signal 128 plus its number: 130 interrupted (Ctrl-C),
+143 ended by SIGTERM, 129 by SIGHUP.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from difflib import get_close_matches
 from typing import cast
 
 from stalltop.model.errors import StalltopError, UsageError, described
-from stalltop.tui.terminal.interrupts import INTERRUPTED, as_keyboard_interrupt
+from stalltop.tui.terminal.interrupts import INTERRUPTED, RequestedEndError, as_keyboard_interrupt
 from stalltop.tui.terminal.streams import drop_output
 
 COMMANDS = {
@@ -35,6 +36,7 @@ COMMANDS = {
     "merge": "merge files of several hosts into one, with corrected clocks",
     "serve": "show the screen in a web page, to browsers on this host or elsewhere",
     "config": "print the path of the config file, print the settings, or validate the file",
+    "completion": "print a script with which bash, zsh or fish completes commands and options",
 }
 """Every command with its summary in the help. Each command is the module of that name in ``cli.commands``."""
 
@@ -62,7 +64,7 @@ def parser(commands: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
         "of that "
         "command (stalltop live --help). Exit codes: 0 success, 1 error (see stderr), 2 invalid usage, 3 "
         "this host "
-        "cannot be traced, 130 interrupted.",
+        "cannot be traced, 130 interrupted, 143 ended by SIGTERM, 129 by SIGHUP.",
         allow_abbrev=False,
     )
     top.add_argument(
@@ -158,6 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except StalltopError as told:
         return _told(str(told), told.exit_code)
+    except RequestedEndError as asked:
+        return asked.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader has closed the pipe (`| head`)

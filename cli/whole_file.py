@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stalltop.cli.progress import ProgressLine
 from stalltop.cli.tracing import say
-from stalltop.model.chain import Chain
+from stalltop.model.chain import Chain, in_window
 from stalltop.model.comparing.chain_difference import ChainTally
 from stalltop.model.window import Window
 from stalltop.widgets.drawing.strips import printable
@@ -41,8 +41,10 @@ def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
 
 
 def chains_of(window: Window) -> Sequence[Chain]:
-    """Returns the chains that were stored with ``window``. If there are none, diagnoses ``window`` now and
-    returns what is found."""
+    """Returns the chains that were stored with ``window``, without those that ended before it. If none were
+    stored, diagnoses ``window`` now and returns what is found."""
     from stalltop.diagnosis.engine import explain
 
-    return window.chains or explain(window)
+    if not window.chains:
+        return explain(window)
+    return tuple(chain for chain in window.chains if in_window(chain, window.start))

@@ -68,11 +68,12 @@ class DemoNode:
 
             self._running.enter_context(Node(self._folder / "root", self._kubelet))
 
-    def show(self, present: Iterable[Present]) -> None:
-        """Rewrites the files of the stand-ins so that they report the running tenants ``present``."""
+    def show(self, present: Iterable[Present], gpu: Mapping[str, str] | None = None) -> None:
+        """Rewrites the files of the stand-ins so that they report the running tenants ``present``. The
+        settings ``gpu`` replace those of the scenario."""
         present = tuple(present)
         if self._gpu:
-            _write(self._nvml, nvml_text(self._gpu, present))
+            _write(self._nvml, nvml_text({**self._gpu, **(gpu or {})}, present))
         if self._pods:
             _write(self._kubelet, pods_text(present))
 

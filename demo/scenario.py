@@ -1,10 +1,12 @@
 """Reads scenarios of sample tenants from ``scenarios/*.toml``.
 
 A scenario has ``about`` (a description), optionally ``files`` (files on a disk for items that read: sizes in
-MiB by name), optionally ``gpu`` (settings of the stand-in NVML, see `native/libraries/nvml.h`), and
-``tenant`` tables. A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus``
-(the number of CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of
-``process`` tables and a table ``latency``.
+MiB by name), optionally ``gpu`` (settings of the stand-in NVML, see `native/libraries/nvml.h`), optionally
+``period`` and ``fault`` tables (faults that are injected in turn, see `demo.faults`), optionally ``caption``
+(two lines of at most 78 characters, for a scenario without faults), and ``tenant`` tables.
+A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus`` (the number of
+CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of ``process`` tables and
+a table ``latency``.
 
 * A pod has ``namespace``, ``name``, ``container`` and ``given`` (the devices, by resource, that the stand-in
   kubelet reports for the pod).
@@ -21,13 +23,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
 from stalltop.demo.cgroups import container_id, container_path
+from stalltop.demo.faults import Timetable, read_timetable
 from stalltop.demo.latencies import How, Latency, Shape
 from stalltop.model.devices.labels import parts_of
 from stalltop.model.errors import UsageError
@@ -96,6 +99,10 @@ class Scenario:
     """By name: the size in MiB of a file that the tenants' processes read."""
     gpu: Mapping[str, str] = field(default_factory=dict)
     """Settings of the stand-in NVML. If there are none, the monitor reads the real driver of this host."""
+    timetable: Timetable = field(default_factory=Timetable)
+    """The faults that are injected in turn; none in most scenarios."""
+    caption: tuple[str, ...] = ()
+    """Lines that the screen shows all the time: what the scenario is, and where to look."""
 
 
 def scenario_names() -> list[str]:
@@ -126,11 +133,30 @@ def parse_scenario(name: str, text: str) -> Scenario:
         files = {_name(key): int(mib) for key, mib in content.get("files", {}).items()}
         gpu = {_line(key): _line(str(value)) for key, value in content.get("gpu", {}).items()}
         about = str(content.get("about", ""))
-        return Scenario(name, about, tenants, MappingProxyType(files), MappingProxyType(gpu))
+        timetable = read_timetable(content)
+        _check_faults(timetable, tenants)
+        caption = tuple(_line(str(text)) for text in content.get("caption", ()))
+        settings = MappingProxyType(gpu)
+        return Scenario(name, about, tenants, MappingProxyType(files), settings, timetable, caption)
     except KeyError as error:
         raise UsageError(f"scenario {name}: {error} is missing") from error
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
         raise UsageError(f"scenario {name}: {error}") from error
+
+
+def _check_faults(timetable: Timetable, tenants: Iterable[TenantPlan]) -> None:
+    """Raises ValueError if a fault needs a process that no tenant has, or has an unknown item."""
+    known = {(tenant.name, process.name) for tenant in tenants for process in tenant.processes}
+    for fault in timetable.faults:
+        if fault.cycle and (fault.tenant, fault.process) not in known:
+            raise ValueError(f"a fault in an unknown process: {fault.process!r} of {fault.tenant!r}")
+        _check_cycle(fault.cycle)
+
+
+def _check_cycle(cycle: str) -> None:
+    for item in cycle.split():
+        if not _ITEM.fullmatch(item):
+            raise ValueError(f"not an item of a cycle: {item!r}")
 
 
 def _tenant(table: dict[str, Any]) -> TenantPlan:
@@ -164,9 +190,7 @@ def _line(text: str) -> str:
 
 def _process(table: dict[str, Any]) -> ProcessPlan:
     cycle = " ".join(table["cycle"])
-    for item in cycle.split():
-        if not _ITEM.fullmatch(item):
-            raise ValueError(f"not an item of a cycle: {item!r}")
+    _check_cycle(cycle)
     if not cycle.strip():
         raise ValueError("a cycle without items")
     joined = None

@@ -9,10 +9,13 @@ from dataclasses import replace
 
 from stalltop.demo.build import compiler
 from stalltop.demo.cgroups import hierarchy
+from stalltop.demo.injecting import CaptionedSource, FaultInjector
+from stalltop.demo.only import only
 from stalltop.demo.scenario import Scenario
-from stalltop.demo.simulated.host import PLOTS
+from stalltop.demo.simulated.plots import PLOTS
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.demo.tenants import DemoTenants
+from stalltop.model.caption import Caption
 from stalltop.model.errors import StalltopError
 from stalltop.model.source import Source
 from stalltop.model.tenant import Tenant
@@ -20,10 +23,23 @@ from stalltop.model.window import Window
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
 
+INJECTOR_SECONDS = 0.5
+"""Seconds to wait at the end for a fault that is being injected."""
 
-def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> Source:
-    """Starts the tenants of ``scenario`` and traces them. If they cannot be started or traced, simulates a
-    host instead.
+
+def demo_source(
+    scenario: Scenario,
+    options: MonitorOptions | None = None,
+    *,
+    everyone: bool = False,
+    caption: Caption | None = None,
+    otherwise: Scenario | None = None,
+) -> Source:
+    """Starts the tenants of ``scenario`` and traces them; if they cannot be started or traced, simulates
+    ``otherwise`` instead (default: the same scenario).
+
+    With ``everyone``, the windows also have the calls of other programs of this host. ``caption`` receives
+    what the scenario's faults do.
 
     The field ``simulated`` of the windows says whether they are simulated. If so, ``coverage.tracing`` says
     why.
@@ -33,22 +49,32 @@ def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> So
         tenants = DemoTenants(scenario)
         try:
             tenants.start()
-            return TracedTenants(tenants, options)
+            source = TracedTenants(tenants, options, everyone=everyone, caption=caption)
+            if caption is not None and not scenario.timetable:
+                caption.lines = scenario.caption
+            return source
         except StalltopError as told:
             reason = told.reason
         except BaseException:
             tenants.close()
             raise
-    return simulated_source(scenario, reason=f"simulated: {reason}")
+    return simulated_source(otherwise or scenario, reason=f"simulated: {reason}", caption=caption)
 
 
-def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource:
-    """Returns a simulated host on which the same happens as in ``scenario``. For a scenario that a user has
-    written, there is no simulation. Then a general one is returned, and ``coverage.tracing`` says that other
-    tenants are shown."""
+def simulated_source(scenario: Scenario, *, reason: str = "", caption: Caption | None = None) -> Source:
+    """Returns a simulated host on which the same happens as in ``scenario``. There is no simulation of a
+    user's own scenario: a general one is returned instead, and ``coverage.tracing`` says that other tenants
+    are shown."""
     plot = PLOTS.get(scenario.name)
     if plot is not None:
-        return SimulatedSource(plot=plot, reason=reason)
+        plot = replace(plot, timetable=scenario.timetable) if scenario.timetable else plot
+        source = SimulatedSource(plot=plot, reason=reason)
+        if caption is None:
+            return source
+        if scenario.timetable:
+            return CaptionedSource(source, scenario.timetable, caption)
+        caption.lines = scenario.caption
+        return source
     return SimulatedSource(reason=f"{reason or 'simulated'}; other tenants than those of {scenario.name}")
 
 
@@ -93,11 +119,21 @@ class NamedSource:
 
 
 class TracedTenants(NamedSource):
-    """A tracer of running tenants. If they cannot be traced, the constructor ends them and raises
-    TracingError."""
+    """A tracer that traces running tenants, and injects the faults of their scenario. If they cannot be
+    traced, the constructor ends them and raises TracingError."""
 
-    def __init__(self, tenants: DemoTenants, options: MonitorOptions | None = None) -> None:
+    def __init__(
+        self,
+        tenants: DemoTenants,
+        options: MonitorOptions | None = None,
+        *,
+        everyone: bool = True,
+        caption: Caption | None = None,
+    ) -> None:
+        """Without ``everyone``, the windows have only the calls of ``tenants``."""
         self._tenants = tenants
+        self._everyone = everyone
+        self._injector: FaultInjector | None = None
         monitor = Monitor(tenants.options(options))
         super().__init__(monitor, tenants.names)
         if monitor.cannot_trace is not None:
@@ -108,11 +144,23 @@ class TracedTenants(NamedSource):
         except BaseException:
             self.close()
             raise
+        timetable = tenants.scenario.timetable
+        if timetable:
+            self._injector = FaultInjector(tenants, timetable, caption or Caption())
+
+    def read(self) -> Window:
+        """Returns the next window."""
+        window = super().read()
+        return window if self._everyone else only(window, self._tenants.runs)
 
     def close(self) -> None:
-        """Ends the tenants first, and the tracer after them, because probes are removed faster while no
-        process hits them."""
+        """Ends first the tenants and then the tracer, because probes are removed faster if no process hits
+        them."""
+        if self._injector is not None:
+            self._injector.stop()
         try:
             self._tenants.close()
         finally:
             super().close()
+            if self._injector is not None:
+                self._injector.join(INJECTOR_SECONDS)

@@ -14,11 +14,13 @@ from pathlib import Path
 from stalltop.demo.build import Built, build
 from stalltop.demo.caller import Caller, CallerError
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
+from stalltop.demo.faults import InjectedFault
 from stalltop.demo.latencies import write_table
 from stalltop.demo.node import DemoNode, Present
 from stalltop.demo.scenario import ProcessPlan, Scenario, TenantPlan, load_scenario
 from stalltop.demo.scratch import Scratch
 from stalltop.model.errors import StalltopError
+from stalltop.model.tenant import Tenant
 from stalltop.probes.options import MonitorOptions
 
 
@@ -114,6 +116,40 @@ class DemoTenants:
             if self._node is not None:
                 self._node.show(map(_present, self._running))
         return self._running[number].identity
+
+    def inject(self, fault: InjectedFault) -> None:
+        """Begins ``fault``: its process repeats the fault's cycle, and the stand-in GPUs have its settings.
+        Raises CallerError if the process fails."""
+        if fault.cycle:
+            self._caller(fault)[0].change(fault.cycle, threads=fault.threads)
+        if fault.gpu and self._node is not None:
+            self._node.show(map(_present, self._running), fault.gpu)
+
+    def restore(self, fault: InjectedFault) -> None:
+        """Ends ``fault``: its process repeats its own cycle, and the stand-in GPUs have their own settings.
+        Raises CallerError if the process fails."""
+        if fault.cycle:
+            caller, process = self._caller(fault)
+            caller.change(process.cycle, threads=process.threads)
+        if fault.gpu and self._node is not None:
+            self._node.show(map(_present, self._running))
+
+    def runs(self, tenant: Tenant) -> bool:
+        """Returns whether ``tenant`` is one of these tenants."""
+        return any(
+            tenant.id.startswith(f"slurm:job_{one.identity}/")
+            if one.plan.runtime == "slurm"
+            else tenant.container_id == one.identity
+            for one in self._running
+        )
+
+    def _caller(self, fault: InjectedFault) -> tuple[Caller, ProcessPlan]:
+        for running in self._running:
+            if running.plan.name == fault.tenant:
+                for caller, process in zip(running.callers, running.plan.processes, strict=True):
+                    if process.name == fault.process:
+                        return caller, process
+        raise CallerError(f"no process {fault.process} of {fault.tenant} is running")
 
     def close(self) -> None:
         """Ends the processes and removes their cgroups, in well under a second. May be called twice."""

@@ -1,4 +1,5 @@
-"""Writes files so that each is either complete or absent. Only their owner may read them (mode 0600)."""
+"""Writes files so that each is either complete or absent. Only their owner may read them (mode 0600). It
+is the user who called sudo, if stalltop runs by sudo (``files.owner``)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from stalltop.files.owner import create, make_folders
 from stalltop.model.errors import StalltopError, UsageError
 
 _LOGS: Final = ("-wal", "-journal")
@@ -45,7 +47,7 @@ def opened(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]:
     written.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path.parent)
         with contextlib.ExitStack() as stack:
             if os.path.lexists(path):
                 _refuse_to_replace(path, overwrite)
@@ -104,8 +106,7 @@ def _opened(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
     """Open a temporary file in the folder of ``path``. Moves this file to ``path`` in one step when the block
     ends, and removes it if an exception ends the block."""
     beside = path.parent / f".{path.name[:200]}.{secrets.token_hex(6)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(beside, flags, 0o600)
+    descriptor = create(beside, os.O_WRONLY | os.O_EXCL)
     try:
         with open(descriptor, "wb") as file:
             yield file
@@ -143,9 +144,7 @@ def _place_new(beside: Path, path: Path) -> None:
     except OSError:
         # The file system has no hard links: create an empty file, which reserves the name, and replace it.
         try:
-            os.close(
-                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            )
+            os.close(create(path, os.O_WRONLY | os.O_EXCL))
         except FileExistsError:
             raise PathTakenError(f"{path} exists") from None
         os.replace(beside, path)

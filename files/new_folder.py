@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from stalltop.files.complete import PathTakenError, sync_folder
+from stalltop.files.owner import make_folder, make_folders
 from stalltop.model.errors import StalltopError, UsageError
 
 
@@ -24,10 +25,10 @@ def filled(path: Path, *, replaces: Callable[[Path], bool] | None = None) -> Ite
     UsageError if ``path`` may not be replaced, and StalltopError if the folder cannot be written.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path.parent)
         _refuse_to_replace(path, replaces)
         beside = path.parent / f".{path.name[:200]}.{secrets.token_hex(6)}.tmp"
-        beside.mkdir(mode=0o700)
+        make_folder(beside)
         try:
             yield beside
             sync_folder(beside)

@@ -9,6 +9,7 @@ import re
 import time
 from pathlib import Path
 
+from stalltop.files.owner import home
 from stalltop.model.window import Window
 
 SUFFIX = ".stalltop"
@@ -17,14 +18,13 @@ SUFFIX = ".stalltop"
 
 def state_directory() -> Path:
     """Return ``$XDG_STATE_HOME/stalltop``, or ``~/.local/state/stalltop`` if ``XDG_STATE_HOME`` is unset or
-    not absolute."""
+    not absolute. If stalltop runs by sudo, ``~`` is the home directory of the user who called sudo."""
     given = os.environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(given):
         return Path(given) / "stalltop"
-    home = os.path.expanduser("~")
+    base = home()
     # A user without HOME and without an entry in the user database has no home directory.
-    base = Path(home) if os.path.isabs(home) else Path.cwd()
-    return base / ".local" / "state" / "stalltop"
+    return (Path(base) if os.path.isabs(base) else Path.cwd()) / ".local" / "state" / "stalltop"
 
 
 def copied_path() -> Path:

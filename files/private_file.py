@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from stalltop.files.owner import create, make_folders
+
 LOCK_SECONDS = 5.0
 """Maximum time that a writer waits for another writer, in seconds."""
 
@@ -46,15 +48,14 @@ def replace_file(path: Path, content: bytes) -> None:
     If two processes write at once, the content of the later writer stays. Creates missing folders with mode
     0700.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folders(path.parent)
     beside = path.with_name(path.name + ".new")
     with locked(path.with_name(path.name + ".lock")):
         # A writer that was killed may have left its temporary file. The new file is not flushed to disk with
         # fsync, because stalltop can make lost content again.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(beside)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(beside, flags, 0o600), "wb") as file:
+        with open(create(beside, os.O_WRONLY | os.O_EXCL), "wb") as file:
             file.write(content)
         os.replace(beside, path)
 
@@ -63,8 +64,7 @@ def replace_file(path: Path, content: bytes) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock on the file ``path`` during the block; the lock also ends when the process ends. Raises
     TimeoutError if another writer holds the lock for longer than ``LOCK_SECONDS``."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
+    descriptor = create(path, os.O_RDWR)
     try:
         until = time.monotonic() + LOCK_SECONDS
         while True:

@@ -9,7 +9,6 @@ says which row each file is about.
 from __future__ import annotations
 
 import base64
-import os
 import re
 import time
 from collections.abc import Iterable
@@ -19,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from stalltop.files.owner import create
 from stalltop.model.errors import StalltopError
 from stalltop.model.histograms.payload import payloads
 from stalltop.model.row_key import RowKey
@@ -98,7 +98,7 @@ def _index_line(key: RowKey, log: _Log) -> list[Cell]:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    return create(path, flags)
 
 
 def _flush(folder: Path, logs: dict[RowKey, _Log]) -> None:

@@ -144,6 +144,16 @@ def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:
     return False, SEVERITIES.index(chain.severity), -loss_step(chain.lost_ms_per_s), chain.since, chain.id
 
 
+def information_last(chain: Chain) -> tuple[bool, tuple[bool, int, int, float, str]]:
+    """Sort key for reports: as ``worst_first``, but all chains of severity ``info`` come last."""
+    return chain.severity == "info", worst_first(chain)
+
+
+def in_window(chain: Chain, start: float) -> bool:
+    """Returns whether ``chain`` is open, or ended after ``start`` (Unix seconds), the start of a window."""
+    return chain.open or chain.seen > start
+
+
 def loss_step(lost_ms_per_s: float) -> int:
     """Rounds a loss to quarters of a decade: 0 below 1 ms/s, 1 up to 1.8 ms/s, 2 up to 3.2 ms/s, and so on.
 

@@ -61,6 +61,17 @@ is_ready() { # extra: succeeds if the environment is up to date for this extra
     [ -r "$venv/$1.ready" ] && [ "$(cat "$venv/$1.ready")" = "$(wanted_stamp "$1")" ]
 }
 
+begin_log() { # title: sets $log to the file for the output of package managers, and writes the title into it
+    [ -n "${venv-}" ] || choose_place
+    log=$venv.log
+    { mkdir -p "${log%/*}" && printf '== %s\n' "$1" >>"$log"; } 2>/dev/null || log=/dev/null
+}
+
+say_reason() { # message: prints it with the last lines of the log
+    say "$1; $log ends with:"
+    tail -n 4 "$log" >&2
+}
+
 install_packages() { # Debian packages: installs them by apt, or says how to install them
     [ $# -gt 0 ] || return 0
     if ! command -v apt-get >/dev/null 2>&1; then
@@ -73,19 +84,16 @@ install_packages() { # Debian packages: installs them by apt, or says how to ins
         say "  install them with: sudo apt-get install $*"
         return 1
     fi
-    say "installing $*"
-    apt_log=$(mktemp) || return 1
+    begin_log "installing $*"
+    say "installing $* (log: $log)"
     # Package lists are fetched only if the first attempt fails: a fresh machine has none.
-    if ! apt_install "$@" >"$apt_log" 2>&1; then
+    if ! apt_install "$@" >>"$log" 2>&1; then
         # An interrupted installation must be completed before another one may begin.
-        { DEBIAN_FRONTEND=noninteractive dpkg --configure -a; apt-get update -q && apt_install "$@"; } >"$apt_log" 2>&1 </dev/null || {
-            tail -n 4 "$apt_log" >&2
-            rm -f "$apt_log"
-            say "cannot install $*: apt-get failed (see above)"
+        { DEBIAN_FRONTEND=noninteractive dpkg --configure -a; apt-get update -q && apt_install "$@"; } >>"$log" 2>&1 </dev/null || {
+            say_reason "cannot install $*: apt-get failed"
             return 1
         }
     fi
-    rm -f "$apt_log"
 }
 
 named_elsewhere() { # Debian packages: prints the names of the same packages in Fedora and its derivatives
@@ -141,15 +149,17 @@ make_environment() { # extra: creates or updates the environment for "run" or fo
     exec 9>"$venv.lock" || give_up "cannot write $venv.lock" "run from a checkout that you own"
     flock 9 # a second start at the same time waits here and then finds the environment ready
     if ! is_ready "$1"; then
+        begin_log "preparing $venv"
         if is_ready run; then
-            say "preparing $venv for this command (some seconds)"
+            say "preparing $venv for this command (some seconds; log: $log)"
         else
-            say "first start: preparing $venv (about half a minute)"
+            say "first start: preparing $venv (about half a minute; log: $log)"
             rm -f "$venv"/*.ready
         fi
-        fill_environment "$1" || {
+        fill_environment "$1" >>"$log" 2>&1 || {
             flock -u 9
-            give_up "cannot install the Python packages into $venv (see above)" \
+            say_reason "cannot install the Python packages into $venv"
+            give_up "nothing was started" \
                 "check the network and start again: an incomplete environment is never used"
         }
         [ "$1" = run ] || wanted_stamp run >"$venv/run.ready"
@@ -163,11 +173,11 @@ fill_environment() { # extra: creates the environment, or adds packages to an ex
     # The distribution's packages are built for its own Python: another Python would fail to import them.
     seen=
     ! is_system_python || seen=--system-site-packages
-    is_ready run || "$python" -m venv --clear $seen "$venv" >&2 || return 1
+    is_ready run || "$python" -m venv --clear $seen "$venv" || return 1
     list=$(requirements "$1") || return 1
     printf '%s\n' "$list" >"$venv/requirements.txt"
     "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input --prefer-binary \
-        -r "$venv/requirements.txt" >&2 || return 1
+        -r "$venv/requirements.txt" || return 1
     # The checkout is imported in place, so that a changed file takes effect at the next start.
     "$venv/bin/python" - "$root" <<'PY'
 import pathlib

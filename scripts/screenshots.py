@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from stalltop.cli.tellings import tellings  # noqa: E402
-from stalltop.demo.simulated.host import EVERYTHING, PLOTS  # noqa: E402
+from stalltop.demo.simulated.host import EVERYTHING  # noqa: E402
+from stalltop.demo.simulated.plots import PLOTS  # noqa: E402
 from stalltop.demo.simulated.windows import SimulatedSource  # noqa: E402
 from stalltop.diagnosis.diagnosed import Diagnosed  # noqa: E402
 from stalltop.diagnosis.engine import Diagnosis  # noqa: E402

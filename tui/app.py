@@ -155,9 +155,10 @@ def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> 
         finish(app, save_seconds=CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
         if options.keep is not None:
             options.keep(app.choices)
+        asked = leaving.exit_code
         if leaving.lost():
             drop_output()
-            return INTERRUPTED
+            return asked or INTERRUPTED
     if options.print_last:
         colour = not app.no_color and sys.stdout.isatty()
         printed = Style(shutil.get_terminal_size().columns, colour, app.glyphs)
@@ -165,4 +166,4 @@ def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> 
     print_saved(app.saving.paths)
     if app.failure is not None:
         return explain("the screen" if app.failed_itself else "reading", app.failure)
-    return INTERRUPTED if app.interrupted else int(app.return_code or 0)
+    return asked or INTERRUPTED if app.interrupted else int(app.return_code or 0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from stalltop.model.actions.offers import Offer
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.window import Window
+from stalltop.tui.columns.catalogue import Need
 from stalltop.tui.saving.saving import Saving
 from stalltop.tui.screens.screen_app import ScreenApp
 from stalltop.tui.tables.picking import Pair
@@ -44,12 +45,13 @@ class PagesOf:
         chosen: Sequence[str],
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
+        have: Collection[Need],
     ) -> None:
         """Open the dialogue that chooses the columns of tables grouped ``by``. After each change, ``tell`` is
-        called with the ids of the chosen columns."""
+        called with the ids of the chosen columns. ``have`` lists the needs of columns that the data meets."""
         from stalltop.tui.tables.column_screen import ColumnScreen
 
-        self._app.push_screen(ColumnScreen(by, chosen, usual, tell))
+        self._app.push_screen(ColumnScreen(by, chosen, usual, tell, have))
 
     def graphs(self, chosen: tuple[str, ...], tell: Callable[[tuple[str, ...]], None]) -> None:
         """Open the dialogue for the graphs; ``tell`` is called with each choice."""

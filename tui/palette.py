@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from stalltop.tui.keys.actions import BY_ID, printed
+from stalltop.tui.keys.words import words
 from stalltop.tui.main.view import MainView
 from stalltop.tui.past.times import length_text
 from stalltop.tui.screens.bases import TopScreen
@@ -44,6 +46,8 @@ class Doable:
     """The keys as printed on them."""
     action: str
     by: DOMNode
+    words: str = ""
+    """Words that are searched but not shown."""
 
     @property
     def text(self) -> str:
@@ -59,7 +63,6 @@ def _minutes(length: float | None) -> str:
 
 
 WITHOUT_KEYS = (
-    ("Reset layout", "Reset panels, sizes, columns and sort order", "do('panels.reset')"),
     *((f"Theme {name}", "Use this theme", f"do('program.choose_theme', {name!r})") for name in THEME_NAMES),
     *((f"Window {length_text(one)}", _minutes(one), f"do('time.choose_window', {one})") for one in LENGTHS),
 )
@@ -82,7 +85,7 @@ def doable(screen: Screen[Any]) -> list[Doable]:
         keys = f"{before.keys} {printed(key)}" if before is not None else known.key if known else printed(key)
         name = known.label if known else binding.description or binding.action.partition("(")[0].capitalize()
         found[binding.id or "", binding.action] = Doable(
-            name, known.help if known else "", keys, binding.action, active.node
+            name, known.help if known else "", keys, binding.action, active.node, words(binding.id or "")
         )
     order = {name: at for at, name in enumerate(BY_ID)}
     listed = [found[one] for one in sorted(found, key=lambda one: order.get(one[0], len(order)))]
@@ -94,11 +97,16 @@ def doable(screen: Screen[Any]) -> list[Doable]:
 
 
 def found(among: list[Doable], typed: str) -> list[Doable]:
-    """Return those of ``among`` whose text contains every word of ``typed``. Actions whose name contains all
-    the words come first."""
-    words = typed.casefold().split()
-    matching = [one for one in among if all(word in one.text.casefold() for word in words)]
-    return sorted(matching, key=lambda one: not all(word in one.name.casefold() for word in words))
+    """Return those of ``among`` whose text or words contain every word of ``typed``. First come actions whose
+    name contains all of them, then those that have each as a whole word, such as ``kill``."""
+    wanted = typed.casefold().split()
+    matching = [one for one in among if all(word in f"{one.text} {one.words}".casefold() for word in wanted)]
+
+    def rank(one: Doable) -> tuple[bool, bool]:
+        whole = {*one.words.split(), *re.findall(r"\w+", one.text.casefold())}
+        return not all(word in one.name.casefold() for word in wanted), not whole.issuperset(wanted)
+
+    return sorted(matching, key=rank)
 
 
 def _runs(app: App[Any], one: Doable) -> Callable[[], Awaitable[None]]:
@@ -128,8 +136,7 @@ class Actions(Provider):
             yield DiscoveryHit(one.text, _runs(self.app, one))
 
     async def search(self, query: str) -> Hits:
-        """Yield the actions whose text contains every word of ``query``. Actions whose name contains all the
-        words come first."""
+        """Yield the actions that ``found`` finds for ``query``, in its order."""
         for at, one in enumerate(found(self._all, query)):
             yield Hit(1.0 - at / 1000, one.text, _runs(self.app, one))
 
@@ -138,7 +145,9 @@ class ActionPalette(CommandPalette, TopScreen[None]):
     """Textual's palette with the actions of ``screen``, and without blinking."""
 
     def __init__(self, screen: Screen[Any]) -> None:
-        super().__init__([Actions], placeholder="Find an action by its name", id="--command-palette")
+        super().__init__(
+            [Actions], placeholder="Find an action: pause, gpu, export, why", id="--command-palette"
+        )
         self.doable = doable(screen)
         """The actions that were possible when the palette was opened."""
 

@@ -27,9 +27,10 @@ class KeyLine(Lines):
         self.redraw()
 
     def say(self, text: str, role: str = "good") -> None:
-        """Show ``text`` in place of the keys, in the style of ``role``. An empty ``text`` shows the keys
-        again."""
+        """Show ``text`` in place of the keys, in the style of ``role``; each of its lines takes a row.
+        An empty ``text`` shows the keys again."""
         self._said = (text, role)
+        self.styles.height = text.count("\n") + 1
         self.redraw()
 
     @property
@@ -38,13 +39,14 @@ class KeyLine(Lines):
         return self._said[0]
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Return the one line."""
+        """Return the keys in one line, or the lines of the message."""
         parts: list[Part] = []
         self._places = []
         said, role = self._said
         if said:
-            text = fit(printable(said), max(width - 1, 0), self.glyphs)
-            return [strip_of([(" " + text, paint.bar + getattr(paint, role))], width, paint.bar)]
+            room, look = max(width - 1, 0), paint.bar + getattr(paint, role)
+            told = (fit(printable(line), room, self.glyphs) for line in said.split("\n"))
+            return [strip_of([(" " + text, look)], width, paint.bar) for text in told]
         at = 0
         for key, label, action in self._keys:
             wide = cell_len(key) + cell_len(label) + 3

@@ -39,10 +39,10 @@ class HeaderState:
     calls_per_s: float | None = None
     chains: tuple[tuple[str, str], ...] = ()
     """The number of open problems by severity, such as ``2H``, each with its role."""
+    silenced: int = 0
+    """The number of open problems that ``chains`` leaves out, because the user silenced them."""
     recording: tuple[str, str] | None = None
     """The text about the running recording, and its role; None if there is none."""
-    silenced: int = 0
-    """The number of open problems that the user silenced."""
     lost: int = 0
     """Calls that no row counts."""
     partial: int = 0
@@ -135,6 +135,12 @@ class Header(Lines):
         if not state.chains and (state.silenced or label):
             none = f"{state.silenced} silenced" if state.silenced else "none"
             counted.append((none, bar + paint.dim))
+        elif state.silenced:
+            room = kept + cell_len(label) - _length(counted)
+            for text in (f" ({state.silenced} silenced)", f" ({state.silenced})"):
+                if len(text) <= room:
+                    counted.append((text, bar + paint.dim))
+                    break
         return [*counted, (" " * (kept + cell_len(label) - _length(counted)), bar)]
 
 

@@ -124,6 +124,9 @@ def _wrapped(
                 used = indent
                 word = word.lstrip()
                 length = cell_len(word)
+            if used + length > width and used + cell_len(word.rstrip()) <= width:
+                word = word.rstrip()  # only the blank after the word has no room
+                length = cell_len(word)
             while used + length > width and length > 1 and width > indent:
                 rows[-1].append((word[: width - used], style))
                 word = word[width - used :]

@@ -16,7 +16,9 @@ from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, 
 from stalltop.model.source import Source
 
 DEFAULT = "trio"
-"""The scenario that runs if the user names none."""
+"""The scenario that really runs if the user names none."""
+DEFAULT_SIMULATED = "tour"
+"""The scenario that is simulated if the user names none and real tenants cannot run."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +27,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "scenario",
         nargs="?",
         metavar="SCENARIO",
-        help=f"which tenants to run, see --list (default: {DEFAULT}; with --simulated: ten tenants with "
-        "several problems)",
+        help=f"which tenants to run, see --list (default: {DEFAULT}; where nothing can be traced: "
+        f"{DEFAULT_SIMULATED}; with --simulated: ten tenants with several problems)",
     )
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     parser.add_argument("--once", action="store_true", help="print one window instead of the live screen")
@@ -39,6 +41,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--simulated", action="store_true", help="simulate the tenants, even if real ones can run"
+    )
+    parser.add_argument(
+        "--all", dest="everyone", action="store_true", help="show the other tenants of this host as well"
     )
     add_screen_options(parser)
     add_recording_options(parser)
@@ -56,18 +61,25 @@ def run(options: argparse.Namespace) -> int:
         return 0
     scenario = load_scenario(options.scenario or DEFAULT)
 
+    from stalltop.model.caption import Caption
     from stalltop.model.progress import Progress
 
-    progress = Progress()
+    progress, caption = Progress(), Caption()
 
     def start() -> Source:
         from stalltop.demo.simulated.windows import SimulatedSource
-        from stalltop.demo.source import demo_source, simulated_source
+        from stalltop.demo.source import demo_source, simulated_source, why_simulated
 
         if options.simulated:
-            return diagnosed(simulated_source(scenario) if options.scenario else SimulatedSource())
+            if not options.scenario:
+                return diagnosed(SimulatedSource())
+            return diagnosed(simulated_source(scenario, caption=caption))
+        otherwise = scenario if options.scenario else load_scenario(DEFAULT_SIMULATED)
         # The BPF programs are loaded while the tenants start.
-        return diagnosed(demo_source(scenario, begun(options, progress)))
+        tracing = None if why_simulated() else begun(options, progress)
+        return diagnosed(
+            demo_source(scenario, tracing, everyone=options.everyone, caption=caption, otherwise=otherwise)
+        )
 
     if options.once or options.json or not sys.stdout.isatty():
         source = start()
@@ -80,5 +92,5 @@ def run(options: argparse.Namespace) -> int:
 
     # The default file has the name ``demo``, not the name of this host, because the tenants may be simulated.
     source = recorded(Later(start), options, "demo")
-    screen = run_options(options, demo=True, recorded=source, progress=progress)
+    screen = run_options(options, demo=True, recorded=source, progress=progress, caption=caption)
     return shown(source, screen, at_once=options.record is not None)

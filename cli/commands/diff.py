@@ -23,14 +23,10 @@ from stalltop.model.comparing.condition import FIGURES, Condition, condition
 from stalltop.model.comparing.difference import compare
 from stalltop.model.comparing.likeness import alike, tenant_names
 from stalltop.model.errors import UsageError
-from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
+from stalltop.model.rows.dimensions import COMPARED_BY, Dimension
 from stalltop.model.rows.filter import parse
 from stalltop.model.window import Window
 from stalltop.widgets.drawing.strips import printable
-
-_DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
-"""Dimensions by which rows can be compared. Hosts and devices differ between two runs, so they are left
-out."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--by",
         type=_dimensions,
         metavar="DIMENSIONS",
-        help=f"compare by these, separated by commas: {', '.join(_DIMENSIONS)} (default: "
+        help=f"compare by these, separated by commas: {', '.join(COMPARED_BY)} (default: "
         "container,operation)",
     )
     parser.add_argument(
@@ -143,11 +139,11 @@ def _fitting(then: Window, now: Window) -> tuple[Dimension, ...]:
 def _dimensions(text: str) -> tuple[Dimension, ...]:
     wanted = text.split(",")
     for name in wanted:
-        if name not in _DIMENSIONS:
-            raise argparse.ArgumentTypeError(f"unknown dimension {name!r}; use {', '.join(_DIMENSIONS)}")
+        if name not in COMPARED_BY:
+            raise argparse.ArgumentTypeError(f"unknown dimension {name!r}; use {', '.join(COMPARED_BY)}")
     if len(set(wanted)) != len(wanted):
         raise argparse.ArgumentTypeError(f"{text!r} names a dimension twice")
-    return tuple(name for wanted_one in wanted for name in _DIMENSIONS if name == wanted_one)
+    return tuple(name for wanted_one in wanted for name in COMPARED_BY if name == wanted_one)
 
 
 def _condition(text: str) -> Condition:

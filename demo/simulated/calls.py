@@ -33,7 +33,11 @@ _NOTEBOOK: Final = (
     (0.2, "(anonymous namespace)::histogram(unsigned char const*, unsigned int*)"),
     (0.1, "scale(float*, float, int)"),
 )
-KERNELS: Final = {"python3 train.py": _TRAINER, "python3 serve.py": _INFERENCE, "ipykernel": _NOTEBOOK}
+KERNELS: Final = {
+    **dict.fromkeys(("python3 train.py", "train.py"), _TRAINER),
+    **dict.fromkeys(("python3 serve.py", "serve.py", "embed.py"), _INFERENCE),
+    "ipykernel": _NOTEBOOK,
+}
 """By program: its CUDA kernels. Each has a share of the program's launches. The remaining launches are of
 unnamed CUDA kernels."""
 

@@ -13,7 +13,8 @@ import numpy as np
 from stalltop.demo.simulated.host import Plot
 from stalltop.model.devices.activity import ReportedActivity, reported_activity
 from stalltop.model.devices.allocation import Allocation
-from stalltop.model.devices.device import Device, DeviceProcess, Devices
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.devices.labels import label_of
 from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Rows
@@ -46,22 +47,36 @@ _OTHERS: Final[dict[str, Any]] = {
     "ecc_corrected_lifetime": 3,
 }
 """Figures of a device that stay constant during the simulation."""
+_THROTTLED_FROM: Final = 80.0
+"""Temperature in degrees Celsius from which heat throttles the clocks."""
 _SERVER: Final = DeviceProcess(3_907, "C", 30 << 20, process="nvidia-cuda-mps")
 """The MPS server. Its name, ``nvidia-cuda-mps-server``, is cut to 15 characters, as the Linux kernel cuts
 names."""
 
 
 def simulated_devices(
-    age: float, plot: Plot, holders: Collection[tuple[int, str]], random: np.random.Generator
+    age: float,
+    plot: Plot,
+    holders: Collection[tuple[int, str, str]],
+    random: np.random.Generator,
+    *,
+    hot: bool = False,
 ) -> Devices:
     """Returns the devices as they are ``age`` seconds after the start. ``holders`` are the processes on them,
-    as (PID, tenant id)."""
+    as (PID, tenant id, label of the device). ``hot`` says whether heat throttles the first device."""
     devices = []
     for index in range(plot.gpus):
         wave = 0.5 + 0.5 * math.sin(2 * math.pi * (age / 37 + index / 3))
         busy = min(100.0, max(0.0, 70 + 25 * wave + float(random.normal(0, 2))))
-        hot = 58 + 0.24 * busy
-        here = sorted(holder for holder in holders if holder[0] % plot.gpus == index)
+        celsius = 58 + 0.24 * busy
+        held = hot and index == 0
+        if held:
+            busy, celsius = max(busy, 94.0), 88.0
+        elif not plot.restless:
+            celsius = min(celsius, 76.0)
+        throttled = celsius > _THROTTLED_FROM
+        divided = bool(plot.profiles) and index == 0
+        here = sorted((pid, who) for pid, who, label in holders if label == str(index))
         each = int(_TOTAL_BYTES * 0.8 / max(len(here), 1))
         kind = "M+C" if plot.mps else "C"
         processes = [DeviceProcess(pid, kind, each, who) for pid, who in here]
@@ -70,18 +85,20 @@ def simulated_devices(
                 index=index,
                 uuid=uuid(index),
                 name="Simulated 80GB",
-                utilization_percent=round(busy),
-                memory_utilization_percent=round(busy * 0.55),
-                memory_used_bytes=each * len(here),
+                # The driver has no utilization of a GPU that is divided.
+                utilization_percent=None if divided else round(busy),
+                memory_utilization_percent=None if divided else round(busy * 0.55),
+                memory_used_bytes=_TOTAL_BYTES * 6 // 10 if divided else each * len(here),
                 memory_total_bytes=_TOTAL_BYTES,
                 power_watts=round(180 + 4.6 * busy, 1),
                 power_limit_watts=700.0,
-                temperature_celsius=round(hot),
-                sm_clock_mhz=1755 if hot > 80 else 1980,
+                temperature_celsius=round(celsius),
+                sm_clock_mhz=1110 if held else 1755 if throttled else 1980,
                 sm_clock_max_mhz=1980,
-                throttle_reasons=("thermal, software",) if hot > 80 else (),
+                throttle_reasons=("thermal, software",) if throttled else (),
                 processes=(*([_SERVER] if plot.mps else []), *processes),
-                mig=False,
+                mig=divided,
+                instances=_instances(plot, holders) if divided else (),
                 **_OTHERS,
                 pci_bus_id=f"00000000:{0x1B + 0x20 * index:02X}:00.0",
                 minor=index,
@@ -89,12 +106,39 @@ def simulated_devices(
                 sm_occupancy_percent=round(busy * 0.31),
                 tensor_percent=round(busy * 0.4),
                 dram_percent=round(busy * 0.45),
-                memory_temperature_celsius=round(hot + 9),
+                memory_temperature_celsius=round(celsius + 9),
                 pcie_rx_bytes_per_second=int(busy * 2.1e7),
                 pcie_tx_bytes_per_second=int(busy * 3e6),
             )
         )
     return Devices(tuple(devices), driver="simulated")
+
+
+def _instances(plot: Plot, holders: Collection[tuple[int, str, str]]) -> tuple[MigInstance, ...]:
+    """Returns the MIG instances of the first device, with the processes on them."""
+    found = []
+    for number, profile in enumerate(plot.profiles):
+        total = int(profile.rpartition(".")[2].removesuffix("gb")) << 30
+        here = sorted((pid, who) for pid, who, label in holders if label == label_of(0, number))
+        each = int(total * 0.7 / max(len(here), 1))
+        processes = (
+            DeviceProcess(pid, "C", each, who, gpu_instance=number + 1, compute_instance=0)
+            for pid, who in here
+        )
+        found.append(
+            MigInstance(
+                0,
+                number,
+                f"MIG-00000000-0000-0000-0000-00000000000{number}",
+                profile,
+                gpu_instance=number + 1,
+                compute_instance=0,
+                memory_used_bytes=each * len(here),
+                memory_total_bytes=total,
+                processes=tuple(processes),
+            )
+        )
+    return tuple(found)
 
 
 def uuid(index: int) -> str:

@@ -128,6 +128,7 @@ OTHERS = (
 )
 """Further operations. They are used if a simulated process must have more operations than its habit lists."""
 
+_JOB = tuple(act for act in _TRAINER if act.layer != "driver")
 _ALONE = tuple(act for act in _TRAINER if act.layer != "nccl")
 
 HABITS = {
@@ -135,7 +136,16 @@ HABITS = {
     "trainer alone": Habit("python3 train.py", _ALONE, period_seconds=90, quiet=0.85),
     "inference": Habit("python3 serve.py", _INFERENCE, period_seconds=40, quiet=0.35),
     "notebook": Habit("ipykernel", _NOTEBOOK, period_seconds=50, quiet=0.05),
+    "train.py": Habit("train.py", _TRAINER, period_seconds=90, quiet=0.85),
+    "loader": Habit("train.py", _ALONE, period_seconds=90, quiet=0.85),
+    "rank": Habit("train.py", _JOB, period_seconds=90, quiet=0.95),
+    "serve.py": Habit("serve.py", _INFERENCE, period_seconds=40, quiet=0.7),
+    "embed.py": Habit("embed.py", _INFERENCE, period_seconds=70, quiet=0.7),
+    "no calls": Habit("", (), processes=0),
 }
+"""By name. ``trainer`` to ``notebook`` are habits of the simulated host with many tenants; the others are
+those of scenarios, with the names of their processes. A tenant without calls is only seen if it disturbs
+others."""
 
 PEOPLE = (
     Person("bert-trainer", "trainer", "docker"),
@@ -149,10 +159,3 @@ PEOPLE = (
     Person("carla (session)", "notebook", "user:session-7"),
     Person("reranker", "inference", "docker"),
 )
-PODS = (
-    Person("trainer-0/train", "trainer alone", "containerd", "trainer-0", "research", "train"),
-    Person("chat-0/server", "inference", "containerd", "chat-0", "serving", "server"),
-    Person("embedder-0/main", "inference", "containerd", "embedder-0", "search", "main"),
-    Person("notebook-anna/jupyter", "notebook", "containerd", "notebook-anna", "research", "jupyter"),
-)
-"""Four pods of one node: the tenants of the plot ``mps`` (`demo.simulated.host.PLOTS`)."""

@@ -1,22 +1,25 @@
 """Simulates what slows the tenants of the simulated host: into which causes the time of calls, and of the
 gaps between them, is split, and which tenant is charged.
 
-Most of the time nothing is wrong. In one part of every period, a tenant takes an inference server's CPUs. In
-another part, a trainer's data worker waits for a disk that a third tenant loads. A `Plot` says which of these
-problems occur. In some plots, one of the trainer's ranks also comes late all the time.
+Most of the time nothing is wrong. The timetable of a `Plot` (`demo.faults`) says which fault occurs when: a
+tenant takes an inference server's CPUs; a trainer's data worker waits for a disk that another tenant loads; a
+thread of the inference server waits for a lock that another process holds; one rank of a job comes late; the
+heat of a GPU throttles its clocks.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.demo.simulated.habits import PEOPLE, PODS, Person
+from stalltop.demo.faults import Family, InjectedFault, Timetable
+from stalltop.demo.simulated.habits import PEOPLE, Person
+from stalltop.model.devices.labels import label_of
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -46,31 +49,54 @@ _CHARGED: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Defines what happens on the simulated host, and how many tenants it has."""
+    """What happens on the simulated host, and to how many tenants. The roles are numbers of ``people``."""
 
     tenants: int
     gpus: int
-    cpu: bool = False
-    """Whether a tenant sometimes takes another tenant's CPUs."""
-    disk: bool = False
-    """Whether a tenant sometimes loads a disk."""
-    late_rank: bool = False
-    """Whether the second rank of the trainer comes late."""
+    timetable: Timetable = field(default_factory=Timetable)
+    """The faults, and when they occur."""
     people: tuple[Person, ...] = PEOPLE
-    """Candidates for the tenants. The first ``tenants`` of them are used; the first one is the trainer."""
+    """Candidates for the tenants, of which the first ``tenants`` are used."""
+    trainer: int | None = 0
+    """The tenant that suffers from a loaded disk."""
+    worker: bool = True
+    """Whether the trainer has a data worker."""
+    server: int | None = 1
+    """The tenant that suffers from a lack of CPU time, and from a lock."""
+    hog: tuple[int, str] = (2, "preprocess")
+    """The tenant and the process that take CPUs."""
+    copier: tuple[int, str] = (5, "rsync")
+    """The tenant and the process that load the disk."""
+    holder: tuple[int, str] = (1, "indexer")
+    """The tenant and the process that hold a lock."""
+    ranks: tuple[int, ...] = (0,)
+    """The tenants whose processes are the ranks of one job; the second process is the one that comes late."""
+    restless: bool = False
+    """Whether waits are longer at times, devices reach the limit of their temperature for moments, and a
+    program cannot be traced, besides the faults of the timetable."""
+    hangs: bool = False
+    """Whether a collective hangs now and then."""
+    operations: int = 40
+    """Number of operations of each process."""
     mps: bool = False
     """Whether the tenants share the devices through MPS, like pods that were given replicas of a device."""
+    places: tuple[str, ...] = ()
+    """Labels of the devices that the tenants use, in their order; if empty, the processes take turns."""
+    profiles: tuple[str, ...] = ()
+    """MIG profiles of the instances into which the first device is divided; none if it is not divided."""
+
+    def label(self, number: int, pid: int) -> str:
+        """Returns the label of the device that process ``pid`` of tenant number ``number`` uses."""
+        return self.places[number % len(self.places)] if self.places else label_of(pid % self.gpus)
 
 
-EVERYTHING: Final = Plot(tenants=10, gpus=2, cpu=True, disk=True)
-PLOTS: Final = {
-    "trio": Plot(tenants=3, gpus=1, cpu=True),
-    "noisy-neighbour": Plot(tenants=3, gpus=1, cpu=True),
-    "slow-disk": Plot(tenants=6, gpus=1, disk=True),
-    "straggler": Plot(tenants=1, gpus=2, late_rank=True),
-    "mps": Plot(tenants=4, gpus=1, people=PODS, mps=True),
-}
-"""By name of a scenario of `demo.scenario`: the plot of its simulation."""
+EVERYTHING: Final = Plot(
+    tenants=10,
+    gpus=2,
+    timetable=Timetable((InjectedFault("cpu", *CPU_TAKEN), InjectedFault("disk", *DISK_LOADED))),
+    restless=True,
+    hangs=True,
+)
 LATE_NS: Final = 18_000_000
 """How long after the first rank the late rank enters each collective, ns."""
 
@@ -85,30 +111,38 @@ class Someone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The tenants and processes that have a role in the simulation. ``server``, ``hog`` and ``copier`` are
-    None if the host has too few tenants. ``hog`` and ``copier`` are also None while they disturb no
-    tenant."""
+    """Tenants and processes by their roles in the simulation. A role is None or '' if the host has no such
+    tenant. At a moment (``at``), those who disturb others are None while they disturb nobody."""
 
     trainer: str
     """Tenant id of the trainer."""
-    worker: Someone
+    worker: Someone | None
     """The trainer's data worker."""
-    server: str | None
+    server: str
     """Tenant id of the inference server."""
     hog: Someone | None
     """The process that takes the server's CPUs."""
     copier: Someone | None
     """The process that loads the disk."""
-    late_rank: bool = False
-    """Whether the second rank of the trainer comes late."""
+    holder: Someone | None = None
+    """The process that holds a lock for which the server waits."""
+    ranks: tuple[str, ...] = ()
+    """Tenant ids of the job whose ranks exchange data."""
+    late_rank: bool = True
+    """Whether the second rank comes late."""
+    hot: bool = True
+    """Whether heat throttles the clocks of the first device."""
 
-    def at(self, age: float) -> Cast:
-        """Returns the cast ``age`` seconds after the start: ``hog`` and ``copier`` are None outside
-        ``CPU_TAKEN`` and ``DISK_LOADED``."""
-        within = age % PERIOD_SECONDS
-        hog = self.hog if CPU_TAKEN[0] <= within < CPU_TAKEN[1] else None
-        copier = self.copier if DISK_LOADED[0] <= within < DISK_LOADED[1] else None
-        return replace(self, hog=hog, copier=copier)
+    def at(self, family: Family | None) -> Cast:
+        """Returns the cast while the fault ``family`` is active; None: while no fault is active."""
+        return replace(
+            self,
+            hog=self.hog if family == "cpu" else None,
+            copier=self.copier if family == "disk" else None,
+            holder=self.holder if family == "lock" else None,
+            late_rank=family == "rank",
+            hot=family == "heat",
+        )
 
 
 def _shares(**shares: float) -> NDArray[np.float64]:
@@ -133,12 +167,14 @@ _CALLS: Final = (
 entry whose piece is in the name counts."""
 _GAPS: Final = {
     "trainer": _shares(runqueue=0.004, process=0.01),
+    "alone": _shares(runqueue=0.004, sleep=0.3),
     "server": _shares(runqueue=0.004, network=0.8),
     "other": _shares(runqueue=0.005, network=0.9),
 }
 _CALL_WITHOUT_CPU: Final = 0.12
 """Share of the time of the server's calls that is spent in the run queue while the hog takes the CPUs."""
 _GAP_WITHOUT_CPU: Final = _shares(runqueue=0.55, network=0.15)
+_GAP_WITHOUT_LOCK: Final = _shares(runqueue=0.005, network=0.15, lock=0.6)
 _GAP_WITHOUT_DATA: Final = _shares(runqueue=0.01, process=0.85)
 _WORK: Final = _shares(disk=0.06, process=0.5, runqueue=0.01)
 """How the time of a data worker is split while the worker keeps up with the trainer. Most of the time, it
@@ -147,6 +183,8 @@ _WORK_WITHOUT_DISK: Final = _shares(disk=0.9, process=0.01, runqueue=0.005)
 
 RATE_WITHOUT_CPU: Final = 0.6
 RATE_WITHOUT_DATA: Final = 0.45
+RATE_WITHOUT_LOCK: Final = 0.5
+RATE_WITH_LATE_RANK: Final = 0.6
 
 
 def shares(key: RowKey, cast: Cast) -> NDArray[np.float64]:
@@ -155,8 +193,12 @@ def shares(key: RowKey, cast: Cast) -> NDArray[np.float64]:
         return _WORK_WITHOUT_DISK if cast.copier else _WORK
     if key.operation == HOST_GAP:
         if key.tenant == cast.trainer:
+            if cast.worker is None:
+                return _GAPS["alone"]
             return _GAP_WITHOUT_DATA if cast.copier else _GAPS["trainer"]
         if key.tenant == cast.server:
+            if cast.holder:
+                return _GAP_WITHOUT_LOCK
             return _GAP_WITHOUT_CPU if cast.hog else _GAPS["server"]
         return _GAPS["other"]
     found = next(found for part, found in _CALLS if part in key.operation)
@@ -167,10 +209,12 @@ def shares(key: RowKey, cast: Cast) -> NDArray[np.float64]:
 
 
 def rate(tenant: str, cast: Cast) -> float:
-    """Returns the present rate at which ``tenant`` works, as a share of its usual rate. It is less than 1
-    while the tenant lacks CPU time or data."""
-    if cast.hog and tenant == cast.server:
-        return RATE_WITHOUT_CPU
+    """Returns the rate at which ``tenant`` works now, as a share of its usual rate: less than 1 while it
+    lacks CPU time, a lock, data or another rank."""
+    if tenant == cast.server and (cast.hog or cast.holder):
+        return RATE_WITHOUT_CPU if cast.hog else RATE_WITHOUT_LOCK
+    if cast.late_rank and tenant in cast.ranks:
+        return RATE_WITH_LATE_RANK
     return RATE_WITHOUT_DATA if cast.copier and tenant == cast.trainer else 1.0
 
 
@@ -215,15 +259,17 @@ def evidence(keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, 
 
 
 def _charges(keys: Sequence[RowKey], split_ns: U64, cast: Cast) -> Iterator[Charge]:
-    trainer = next(key for key in keys if key.tenant == cast.trainer)
+    trainer = next((key for key in keys if key.tenant == cast.trainer), None)
     for key, parts in zip(keys, split_ns, strict=True):
         if key.nested:
             continue
         if cast.hog and key.tenant == cast.server:
             part, culprit, times = "runqueue", cast.hog, 200
-        elif key.operation == HOST_WORK:
+        elif cast.holder and key.tenant == cast.server and key.operation == HOST_GAP:
+            part, culprit, times = "lock", cast.holder, 80
+        elif key.operation == HOST_WORK and trainer is not None:
             part, culprit, times = "process", Someone(trainer.tenant, trainer.pid, trainer.process), 20
-        elif key.tenant == cast.trainer and key.operation == HOST_GAP:
+        elif cast.worker and key.tenant == cast.trainer and key.operation == HOST_GAP:
             part, culprit, times = "process", cast.worker, 20
         else:
             continue
@@ -242,6 +288,8 @@ def _block_io(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast)
         waits = count * queued_ns, count * (each_ns - queued_ns), 4 * each_ns
         return BlockIo(*who, DISK, write, count, count * size, *waits)
 
+    if cast.worker is None:
+        return
     work = next(parts for key, parts in zip(keys, split_ns, strict=True) if key.operation == HOST_WORK)
     per_s = 120.0 if cast.copier else 400.0
     waited_ns = int(work[SPLITS.index("disk")]) / seconds
@@ -271,18 +319,20 @@ def _processes(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast
     ]
     if cast.hog:
         found.append(ProcessUse(*cast.hog, cpu_ns=int(28e9 * seconds), threads=46, rss_bytes=2 << 30))
+    if cast.holder:
+        found.append(ProcessUse(*cast.holder, cpu_ns=int(2e8 * seconds), threads=2, rss_bytes=1 << 30))
     if cast.copier:
         found.append(ProcessUse(*cast.copier, cpu_ns=int(1.1e9 * seconds), threads=9, rss_bytes=2 << 30))
     return [replace(process, allowed_cpus=CPUS, allowed=f"0-{CPUS - 1}") for process in found]
 
 
 def _ranks(keys: Sequence[RowKey], calls: U64, cast: Cast) -> Iterator[Rank]:
-    """Yields the trainer's processes as the ranks of one communicator. All ranks have joined the same number
-    of collectives."""
+    """Yields the processes of the job as the ranks of one communicator. All ranks have joined equally many
+    collectives."""
     entered = [
         (key, int(count))
         for key, count in zip(keys, calls, strict=True)
-        if key.tenant == cast.trainer and key.operation == "ncclAllReduce" and count
+        if key.tenant in cast.ranks and key.operation == "ncclAllReduce" and count
     ]
     joined = min(count for _, count in entered) if len(entered) > 1 else 0
     for rank, (key, count) in enumerate(entered):

@@ -25,7 +25,7 @@ from stalltop.demo.simulated.devices import activity, allocations, simulated_dev
 from stalltop.demo.simulated.habits import HABITS, OTHERS, PLACES, Act, Habit, Person
 from stalltop.demo.simulated.network import network_ports
 from stalltop.model.devices.device import System
-from stalltop.model.devices.labels import label_of
+from stalltop.model.devices.labels import gpu_of
 from stalltop.model.histograms.hdr import HIGHEST_NS, indices_of
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.row_key import RowKey
@@ -49,6 +49,10 @@ _STRESS_SECONDS = 12.0
 _HANG_PERIOD = 40.0
 _HANG_AFTER = 20.0
 _HANG_SECONDS = 9.0
+_SLOWER_BY_HEAT = 1.7
+_SLOWER_BY_RANK = 1.6
+"""Factors of the durations of waits for a device whose clocks are throttled, and for a rank that comes
+late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +72,23 @@ class _Row:
 class SimulatedSource:
     """A ``model.source.Source`` of simulated windows.
 
-    ``tenants`` is the number of tenants, by default that of ``plot``. The first three are a trainer, an
-    inference server and a notebook. ``operations`` is the number of operations of each of their processes.
-    ``plot`` says what slows them. ``reason`` says why windows are simulated. ``clock`` returns Unix time in
-    seconds.
+    ``tenants`` is the number of tenants, ``operations`` the number of operations of each of their processes
+    (defaults: those of ``plot``). ``plot`` says who they are and what slows them. ``reason`` says why windows
+    are simulated. ``clock`` returns Unix time in seconds.
     """
 
     def __init__(
         self,
         seed: int = 1,
         tenants: int | None = None,
-        operations: int = 40,
+        operations: int | None = None,
         *,
         plot: host.Plot = host.EVERYTHING,
         reason: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         tenants = plot.tenants if tenants is None else tenants
+        operations = plot.operations if operations is None else operations
         if tenants < 1 or operations < 1:
             raise ValueError("at least one tenant and one operation are needed")
         self._random = np.random.default_rng(seed)
@@ -95,13 +99,15 @@ class SimulatedSource:
         self._plot = plot
         self._began = self._last = clock()
         self._tenants: dict[str, Tenant] = {}
+        self._pace: tuple[float, float] | None = None
+        """Phase and scale of the first rank."""
         rows: list[_Row] = []
         for number in range(tenants):
             self._add(number, operations, rows)
         calls = [row.key for row in rows]
         self._cast = self._casting()
         self._of_tenant = [key.tenant for key in calls]
-        self._holders = {(key.pid, key.tenant) for key in calls}
+        self._holders = {(key.pid, key.tenant, key.device) for key in calls}
         self._parent = np.array([row.parent for row in rows])
         self._share = np.array([row.share for row in rows])
         self._rate, self._median, self._sigma, self._errors = np.array(
@@ -109,6 +115,9 @@ class SimulatedSource:
         ).T
         self._bytes = np.array([row.act.bytes for row in rows], np.uint64)
         self._waits = np.array(["Synchronize" in row.act.operation for row in rows])
+        self._on_first = np.array([gpu_of(key.device) == 0 for key in calls])
+        late = [key.pid for key in calls if key.tenant in self._cast.ranks and key.pid != calls[0].pid][:1]
+        self._punctual = np.array([key.tenant in self._cast.ranks and key.pid not in late for key in calls])
         self._period, self._quiet, self._phase = np.array(
             [(row.habit.period_seconds, row.habit.quiet, row.phase) for row in rows]
         ).T
@@ -116,7 +125,8 @@ class SimulatedSource:
         gaps = list(dict.fromkeys(host.gap_key(key) for key in calls))
         self._gap_of = np.array([gaps.index(host.gap_key(key)) for key in calls])
         self._outermost = np.array([key.outermost for key in calls])
-        self._keys = (*calls, *gaps, host.work_key(HOST, self._cast.worker))
+        worker = self._cast.worker
+        self._keys = (*calls, *gaps, *(() if worker is None else (host.work_key(HOST, worker),)))
 
     def read(self) -> Window:
         """Returns the window since the previous read. It is at least 1 ms long."""
@@ -124,7 +134,8 @@ class SimulatedSource:
         start, self._last = self._last, now
         seconds = max(now - start, 1e-3)
         age = now - self._began
-        cast = self._cast.at(age)
+        fault = self._plot.timetable.at(age)
+        cast = self._cast.at(fault.family if fault is not None else None)
         rows = self._rows(age, seconds, cast)
         assert rows.split_ns is not None
         active = activity(rows, seconds, self._active_random)
@@ -136,7 +147,7 @@ class SimulatedSource:
             rows=rows,
             tenants=dict(self._tenants),
             open_calls=self._open_calls(age),
-            devices=simulated_devices(age, self._plot, self._holders, self._random),
+            devices=simulated_devices(age, self._plot, self._holders, self._random, hot=cast.hot),
             allocations=allocations(self._plot, tuple(self._tenants.values())),
             system=self._system(age, busy=cast.hog is not None),
             evidence=replace(
@@ -163,11 +174,13 @@ class SimulatedSource:
         self._tenants[tenant.id] = tenant
         phase = float(self._random.uniform(0, 1)) if number > 2 else number / 3
         scale = 1.0 if number < 3 else float(self._random.uniform(0.2, 0.7))
+        if number in self._plot.ranks:  # The ranks of a job take their steps together.
+            phase, scale = self._pace = self._pace or (phase, scale)
         for process in range(habit.processes):
             pid = 4200 + 37 * number + process
             places: dict[str, int] = {}
             for act, parent in _chosen(habit, operations):
-                what = act.layer, act.operation, bool(parent), label_of(pid % self._plot.gpus)
+                what = act.layer, act.operation, bool(parent), self._plot.label(number, pid)
                 key = RowKey(HOST, tenant.id, pid, habit.process, *what)
                 own = replace(act, per_second=act.per_second * scale / habit.processes)
                 share = float(self._random.uniform(0.72, 0.9))
@@ -197,21 +210,25 @@ class SimulatedSource:
         )
 
     def _casting(self) -> host.Cast:
-        """Returns which tenants play which roles. The first tenant is the trainer, and the second is the
-        inference server. The third owns the process that takes CPUs, and the sixth the process that loads the
-        disk."""
-        people = list(self._tenants)
+        """Returns which tenants play which roles."""
+        people, plot = list(self._tenants), self._plot
 
-        def someone(number: int, process: str, pid: int, *, plays: bool) -> host.Someone | None:
-            return host.Someone(people[number], pid, process) if plays and number < len(people) else None
+        def tenant(number: int | None) -> str:
+            return people[number] if number is not None and number < len(people) else ""
 
+        def someone(role: tuple[int, str], pid: int) -> host.Someone | None:
+            number, process = role
+            return host.Someone(people[number], pid, process) if number < len(people) else None
+
+        trainer = tenant(plot.trainer)
         return host.Cast(
-            trainer=people[0],
-            worker=host.Someone(people[0], 4_190, "pt_data_worker"),
-            server=people[1] if len(people) > 1 else None,
-            hog=someone(2, "preprocess", 5_210, plays=self._plot.cpu),
-            copier=someone(5, "rsync", 5_344, plays=self._plot.disk),
-            late_rank=self._plot.late_rank,
+            trainer=trainer,
+            worker=host.Someone(trainer, 4_190, "pt_data_worker") if trainer and plot.worker else None,
+            server=tenant(plot.server),
+            hog=someone(plot.hog, 5_210),
+            copier=someone(plot.copier, 5_344),
+            holder=someone(plot.holder, 5_402),
+            ranks=tuple(filter(None, map(tenant, plot.ranks))),
         )
 
     def _rows(self, age: float, seconds: float, cast: host.Cast) -> Rows:
@@ -244,8 +261,12 @@ class SimulatedSource:
         load = self._quiet + (1 - self._quiet) * wave
         load = load * [host.rate(tenant, cast) for tenant in self._of_tenant]
         calls = self._random.poisson(self._rate * load * seconds)[self._parent]
-        stressed = age % _STRESS_PERIOD > _STRESS_PERIOD - _STRESS_SECONDS
+        stressed = self._plot.restless and age % _STRESS_PERIOD > _STRESS_PERIOD - _STRESS_SECONDS
         slower = np.where(self._waits & stressed, 2.6, 1.0) * (0.9 + 0.2 * load)
+        if cast.hot:
+            slower = np.where(self._waits & self._on_first, _SLOWER_BY_HEAT, 1.0) * slower
+        if cast.late_rank:
+            slower = np.where(self._waits & self._punctual, _SLOWER_BY_RANK, 1.0) * slower
         spread = _QUANTILES + self._random.normal(0, 0.02, (len(calls), _POINTS))
         spikes = 1 + (_SPIKE_FACTOR - 1) * (np.arange(_POINTS) == _POINTS - 1)
         duration = (self._median * slower)[:, None] * np.exp(self._sigma[:, None] * spread) * spikes
@@ -270,10 +291,13 @@ class SimulatedSource:
         # A thread is not always between two calls: some of the time is before its first call, and some after
         # its last call.
         gap_ns = np.maximum(wall_ns - in_calls % wall_ns, 0.02 * wall_ns)
-        times = np.append(np.maximum(count.astype(np.int64), 1), max(int(22 * seconds), 1))
+        times = np.maximum(count.astype(np.int64), 1)
+        if self._cast.worker is not None:
+            times = np.append(times, max(int(22 * seconds), 1))
+            gap_ns = np.append(gap_ns, 0.98 * wall_ns)
         # Most gaps are short; a few are long, as between two training steps.
         spread = np.exp(1.1 * _QUANTILES)
-        nanoseconds = (np.append(gap_ns, 0.98 * wall_ns) / times)[:, None] * spread / spread.mean()
+        nanoseconds = (gap_ns / times)[:, None] * spread / spread.mean()
         counts = self._random.multinomial(times, np.full(_POINTS, 1 / _POINTS))
         return counts, np.clip(nanoseconds, 1, HIGHEST_NS).astype(np.int64)
 
@@ -282,7 +306,7 @@ class SimulatedSource:
         which is nearly always open, and sometimes a collective that hangs."""
         key = self._keys[0]
         since = age % _HANG_PERIOD - _HANG_AFTER
-        if 0 < since < _HANG_SECONDS:
+        if self._plot.hangs and self._cast.ranks and 0 < since < _HANG_SECONDS:
             found = [("nccl", "ncclGroupEnd", since, False)]
         else:
             waited = float(self._random.uniform(0.001, 0.03))
@@ -332,7 +356,7 @@ class SimulatedSource:
             attached=2 * functions,
             functions=functions,
             libraries=libraries,
-            missing=(missing,),
+            missing=(missing,) if self._plot.restless else (),
             processes=processes,
             probe_ns=PROBE_NS,
             way="simulated",

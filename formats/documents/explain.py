@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from stalltop.formats.documents.window import chain_document, document
 from stalltop.formats.examined import examined, is_healthy
-from stalltop.model.chain import Chain, worst_first
+from stalltop.model.chain import Chain, information_last
 from stalltop.model.window import Window
 
 SCHEMA: Final = "stalltop.explain/1"
@@ -26,7 +26,7 @@ def explain_document(window: Window, chains: Sequence[Chain]) -> dict[str, Any]:
         "window": whole["window"],
         "tracing": window.coverage.tracing,
         "healthy": is_healthy(window, chains),
-        "chains": [chain_document(chain) for chain in sorted(chains, key=worst_first)],
+        "chains": [chain_document(chain) for chain in sorted(chains, key=information_last)],
         "looked_at": seen,
         "unknown": list(window.evidence.unknown),
         "tenants": whole["tenants"],

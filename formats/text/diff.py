@@ -65,6 +65,11 @@ def _ratio(percent: float) -> Callable[[Difference, int, Glyphs], str]:
     return cell
 
 
+def _mean_ratio(found: Difference, row: int, glyphs: Glyphs) -> str:
+    ratio = float(found.mean_ratio[row])
+    return figures.rate(ratio, glyphs) + "x" if ratio > 0 else figures.missing(8, glyphs)
+
+
 def _rate(which: str) -> Callable[[Difference, int, Glyphs], str]:
     return lambda found, row, glyphs: figures.rate(float(getattr(found, which).calls_per_s[row]), glyphs)
 
@@ -81,6 +86,7 @@ def _lost(found: Difference, row: int, glyphs: Glyphs) -> str:
 
 _COLUMNS: Final = (
     _DiffColumn("lost/s", 7, 0, _lost),
+    _DiffColumn("mean B/A", 8, 0, _mean_ratio),
     _DiffColumn("share", 5, 3, lambda f, i, u: figures.percent(100 * float(f.share[i]), u)),
     _DiffColumn("p99 A", 6, 2, _percentile("p99_ns", "then")),
     _DiffColumn("p99 B", 6, 1, _percentile("p99_ns", "now")),
@@ -144,7 +150,8 @@ def _table(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
         style.paint(line, DIM)
         for line in style.folded(
             "",
-            "lost/s: time lost per second because calls take longer in B; ?: may be chance, too few calls",
+            "lost/s: time lost per second because calls take longer in B on average (mean B/A): a few very "
+            "long calls raise it although p50 and p99 are lower; ?: may be chance, too few calls",
         )
     ]
     return lines

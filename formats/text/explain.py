@@ -9,7 +9,7 @@ from stalltop.formats.examined import examined, is_healthy
 from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.sharing_lines import sharing_lines
 from stalltop.formats.text.window import LEAST_WIDTH
-from stalltop.model.chain import Chain, worst_first
+from stalltop.model.chain import Chain, information_last
 from stalltop.model.text import figures
 from stalltop.model.text.style import BOLD, DIM, YELLOW, Style
 from stalltop.model.window import Window
@@ -30,7 +30,7 @@ def explain_text(window: Window, chains: Sequence[Chain], style: Style, answer: 
     first."""
     style = style.at_least(LEAST_WIDTH)
     parts = [list(answer), _head(window, style)]
-    ordered = sorted(chains, key=worst_first)
+    ordered = sorted(chains, key=information_last)
     parts += [chain_text.explained(chain, window, style) for chain in ordered]
     parts.append(_conclusion(window, ordered, style))
     parts += sharing_lines(window, style)

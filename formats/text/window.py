@@ -20,7 +20,7 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
 from stalltop.model.text.words import numbered, with_pid
-from stalltop.model.window import LOSSES, PARTS, SPLITS, Missing, OpenCall, Window
+from stalltop.model.window import LOSSES, PARTS, SPLITS, UNCOUNTED, Missing, OpenCall, Window
 
 MOST_ROWS = 20
 """Maximum number of rows of each table. A line below the table says how many more there are."""
@@ -332,11 +332,13 @@ def _some(names: Sequence[str], most: int) -> str:
 
 
 def _losses(window: Window, style: Style) -> list[str]:
-    found = [(name, count) for name, count in window.loss.items() if count]
-    lines: list[str] = []
-    for name, count in found:
-        lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
-    return _listed("missed or partial", lines, 0, style)
+    missed: list[str] = []
+    partial: list[str] = []
+    for name, count in window.loss.items():
+        if count:
+            lines = missed if name in UNCOUNTED else partial
+            lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
+    return [*_listed("missed", missed, 0, style), *_listed("partial", partial, 0, style)]
 
 
 def _listed(title: str, lines: Sequence[str], whole: int, style: Style) -> list[str]:

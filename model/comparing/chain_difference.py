@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from stalltop.model.chain import Chain, worst_first
+from stalltop.model.chain import Chain, in_window, worst_first
 from stalltop.model.window import Window
 
 MUCH: Final = 1.5
@@ -98,13 +99,18 @@ class ChainTally:
 
     def __init__(self) -> None:
         self._seconds = 0.0
+        self._start = math.inf
         self._worst: dict[str, Chain] = {}
         self._lost_ms: dict[str, float] = {}
 
     def add(self, window: Window) -> None:
-        """Adds the chains of ``window``. Closed chains add no loss, but are in ``chains``."""
+        """Adds the chains of ``window``. Closed chains add no loss, but are in ``chains``, unless they ended
+        before the first window."""
         self._seconds += window.seconds
+        self._start = min(self._start, window.start)
         for chain in window.chains:
+            if not in_window(chain, self._start):
+                continue
             name = chain.identity
             known = self._worst.get(name)
             if known is None or worst_first(replace(chain, open=True)) < worst_first(known):

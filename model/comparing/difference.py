@@ -131,6 +131,15 @@ class Difference:
         return lost / self.now.seconds
 
     @cached_property
+    def mean_ratio(self) -> Floats:
+        """Mean duration now divided by the mean then, if the calls of each operation were as many as now: the
+        ratio that ``lost_ns_per_s`` comes from. NaN in new and gone rows."""
+        now = self.now.ns_per_s
+        then = np.where(self.new | self.gone, np.nan, now - self.lost_ns_per_s)
+        ratio: Floats = np.divide(now, then, out=np.full(len(now), np.nan), where=then > 0)
+        return ratio
+
+    @cached_property
     def more_ns_per_s(self) -> Floats:
         """Time in additional calls, ns per second; negative if there are fewer calls. In new rows it is their
         whole time, in gone rows minus their whole time."""

@@ -9,3 +9,7 @@ Dimension = Literal["container", "namespace", "pod", "process", "operation", "la
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 """All dimensions by which rows can be grouped."""
+
+COMPARED_BY = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
+"""Dimensions by which the rows of two runs can be compared. Hosts and devices differ between two runs, so
+they are left out."""

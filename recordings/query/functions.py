@@ -1,11 +1,12 @@
-"""Adds SQL functions on histograms: ``p(histogram, 99)``, ``p(histogram, 99, max_ns)`` and the aggregate
-``hmerge(histogram)``."""
+"""Adds SQL functions on histograms: ``p(histogram, 99)``, ``p(histogram, 99, max_ns)``, their short forms
+such as ``p99(histogram)``, and the aggregate ``hmerge(histogram)``."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,11 @@ _AT_ONCE = 4096
 """Number of histograms that are collected before they are added up together."""
 
 
-NAMES = ("p", "hmerge")
+SHORT = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+"""The percentile of each short form: ``p99(histogram)`` is ``p(histogram, 99)``. A second argument limits the
+result, as the third one of ``p`` does."""
+
+NAMES = ("p", "percentile", *SHORT, "hmerge")
 """Names of the SQL functions."""
 
 
@@ -40,8 +45,19 @@ def add(connection: sqlite3.Connection) -> list[str]:
 
     for arguments in (2, 3):
         connection.create_function("p", arguments, percentile, deterministic=True)
+        connection.create_function("percentile", arguments, percentile, deterministic=True)
+    for name, percent in SHORT.items():
+        for arguments in (1, 2):
+            short = partial(_swapped, percentile, percent)
+            connection.create_function(name, arguments, short, deterministic=True)
     connection.create_aggregate("hmerge", 1, ReportingSum)  # type: ignore[arg-type]  # of bytes too
     return refused
+
+
+def _swapped(
+    percentile: Callable[..., int | None], percent: float, payload: object, *rest: object
+) -> int | None:
+    return percentile(payload, percent, *rest)
 
 
 @contextlib.contextmanager

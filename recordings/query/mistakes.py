@@ -31,6 +31,9 @@ _BUILT_IN = (
     ),
     *("lower", "max", "min", "printf", "replace", "round", "strftime", "substr", "sum", "total", "upper"),
 )
+_USAGE = (
+    "percentiles: p(histogram, 99), p99(histogram), p(hmerge(histogram), 99); max_ns may follow as a limit"
+)
 _READ_ONLY = "one SELECT, or WITH … SELECT: a query only reads"
 _STATEMENTS = re.compile(
     "alter|analyze|attach|begin|commit|create|delete|detach|drop|end|insert|pragma|reindex|release|replace"
@@ -66,6 +69,9 @@ def told(
         return UsageError(f"there is no table {_shown(name)}", _like(name, known, "tables", list(_COLUMNS)))
     if kind == "no such column":
         return UsageError(f"there is no column {_shown(name)}", _column(name, sql))
+    match = re.fullmatch(r"wrong number of arguments to function (\w+)\(\)", text)
+    if match and (called := match[1].lower()) in functions.NAMES:
+        return UsageError(f"{called}() has other arguments", _USAGE)
     if kind == "no such function":
         known = [*functions.NAMES, *_BUILT_IN]
         return UsageError(f"there is no function {_shown(name)}", _like(name, known, "functions", known))
@@ -109,7 +115,11 @@ def _column(name: str, sql: str) -> str:
     used = [view for view in _COLUMNS if view in words]
     known = list(dict.fromkeys(column for view in used for column in _COLUMNS[view]))
     which = " and ".join(used)
-    return _like(name.rpartition(".")[2], known, f"columns of {which}" if which else "columns", known)
+    what = f"columns of {which}" if which else "columns"
+    advice = _like(name.rpartition(".")[2], known, what, known)
+    if used and not advice.startswith(what):
+        advice += f"\n  {what}: {', '.join(known)}"
+    return advice
 
 
 def _like(name: str, known: Sequence[str], what: str, all_: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 
 from stalltop.files.complete import FileInUseError
+from stalltop.files.owner import create, make_folders
 from stalltop.model.errors import StalltopError, UsageError
 
 __all__ = ["FileInUseError", "Hold", "reserve"]
@@ -36,10 +37,9 @@ class Hold:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._descriptor = os.open(path, flags, 0o600)
+            make_folders(path.parent)
+            self._descriptor = create(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
                 raise UsageError(f"{path} is no regular file") from error

@@ -63,7 +63,7 @@ async def test_a_browser_shows_the_screen_handles_keys_and_stores_files(tmp_path
         assert await page.ask("document.cookie") == ""
 
         await page.press("?", "?")
-        await shows(page, "Group rows by container")
+        await shows(page, "Legend")
         await picture(page, "help")
         await page.press("Escape", code=27)
         await shows(page, "SIMULATED")  # a letter right after Esc would be read as Alt and the letter

@@ -43,6 +43,8 @@ class Checkout:
             shutil.copy(ROOT / name, self.folder)
         (self.folder / "scripts").mkdir()
         shutil.copy(ROOT / "scripts/environment.sh", self.folder / "scripts")
+        (self.folder / "docs").mkdir()
+        shutil.copy(ROOT / "docs/commands.md", self.folder / "docs")
         self.log = folder / "log"
         self.python = folder / "python3"
         self.python.write_text(INTERPRETER.replace("LOG", str(self.log)))

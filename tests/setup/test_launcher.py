@@ -42,6 +42,27 @@ def test_the_second_start_does_no_set_up(checkout: Checkout) -> None:
     assert second.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("serve", "--help"), "usage: stalltop serve"),
+        (("export", "--to", "parquet", "-h"), "usage: stalltop export"),
+        (("help", "query"), "usage: stalltop query"),
+        (("--help",), "usage: stalltop [COMMAND]"),
+        (("-V",), "stalltop "),
+    ],
+)
+def test_help_installs_nothing(checkout: Checkout, arguments: tuple[str, ...], said: str) -> None:
+    done = checkout.run(*arguments)
+    assert done.returncode == 0
+    assert done.stdout.startswith(said)
+    assert done.stderr == ""
+    assert checkout.uses() == []
+    checkout.run("check")
+    assert checkout.run(*arguments).stderr == ""
+    assert checkout.uses() == ["pip", "run check", f"run {' '.join(arguments)}"]
+
+
 def test_changed_dependencies_are_installed(checkout: Checkout) -> None:
     checkout.run("check")
     project = checkout.folder / "pyproject.toml"
@@ -261,7 +282,7 @@ def test_with_old_pythons_only_the_launcher_says_what_to_install(
 PACKAGES = {
     "id": "echo 0",
     "dpkg": 'echo "dpkg $*" >>LOG; touch LOG.ended',
-    "apt-get": 'echo "apt-get $1" >>LOG; [ "$1" = update ] || [ -e LOG.ended ]',
+    "apt-get": 'echo "a line of apt"; echo "apt-get $1" >>LOG; [ "$1" = update ] || [ -e LOG.ended ]',
 }
 
 
@@ -272,7 +293,11 @@ def test_an_interrupted_installation_of_packages_is_completed_first(tmp_path: Pa
         (tmp_path / name).chmod(0o755)
     done = subprocess.run(
         ["sh", "-c", f"root=/nonexistent; . {ROOT}/scripts/environment.sh; install_packages python3-bpfcc"],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "XDG_DATA_HOME": str(tmp_path / "data"),
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -280,7 +305,9 @@ def test_an_interrupted_installation_of_packages_is_completed_first(tmp_path: Pa
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "stalltop: installing python3-bpfcc\n"
+    logged = list((tmp_path / "data").rglob("*.log"))
+    assert done.stderr == f"stalltop: installing python3-bpfcc (log: {logged[0]})\n"
+    assert "a line of apt" in logged[0].read_text()
     assert log.read_text().splitlines() == [
         "apt-get install",
         "dpkg --configure -a",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.words import numbered
-from stalltop.model.window import LOSSES, Window
+from stalltop.model.window import LOSSES, UNCOUNTED, Window
 from stalltop.tui.problems.warnings import warnings
 from stalltop.widgets.page import PageLine
 
@@ -51,12 +51,16 @@ def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -
                 indent=17,
             )
         )
-    lines += [PageLine(), PageLine((("Missed or partial in this window", "head"),))]
-    counted = [(meaning, window.loss[name]) for name, meaning in LOSSES.items() if window.loss.get(name)]
-    if not counted:
-        lines.append(PageLine((("  nothing", "good"),)))
-    for meaning, number in counted:
-        lines.append(_pair(f"{number:,}", meaning, "warn"))
+    missed = [name for name in LOSSES if name in UNCOUNTED and window.loss.get(name)]
+    partial = [name for name in LOSSES if name not in UNCOUNTED and window.loss.get(name)]
+    for title, names, role in (
+        (f"Missed in this window: {window.lost:,}", missed, "bad"),
+        ("Partial in this window", partial, "warn"),
+    ):
+        lines += [PageLine(), PageLine(((title, "head"),))]
+        if not names:
+            lines.append(PageLine((("  nothing", "good"),)))
+        lines += [_pair(f"{window.loss[name]:,}", LOSSES[name], role) for name in names]
     return lines
 
 

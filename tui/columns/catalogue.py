@@ -7,7 +7,7 @@ cells, and ``tui/pair/cells.py`` those of two rows side by side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -17,6 +17,15 @@ Need = Literal["", "split", "past", "mark", "baseline", "use", "owner", "held"]
 """What data a column needs: measured splits, earlier windows, a mark (the window to compare with,
 ``Grouped.before``), baselines of some rows, the resources that processes used, the user or namespace of some
 tenants, or the device memory that processes hold."""
+WITHOUT: Final[Mapping[Need, str]] = {
+    "split": "empty: where the time went was not measured",
+    "past": "empty: there are no earlier windows; a recording has them, a saved window has not",
+    "baseline": "empty: no row has a baseline yet, or the file was saved before it had one",
+    "use": "empty: what processes use was not measured",
+    "owner": "empty: no tenant has a known user or namespace",
+    "held": "empty: no process holds memory of a GPU, as far as is known",
+}
+"""Why a column is empty, by the need that the data does not meet."""
 Usual = Literal["", "first", "last", "roomy", "changes", "wider", "normal", "resources"]
 """In which tables a column is shown while the user has chosen no columns:
 

@@ -159,6 +159,7 @@ ACTIONS = (
     Action("graphs", ("7",), "Graphs", "Choose the graphs of the past: up to three figures", _PANELS, "panels.graphs"),
     Action("narrower", ("less_than_sign",), "Smaller", "Make the first table smaller", _PANELS, "panels.share(-10)"),
     Action("wider", ("greater_than_sign",), "Larger", "Make the first table larger", _PANELS, "panels.share(10)"),
+    Action("reset_layout", ("0",), "Reset", "Reset the layout, columns, order, filter and window", _PANELS, "reset.everything"),
     Action("save", ("w",), "Save", "Save the view: window, text, page, CSV, picture", _REST, "files.save"),
     Action("record", ("R",), "Record", "Record new windows into a file; again: stop", _REST, "files.record"),
     Action("copy_row", ("Y",), "Copy row", "Copy the row with its headings", _REST, "files.copy_row"),

@@ -11,6 +11,7 @@ is used."""
 FOOTER: tuple[Entry, ...] = (
     (("quit",), ""),
     (("help",), ""),
+    (("save",), ""),
     (("out",), ""),
     (("enlarge",), ""),
     (("freeze",), ""),
@@ -27,7 +28,6 @@ FOOTER: tuple[Entry, ...] = (
     (("commands",), ""),
     (("sort",), ""),
     (("longer", "shorter"), "Window"),
-    (("save",), ""),
     (("mark", "compare"), "Compare"),
     (("devices",), ""),
     (("unfold",), ""),
@@ -41,6 +41,7 @@ FOOTER: tuple[Entry, ...] = (
 FOOTER_OF_WARNINGS: tuple[Entry, ...] = (
     (("quit",), ""),
     (("help",), ""),
+    (("save",), ""),
     (("in",), "Open"),
     (("out",), "Back"),
     (("chains",), "Row"),
@@ -50,7 +51,6 @@ FOOTER_OF_WARNINGS: tuple[Entry, ...] = (
     (("silenced",), ""),
     (("enlarge",), ""),
     (("freeze",), ""),
-    (("save",), ""),
 )
 """The line of keys while the list of problems has the focus."""
 _OF_PAST = ("back", "fault_back", "play", "when")

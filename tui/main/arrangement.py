@@ -42,6 +42,8 @@ class Arrangement:
         """The number of graphs that there are to show."""
         self.timeline: Literal["", "roomy", "needed"] = ""
         """Whether there is a time line, and whether it is shown only where there is plenty of room."""
+        self.caption = 0
+        """Lines of the caption of a demonstration."""
         self.at: object = None
         """Tells the window that is shown from another one."""
         self.layout = ScreenLayout()
@@ -73,6 +75,7 @@ class Arrangement:
             warnings=panel.room.need(self.at),
             tables=tables.needs(),
             graphs=self.graphs,
+            caption=self.caption,
             timeline=self.timeline,
             keys=bool(keys.said) or self._screen.query_one("#filter").display,
             reading=panel.has_focus,
@@ -88,6 +91,7 @@ class Arrangement:
         screen.query_one("#header").display = not small
         screen.query_one("#alerts").display = found.warnings > 0
         screen.query_one("#timeline").display = bool(found.timeline)
+        screen.query_one("#caption").display = found.caption > 0
         answer = screen.query_one("#answer")
         answer.display, answer.styles.height = found.answer > 0, max(found.answer, 1)
         warning = screen.query_one("#small", AlertList)

@@ -20,6 +20,7 @@ from stalltop.tui.tables.tables import Tables
 from stalltop.tui.views.groups import Path
 from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.bars import SystemBars
+from stalltop.widgets.caption import CaptionLines
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
 from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.header import Header, HeaderState
@@ -185,7 +186,7 @@ class Drawing:
             playing=moments.playing,
             demo=options.demo,
             chains=self._panel.found.open,
-            silenced=self._panel.found.silenced_chains,
+            silenced=0 if self._panel.silenced.shown else self._panel.found.silenced_problems,
             glyphs=app.glyphs,
         )
         if options.recorded is None:
@@ -193,8 +194,14 @@ class Drawing:
         return replace(state, recording=recording_text(options.recorded.state, app.glyphs))
 
     def header(self) -> None:
-        """Draw the first line."""
+        """Draw the first line, and the caption of a demonstration."""
         self._screen.query_one("#header", Header).show(self.header_now())
+        caption = self._screen.stalltop.options.caption
+        if caption is not None:
+            self._screen.query_one("#caption", CaptionLines).show(caption.lines)
+            if len(caption.lines) != self._arrangement.caption:
+                self._arrangement.caption = len(caption.lines)
+                self._arrangement.fit()
 
     def time(self) -> None:
         """Draw the time line and the first line. They change even while the screen is frozen."""

@@ -28,6 +28,8 @@ BARS_FROM = 12
 ANSWER_LINES, ANSWER_FROM = 2, 18
 """Lines below the first line that tell the worst problem, and the lines of the terminal from which there are
 that many. A smaller terminal has one."""
+CAPTION_FROM = 20
+"""Lines of the terminal from which the caption of a demonstration is shown."""
 TWO_TABLES_FROM = 20
 """Lines of the terminal from which a second table is shown below the first."""
 HISTORY_FROM = 160
@@ -54,6 +56,8 @@ class Needs:
     tables: tuple[TableNeeds, TableNeeds, TableNeeds] = (TableNeeds(), TableNeeds(), NO_TABLE)
     graphs: int = 0
     """Number of graphs of the past."""
+    caption: int = 0
+    """Lines of the caption of a demonstration."""
     timeline: Literal["", "roomy", "needed"] = "roomy"
     """Whether there is a time line, and whether it is shown only where there is plenty of room."""
     keys: bool = False
@@ -77,6 +81,8 @@ class ScreenLayout:
     frames: Frames = ""
     answer: int = 0
     """Lines below the first line that tell the worst problem."""
+    caption: int = 0
+    """Lines of the caption of a demonstration."""
     host: int = 0
     """Lines of the bars of the host, with their frame."""
     devices: int = 0
@@ -102,7 +108,7 @@ class ScreenLayout:
     @property
     def lines(self) -> int:
         """Return the sum of all heights, with the first line."""
-        panels = self.answer + self.host + self.devices + self.warnings + self.room
+        panels = self.caption + self.answer + self.host + self.devices + self.warnings + self.room
         return 1 + panels + self.timeline + self.keys
 
 
@@ -154,9 +160,10 @@ def layout(
     boxes = frames == "box"
     roomy = width >= HISTORY_FROM and height >= ROOMY_FROM and not enlarged
     answer = ANSWER_LINES if height >= ANSWER_FROM and not enlarged else 1
+    caption = needs.caption if height >= CAPTION_FROM and not enlarged else 0
     timeline = int(needs.timeline == "needed" or (roomy and needs.timeline == "roomy"))
     keys = int("keys" in shown or needs.keys)
-    left = height - 1 - answer - timeline - keys
+    left = height - 1 - caption - answer - timeline - keys
     host = int("host" in shown)
     devices = min(max(needs.devices, 1), most_devices(height)) if "devices" in shown else 0
     warnings = 0
@@ -192,6 +199,7 @@ def layout(
         shown=frozenset(shown),
         frames=frames,
         answer=answer,
+        caption=caption,
         host=host,
         devices=devices,
         warnings=warnings,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from stalltop.model.actions.offers import Offer
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.window import Window
+from stalltop.tui.columns.catalogue import Need
 from stalltop.tui.tables.picking import Pair
 from stalltop.tui.views.groups import Path
 
@@ -32,9 +33,10 @@ class Opens(Protocol):
         chosen: Sequence[str],
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
+        have: Collection[Need],
     ) -> None:
         """Open the dialogue that chooses the columns of tables grouped ``by``. After each change, ``tell`` is
-        called with the ids of the chosen columns."""
+        called with the ids of the chosen columns. ``have`` lists the needs of columns that the data meets."""
 
     def graphs(self, chosen: tuple[str, ...], tell: Callable[[tuple[str, ...]], None]) -> None:
         """Open the dialogue that chooses the graphs; ``tell`` is called with each choice."""

@@ -110,7 +110,8 @@ def header_state(
     without data, 0 if data comes in time. ``still``: the window is a saved one. ``file``: the window comes
     from a recording. ``grows``: another program still writes that recording. ``playing``: seconds of the past
     that pass in one second, 0: not playing. ``demo``: the data is a demonstration. ``chains``: the open
-    problems that are shown; ``silenced``: the number of those that the user silenced.
+    problems that are shown; ``silenced``: the number of open problems that ``chains`` leaves out because the
+    user silenced them.
     """
     if window is None:
         if silent:

@@ -1,5 +1,4 @@
-"""A line that names the most important keys. It shows at the first start, and whenever a recording is
-opened."""
+"""What the most important keys do: three steps at the first start, and a line for a recording."""
 
 from __future__ import annotations
 
@@ -18,14 +17,29 @@ FILE_SECONDS = 12.0
 
 
 def for_newcomers(width: int) -> str:
-    """Return the line for the first start, for ``width`` cells."""
+    """Return the three lines for the first start, for ``width`` cells."""
     inside, out, wrong, all_keys = (key(name) for name in ("in", "out", "warnings", "help"))
-    long = (
-        f"First start: {inside} looks into a row, {out} goes back, {wrong} lists problems, "
-        f"{all_keys} all keys"
+    copy, save, find = key("copy"), key("save"), key("palette")
+    steps = (
+        (
+            f"{wrong} lists problems",
+            f"{wrong} problems",
+            f"{inside} cause and fix, {copy} copies the fix",
+        ),
+        (
+            f"{inside} looks into a row",
+            f"{inside} into a row",
+            f"{out} goes back, {save} saves what is shown",
+        ),
+        (
+            f"{all_keys} explains all signs and keys",
+            f"{all_keys} all keys",
+            f"{find} finds an action by any word",
+        ),
     )
-    short = f"New here? {inside} into a row, {out} back, {wrong} problems, {all_keys} all keys"
-    return long if width > len(long) + 2 else short
+    long = [f"First start, step {at}: {first}; {then}" for at, (first, _, then) in enumerate(steps, 1)]
+    short = [f"{at}. {first}; {then}" for at, (_, first, then) in enumerate(steps, 1)]
+    return "\n".join(long if width > max(map(len, long)) + 2 else short)
 
 
 def of_file(past: WindowTimes, width: int) -> str:
@@ -47,8 +61,8 @@ def of_file(past: WindowTimes, width: int) -> str:
 
 
 class Tour:
-    """Shows the line with the most important keys once. The line stays until it is replaced, its time is
-    over, or a key is pressed."""
+    """Shows the most important keys once, until another message replaces them, their time is over, or a
+    key is pressed."""
 
     def __init__(self, speech: Speech, *, file: bool) -> None:
         self._speech = speech

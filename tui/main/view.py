@@ -26,6 +26,7 @@ from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList
 from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.bars import SystemBars
+from stalltop.widgets.caption import CaptionLines
 from stalltop.widgets.devices import DeviceRows
 from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.header import Header
@@ -63,6 +64,7 @@ class MainView(AppScreen):
     def compose(self) -> ComposeResult:
         """Yield the widgets from top to bottom."""
         yield Header("header")
+        yield CaptionLines("caption")
         yield AnswerLines("answer")
         yield SystemBars("system")
         yield DeviceRows("devices")

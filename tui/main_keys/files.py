@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -39,6 +40,10 @@ class FileKeys:
         if window is None:
             self._say("there is nothing to save yet", "warn", READ_SECONDS)
             return
+        there = self._main.tables.window
+        if there is not None and not window.normals:
+            # A window of several seconds has no baselines; the tables show those of the newest window.
+            window = replace(window, normals=there.normals)
         self._main.speech.hush()  # a saved picture of the screen must not contain a message
         picture = drawn(self._main.app.screen)
         shown = ShownScreen(

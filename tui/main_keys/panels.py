@@ -52,7 +52,6 @@ class PanelKeys:
         tables.views.chosen_columns = usual.columns
         tables.put_order(usual.sort, usual.descending)
         self._rearranged()
-        self._say("layout, columns and order are reset", "label")
 
     def show(self, name: str) -> None:
         """Show the panel ``name`` if it is hidden."""

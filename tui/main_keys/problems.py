@@ -9,6 +9,7 @@ from stalltop.model.chain import Chain
 from stalltop.tui.main.view import MainView
 from stalltop.tui.main_keys.files import READ_SECONDS, FileKeys
 from stalltop.tui.main_keys.panels import PanelKeys
+from stalltop.tui.problems.alert_panel import COVERAGE_LINE, QUIET_LINE
 from stalltop.tui.problems.chains import chains_of, stands
 from stalltop.tui.tables.steps import TableSteps
 from stalltop.tui.views.groups import Path, scope
@@ -39,11 +40,17 @@ class ProblemKeys:
             self._main.set_focus(self._main.panel)
 
     def open(self, line: Hashable) -> None:
-        """Open the page of the problem in the line ``line`` of the list. For a line without a problem, open
-        the page of all warnings."""
+        """Open the page of the problem in the line ``line`` of the list. The line that tells that no problem
+        is open stands for the newest problem that ended. For another line without a problem, open the page of
+        all warnings."""
         chains = self._main.panel.found.chains
         at = next((at for at, chain in enumerate(chains) if chain.id == line), None)
-        if at is None:
+        if line == QUIET_LINE:
+            over = [at for at, chain in enumerate(chains) if not chain.open]
+            at = max(over, key=lambda at: chains[at].seen, default=None)
+        if at is None and isinstance(line, str) and line not in (QUIET_LINE, COVERAGE_LINE):
+            self._say("this problem has ended and is no longer in the list", "label", READ_SECONDS)
+        elif at is None:
             self._main.opens.warnings()
         else:
             self._main.opens.chains(chains, at)

@@ -105,7 +105,7 @@ class RowKeys:
         """Open the dialogue for the columns of the table that has the focus."""
         tables = self._main.tables
         widget, view = tables.here
-        window, past = self._main.shown, tables.past
+        window, past = tables.window, tables.past  # this window has the baselines of its rows
         there = set() if window is None else available(window, past=past)
 
         def choose(ids: tuple[str, ...]) -> None:
@@ -113,7 +113,7 @@ class RowKeys:
             tables.redraw()
 
         usual = defaults(view.by, tables.room.cells_of(widget), there)
-        self._main.opens.columns(view.by, tables.views.columns.get(view.by, ()), usual, choose)
+        self._main.opens.columns(view.by, tables.views.columns.get(view.by, ()), usual, choose, there)
 
     def details(self) -> None:
         """Open the page of the row under the cursor."""

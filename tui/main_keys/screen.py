@@ -14,6 +14,7 @@ from stalltop.tui.main_keys.panels import PanelKeys
 from stalltop.tui.main_keys.playing import Playing
 from stalltop.tui.main_keys.problems import ProblemKeys
 from stalltop.tui.main_keys.program import ProgramKeys
+from stalltop.tui.main_keys.reset import Reset
 from stalltop.tui.main_keys.rows import RowKeys
 from stalltop.tui.main_keys.time_keys import TimeKeys
 from stalltop.tui.tables.steps import TableSteps
@@ -41,6 +42,7 @@ class MainScreen(MainView):
         self.rows = RowKeys(self, steps, self.panels, self.time)
         self.filter = FilterKeys(self)
         self.program = ProgramKeys(self)
+        self.reset = Reset(self, self.panels, self.filter, self.time)
 
     def action_do(self, what: str, *parameters: object) -> None:
         """Run the method PART.METHOD that ``what`` names, with ``parameters``."""

@@ -40,46 +40,52 @@ SIGNS = (
 
 
 def help_page(of: str = "") -> list[PageLine]:
-    """Return the help: keys by purpose, then the meaning of figures and the syntax of filters.
+    """Return the help: what letters, colours and marks mean; the keys of the screen on which the user asked;
+    then the keys of other screens, the columns, and the syntax of filters.
 
-    ``of`` is the class name of the screen on which the user asked for help; its own keys come first.
+    ``of`` is the class name of the screen on which the user asked for help; the keys of a page come before
+    those of the main screen.
     """
-    lines: list[PageLine] = []
-    pages = sorted(PAGES, key=lambda page: of not in page.screens)
-    here = [page for page in pages if of in page.screens]
+    here = [page for page in PAGES if of in page.screens]
+    others = [page for page in PAGES if of not in page.screens]
+    lines = [*_legend(), *_where_time_goes()]
     for page in here:
         lines += _page_keys(page)
     for heading, actions in groups().items():
         lines.append(PageLine(((heading, "head"),)))
         lines += [_pair(action.key, action.help, "accent") for action in actions]
         lines.append(PageLine())
-    for page in pages[len(here) :]:
+    for page in others:
         lines += _page_keys(page)
-    lines.append(PageLine((("Figures", "head"),)))
+    lines.append(PageLine((("Columns", "head"),)))
     lines += [_pair(column.heading, column.help, "label") for column in COLUMNS if column.heading]
+    lines.append(PageLine())
+    lines.append(PageLine((("Filter", "head"),)))
+    lines += [_pair(term, meaning, "label") for term, meaning in TERMS]
+    return lines
+
+
+def _legend() -> list[PageLine]:
+    lines = [PageLine((("Legend", "head"),))]
     asked = {"{why}": key("chains"), "{problems}": key("warnings")}
     for name, meaning in SIGNS:
         for sign, pressed in asked.items():
             meaning = meaning.replace(sign, pressed)
         lines.append(_pair(name, meaning, "label"))
-    lines.append(PageLine())
-    lines.append(PageLine((("Where time goes", "head"),)))
-    lines += [
+    return [*lines, PageLine()]
+
+
+def _where_time_goes() -> list[PageLine]:
+    """Return the letters and colours of the parts of a call's time."""
+    head = PageLine((("Where time goes", "head"),))
+    parts = [
         PageLine(
-            (
-                ("  ", "text"),
-                (part.letter, name),
-                (f" {name.ljust(12)} ", "label"),
-                (part.meaning, "text"),
-            ),
+            (("  ", "text"), (part.letter, name), (f" {name.ljust(12)} ", "label"), (part.meaning, "text")),
             17,
         )
         for name, part in PARTS.items()
     ]
-    lines.append(PageLine())
-    lines.append(PageLine((("Filter", "head"),)))
-    lines += [_pair(term, meaning, "label") for term, meaning in TERMS]
-    return lines
+    return [head, *parts, PageLine()]
 
 
 def _page_keys(page: PageKeys) -> list[PageLine]:

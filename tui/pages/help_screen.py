@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.binding import Binding
 
+from stalltop.tui.main.layout import LEAST_HEIGHT
 from stalltop.tui.pages.help import help_page
+from stalltop.tui.pages.in_columns import in_columns
 from stalltop.tui.pages.page_screen import PageScreen
 from stalltop.widgets.page import Page
 
@@ -20,6 +23,10 @@ class HelpScreen(PageScreen):
         super().__init__()
         self._of = of
 
-    def on_mount(self) -> None:
-        """Show the text."""
-        self.query_one("#page", Page).show(help_page(self._of))
+    def on_resize(self, event: events.Resize) -> None:
+        """Show the text in as many columns as the terminal has room for."""
+        super().on_resize(event)
+        header = event.size.height >= LEAST_HEIGHT
+        # The page takes one row for its title, and a cell on either side.
+        width, height = event.size.width - 2, event.size.height - 1 - header
+        self.query_one("#page", Page).show(in_columns(help_page(self._of), width, height))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.model.window import Window
@@ -18,6 +18,9 @@ QUIET = "No problems detected"
 QUIET_NOW = "No active problems; past ones and information below"
 QUIET_BUT = "No problems except silenced ones"
 
+QUIET_LINE, COVERAGE_LINE = "quiet", "coverage"
+"""Keys of the line that tells that no problem is open, and of the line that opens the page about coverage."""
+
 
 class AlertPanel(AlertList, can_focus=True):
     """The list of problems with the key bindings of ``tui.keys.actions``."""
@@ -30,8 +33,46 @@ class AlertPanel(AlertList, can_focus=True):
         self.found = Listed((), (), 0)
         """The lines of the list."""
         self.silenced = Silenced()
+        self._gone: str | None = None
+        """The id of the chain that was under the cursor when the list lost it; None after the next key."""
         self.answering = Answering()
         """Chooses the problem that the first lines of the screen tell."""
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Keep the cursor on the line that was the worst when the list got the focus."""
+        super().watch_has_focus(has_focus)
+        self._gone = None
+        if has_focus:
+            self.action_move(0)
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by ``rows``."""
+        self._gone = None
+        super().action_move(rows)
+
+    def put_cursor(self, key: Hashable) -> None:
+        """Move the cursor to the row ``key``, now or as soon as it is shown."""
+        self._gone = None
+        super().put_cursor(key)
+
+    def action_choose(self) -> None:
+        """Post ``LineChosen``: for the line under the cursor, or for the one that has just left the list."""
+        if self._gone is None:
+            super().action_choose()
+        else:
+            self.post_message(self.LineChosen(self._gone))
+            self.action_move(0)
+
+    def _follow_cursor(self, before: Listed) -> None:
+        """Keep the cursor on the chain under it: after the chain ended, its line may show several chains. If
+        the chain left the list, remember its id."""
+        under = self.cursor_key
+        if not self.has_focus or before.chain(under) is None:
+            return
+        if str(under) not in self.found.lines:
+            self._gone = str(under)
+        elif under not in {row.key for row in self.found.rows}:
+            self.put_cursor(self.found.lines[str(under)])
 
     def update_from(
         self,
@@ -49,21 +90,23 @@ class AlertPanel(AlertList, can_focus=True):
         ``tellings`` and ``still`` are those of ``Answering.update``. With ``told_above`` the list leaves out,
         while it does not have the focus, what these lines say.
         """
+        before = self.found
         found = self.found = listed(
             window,
             notes,
-            before=self.found.sorted_by,
-            held=self.found.held,
+            before=before.sorted_by,
+            held=before.held,
             silenced=self.silenced.keys,
             show_silenced=self.silenced.shown,
             glyphs=self.glyphs,
         )
+        self._follow_cursor(before)
         rows = list(found.rows)
         if not rows or (rows[0].ended and not any(stands(row.key) for row in rows)):
             text = QUIET_BUT if found.silenced else QUIET_NOW if found.chains else QUIET
-            rows.insert(0, AlertRow("quiet", " ", "dim", text if window is not None else starting))
+            rows.insert(0, AlertRow(QUIET_LINE, " ", "dim", text if window is not None else starting))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
-        coverage = AlertRow("coverage", "-", "dim", "coverage: what is traced, what is not, and the cost")
+        coverage = AlertRow(COVERAGE_LINE, "-", "dim", "coverage: what is traced, what is not, and the cost")
         answer = self.answering.update(
             window,
             found,
@@ -74,7 +117,7 @@ class AlertPanel(AlertList, can_focus=True):
             glyphs=self.glyphs,
         )
         told = self.answering.chain
-        above = {"quiet", told.id if told is not None else ""} if told_above else ()
+        above = {QUIET_LINE, told.id if told is not None else ""} if told_above else ()
         self.show(rows, [*found.aside, coverage], silenced, above)
         return answer
 

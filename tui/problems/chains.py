@@ -68,8 +68,10 @@ class Listed:
     silenced: int
     """The number of silenced lines about open problems and warnings. It does not depend on whether these
     lines are shown."""
-    silenced_chains: int = 0
-    """The number of silenced open problems, without warnings."""
+    silenced_problems: int = 0
+    """The number of silenced open problems, without those of severity ``info`` and without warnings."""
+    lines: Mapping[str, Hashable] = field(default_factory=dict)
+    """The key of the line that shows each chain, by the chain's id."""
     aside: tuple[AlertRow, ...] = ()
     """Lines of the list that are drawn only while the list has the keyboard focus."""
     sorted_by: Mapping[str, float] = field(default_factory=dict)
@@ -163,6 +165,7 @@ def listed(
     chains = steady(found, losses)
     shown = [chain for chain in chains if show_silenced or chain.id not in silenced]
     ranked: list[tuple[float, AlertRow]] = []
+    lines: dict[str, Hashable] = {chain.id: chain.id for chain in shown}
     alike: dict[tuple[str, bool], list[tuple[Chain, AlertRow]]] = {}
     for chain in shown:
         assert window is not None
@@ -171,7 +174,10 @@ def listed(
             ranked.append((SEVERITIES.index(chain.severity), row))
         else:
             alike.setdefault((row.title, chain.open), []).append((chain, row))
-    ranked += [(_NO_FAULT if goes_on else _OVER, folded(of)) for (_, goes_on), of in alike.items()]
+    for (_, goes_on), of in alike.items():
+        line = folded(of)
+        ranked.append((_NO_FAULT if goes_on else _OVER, line))
+        lines.update((chain.id, line.key) for chain, _ in of)
     standing_silenced = 0
     aside: list[AlertRow] = []
     keys: Counter[str] = Counter()
@@ -195,7 +201,10 @@ def listed(
         rows=tuple(row for _, row in ranked),
         chains=tuple(shown),
         silenced=silenced_chains + standing_silenced,
-        silenced_chains=silenced_chains,
+        silenced_problems=sum(
+            chain.open and chain.severity != "info" and chain.id in silenced for chain in chains
+        ),
+        lines=lines,
         aside=tuple(aside),
         sorted_by=losses,
         held=severities,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from stalltop.model.caption import Caption
 from stalltop.model.progress import Progress
 from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.recordings.write.recorded_source import RecordedSource
@@ -27,6 +28,8 @@ class RunOptions(Settings):
     """The moment of a recording to show first, Unix time; None: the newest."""
     progress: Progress | None = None
     """The progress of the start; None if the start takes no time."""
+    caption: Caption | None = None
+    """The caption of a demonstration, which its source changes; None if there is none."""
     print_last: bool = True
     """Whether to print the last table on stdout at the end."""
     tellings: Callable[[], Tellings] = lambda: NO_TELLINGS

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stalltop.files.owner import home
 from stalltop.files.places import state_directory
 from stalltop.files.private_file import UnsuitableFileError, read_regular, replace_file
 from stalltop.model.errors import UsageError
@@ -24,10 +25,10 @@ LEFT_HEADER = (
 
 def config_path() -> Path:
     """Return ``$XDG_CONFIG_HOME/stalltop/config.toml``; under ``~/.config`` if that is unset or not
-    absolute."""
+    absolute. If stalltop runs by sudo, ``~`` is the home directory of the user who called sudo."""
     given = os.environ.get("XDG_CONFIG_HOME", "")
-    home = os.path.expanduser("~")
-    base = Path(given) if os.path.isabs(given) else Path(home if os.path.isabs(home) else "/") / ".config"
+    own = home()
+    base = Path(given) if os.path.isabs(given) else Path(own if os.path.isabs(own) else "/") / ".config"
     return base / "stalltop" / "config.toml"
 
 

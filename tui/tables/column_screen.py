@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -10,7 +10,7 @@ from textual.binding import Binding
 from textual.widgets import Label
 
 from stalltop.model.rows.dimensions import Dimension
-from stalltop.tui.columns.catalogue import BY_ID
+from stalltop.tui.columns.catalogue import BY_ID, WITHOUT, Need
 from stalltop.tui.columns.chooser import chooser, listed, moved, possible, toggled
 from stalltop.tui.keys.actions import bindings
 from stalltop.tui.screens.bases import AppScreen
@@ -42,15 +42,18 @@ class ColumnScreen(AppScreen):
         chosen: Sequence[str],
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
+        have: Collection[Need] = tuple(WITHOUT),
     ) -> None:
-        """The columns are those of a table grouped ``by``. ``tell`` is called after each change with the ids
-        of the chosen columns, or with none if the chosen columns are the ``usual`` ones."""
+        """The columns are those of a table grouped ``by``; ``have`` lists the needs of columns that the data
+        meets. ``tell`` is called after each change with the ids of the chosen columns, or with none if the
+        chosen columns are the ``usual`` ones."""
         super().__init__()
         self._by: Dimension = by
         self._usual = tuple(usual)
         self._chosen = tuple(chosen) or self._usual
         self._order = listed(self._chosen, possible(by))
         self._tell = tell
+        self._have = have
 
     @property
     def list(self) -> ColumnList:
@@ -76,6 +79,9 @@ class ColumnScreen(AppScreen):
         """Show the whole description of the column under the cursor: the list may cut it."""
         hidden = "" if self._here in self._chosen else "  (hidden: Space shows it, as the last one)"
         about = BY_ID[self._here].help if self._here in BY_ID else ""
+        need = BY_ID[self._here].needs if self._here in BY_ID else ""
+        if need in WITHOUT and need not in self._have:
+            about = f"{WITHOUT[need]}  ({about})"
         self.query_one("#about", Label).update(f"{about}{hidden}" if about else "")
 
     def _show(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import termios
+from typing import TextIO
 
 from stalltop.model.errors import UsageError
 
@@ -21,15 +23,39 @@ def require_screen() -> None:
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         name = os.environ.get("TERM") or "not set"
         raise UsageError(f"this terminal cannot show a screen (TERM is {name})", remedy)
-    # Keys are read from standard input. The screen is drawn on standard error, so that stdout remains data.
-    for stream, name in ((sys.__stdin__, "standard input"), (sys.__stderr__, "standard error")):
-        try:
-            terminal = stream is not None and stream.isatty()
-        except ValueError:  # the stream is closed
-            terminal = False
-        if not terminal:
-            raise UsageError(f"{name} is not a terminal", remedy)
+    # Keys are read from standard input.
+    if not _is_terminal(sys.__stdin__):
+        raise UsageError("standard input is not a terminal", remedy)
+    if drawn_on() is None:
+        raise UsageError("there is no terminal to draw on", remedy)
     _settle_size()
+
+
+def drawn_on() -> TextIO | None:
+    """Return the terminal on which the screen is drawn; None if there is none.
+
+    This is standard error, so that stdout remains data. If standard error goes elsewhere (`2>file`), it is
+    standard output, else the controlling terminal.
+    """
+    for stream in (sys.__stderr__, sys.__stdout__):
+        if _is_terminal(stream):
+            return stream
+    return _controlling()
+
+
+@functools.cache
+def _controlling() -> TextIO | None:
+    try:
+        return open("/dev/tty", "w", encoding="utf-8")
+    except OSError:
+        return None
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # the stream is closed
+        return False
 
 
 def _settle_size() -> None:
@@ -37,9 +63,8 @@ def _settle_size() -> None:
 
     Textual and rich assume different sizes, 24 and 25 lines, and would repaint without end.
     """
-    assert sys.__stdin__ is not None
-    assert sys.__stderr__ is not None
-    for stream in (sys.__stdin__, sys.__stderr__):
+    for stream in (sys.__stdin__, drawn_on()):
+        assert stream is not None
         try:
             rows, columns = termios.tcgetwinsize(stream.fileno())
             if not rows or not columns:

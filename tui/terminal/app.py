@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from rich.console import RenderableType
+from textual import events, on
 from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.timer import Timer
 
 from stalltop.tui.terminal.interrupts import INTERRUPTED
+from stalltop.tui.terminal.key_order import KeyHandled, KeyOrder
 from stalltop.tui.terminal.lean_driver import LeanDriver
 from stalltop.tui.terminal.textual_internals import QuietApp, queued_writes, resume_after_suspend_only
 from stalltop.widgets.drawing.lines import Lines
@@ -36,6 +38,7 @@ class TerminalApp(QuietApp):
         self._loop_of_screen: asyncio.AbstractEventLoop | None = None
         self._settled: Timer | None = None
         """The timer that paints everything ``SETTLED_SECONDS`` after the last resize."""
+        self._key_order = KeyOrder(self, super().on_event)
 
     def get_driver_class(self) -> type[Driver]:
         """Return ``LeanDriver`` if Textual would choose its driver for terminals, else the driver that
@@ -56,6 +59,23 @@ class TerminalApp(QuietApp):
         """Return whether the terminal takes the output more slowly than the app writes it. Then no frame is
         drawn, so that keys are handled."""
         return queued_writes(self.driver) > QUEUED_WRITES
+
+    @property
+    def message_queue_size(self) -> int:
+        """Return how many messages and keys wait."""
+        return super().message_queue_size + len(self._key_order)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Handle ``event``. A key waits for the keys before it."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            await self._key_order.take(event)
+        else:
+            await super().on_event(event)
+            await self._key_order.arrived(event)
+
+    @on(KeyHandled)
+    async def _key_handled(self, message: KeyHandled) -> None:
+        await self._key_order.handled(message)
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         """End the app."""

@@ -10,7 +10,6 @@ import contextlib
 import os
 import select
 import signal
-import sys
 import termios
 import threading
 import time
@@ -18,7 +17,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from stalltop.tui.terminal.interrupts import INTERRUPTED, REQUESTS
+from stalltop.tui.terminal.abilities import drawn_on
+from stalltop.tui.terminal.interrupts import REQUESTS, exit_code
 
 GRACE_SECONDS = 0.7
 """Seconds that the app has to end after a request."""
@@ -46,6 +46,10 @@ class Leaving:
         self._done = threading.Event()
         self._screen_ended = threading.Event()
         self._bell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._number: int = signal.SIGHUP
+        """The signal that asked the app to end. The loss of the terminal counts as SIGHUP."""
+        self._asked = False
+        """Whether a signal asked the app to end."""
         self._before: dict[int, Any] = {}
         self._attributes: list[Any] | None = None
         self._descriptor = _descriptor()
@@ -76,7 +80,15 @@ class Leaving:
         for end in self._bell:
             os.close(end)
 
+    @property
+    def exit_code(self) -> int | None:
+        """Return the exit code after the first signal that asked the app to end, or after the loss of the
+        terminal; None if neither happened."""
+        return exit_code(self._number) if self._asked or self.lost() else None
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self._asked:
+            self._asked, self._number = True, number
         self._ring()
 
     def _ring(self) -> None:
@@ -98,7 +110,7 @@ class Leaving:
         if not self._screen_ended.wait(GRACE_SECONDS):
             self._restore()
             self._last_steps()
-            os._exit(INTERRUPTED)
+            os._exit(exit_code(self._number))
 
     def screen_ended(self) -> None:
         """Note that the app has ended and restored the terminal. The remaining steps limit their own time."""
@@ -143,8 +155,5 @@ class Leaving:
 
 def _descriptor() -> int | None:
     """Return the descriptor of the terminal on which the screen is drawn; None if it is no terminal."""
-    try:
-        number = sys.__stderr__.fileno() if sys.__stderr__ is not None else -1
-    except (OSError, ValueError):
-        return None
-    return number if number >= 0 and os.isatty(number) else None
+    stream = drawn_on()
+    return None if stream is None else stream.fileno()

@@ -25,6 +25,8 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
 
+from stalltop.tui.terminal.abilities import drawn_on
+
 
 class Parser(XTermParser):
     """A parser that skips invalid sequences and continues after them."""
@@ -76,7 +78,15 @@ def resume_after_suspend_only(
 
 
 class StoppingDriver(LinuxDriver):
-    """Textual's driver for terminals. Ctrl-Z stops the whole job, not this process alone."""
+    """Textual's driver for terminals. It draws on ``drawn_on()``, also if stderr is no terminal. Ctrl-Z stops
+    the whole job, not this process alone."""
+
+    def __init__(
+        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        # Textual declares the type of sys.__stderr__, but only needs a text stream.
+        self._file = drawn_on() or self._file  # type: ignore[assignment]
 
     @property
     def app_and_loop(self) -> tuple[App[Any], asyncio.AbstractEventLoop]:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.beside
 
 LEAVING_SECONDS = 10.0
 """How long leaving may take on a busy machine; on an idle one it takes half a second."""
-FAILED, INTERRUPTED = 1, 130
+FAILED, INTERRUPTED, TERMINATED, HUNG_UP = 1, 130, 143, 129
 LINKS = 4
 """Least number of BPF links once a library is probed: two of tracepoints, one of entries, one of returns."""
 LIVE = ("-m", "stalltop", "live")
@@ -63,8 +63,8 @@ WAYS: dict[str, tuple[Callable[[PseudoTerminal], object], int]] = {
     "the key q": (lambda terminal: terminal.press("q"), 0),
     "Ctrl-C": (lambda terminal: terminal.press("\x03"), INTERRUPTED),
     "SIGINT": (lambda terminal: terminal.signal(SIGINT), INTERRUPTED),
-    "SIGTERM": (lambda terminal: terminal.signal(SIGTERM), INTERRUPTED),
-    "SIGHUP": (lambda terminal: terminal.signal(SIGHUP), INTERRUPTED),
+    "SIGTERM": (lambda terminal: terminal.signal(SIGTERM), TERMINATED),
+    "SIGHUP": (lambda terminal: terminal.signal(SIGHUP), HUNG_UP),
 }
 
 
@@ -83,7 +83,7 @@ def test_a_lost_terminal_ends_the_screen() -> None:
         terminal.sees("walker")
         held = held_by(terminal.process.pid)
         terminal.hang_up()
-        assert terminal.process.wait(LEAVING_SECONDS) == INTERRUPTED
+        assert terminal.process.wait(LEAVING_SECONDS) == HUNG_UP
         held.until_gone()
 
 
@@ -96,7 +96,7 @@ def test_a_signal_ends_the_screen_while_its_terminal_is_not_read() -> None:
             terminal.press(key)
         wait_until(lambda: terminal.unread() >= 3072, what="a full terminal buffer")
         terminal.signal(SIGTERM)
-        assert terminal.process.wait(LEAVING_SECONDS) == INTERRUPTED
+        assert terminal.process.wait(LEAVING_SECONDS) == TERMINATED
         held.until_gone()
 
 
@@ -104,7 +104,7 @@ def test_a_signal_ends_the_screen_before_its_first_window() -> None:
     with PseudoTerminal(*LIVE) as terminal:
         terminal.until(lambda: ALTERNATE_ON in terminal.raw, "a screen")
         terminal.signal(SIGTERM)
-        assert terminal.wait() == INTERRUPTED
+        assert terminal.wait() == TERMINATED
         assert terminal.restored()
 
 
@@ -175,7 +175,7 @@ def test_signals_end_the_once_command_without_output(number: Signals) -> None:
         held = InKernel(process.pid)
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
-        assert process.returncode == INTERRUPTED
+        assert process.returncode == 128 + number
         assert output == ""
         assert errors == ""
         held.until_gone()

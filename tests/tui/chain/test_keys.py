@@ -149,7 +149,7 @@ async def test_messages_replace_the_line_of_keys_and_cover_no_chain(size: tuple[
         await screen.until(lambda: not main.query_one("#keys").display)
         await screen.press("6")
         main.speech.hush()
-        await screen.until(lambda: "Pivot" in screen.line(last))
+        await screen.until(lambda: "Filter" in screen.line(last))
         await screen.press("slash")
         main.speech.say("heard while typing")
         await screen.sees("heard while typing")
@@ -296,3 +296,52 @@ async def test_missing_coverage_can_be_silenced_and_losses_cannot() -> None:
         await screen.press("up", "z")  # the selected line, about lost calls, cannot be silenced
         await screen.sees("No problem involves this line")
         await screen.sees("3 calls not counted")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_the_first_line_counts_silenced_problems(width: int) -> None:
+    async with running(faulty(LATE), size=(width, 42)) as screen:
+        await screen.press("a", "z")
+        said = "problems 1 silenced" if width == 120 else "1 silenced"
+        await screen.until(lambda: said in screen.line(0), said)
+        await screen.press("Z")  # shows silenced problems, and counts them as others
+        await screen.until(lambda: "1C" in screen.line(0) and said not in screen.line(0))
+
+
+async def test_enter_opens_the_problem_under_the_cursor_after_it_ended() -> None:
+    other = replace(STORM, open=False, id="other", seen=LATE.seen - 5, summary="summary of another one")
+    async with running(faulty(LATE, other), size=(120, 42)) as screen:
+        await screen.press("a")
+        over = replace(LATE, open=False, title=other.title)
+        # It now shares a line with another one that ended, and the line has the key of the newer one.
+        await screen.feed(faulty(over, replace(other, seen=LATE.seen + 5), number=1))
+        await screen.sees("2x title of sync_storm")
+        assert screen.app.main.panel.cursor_key == "other"
+        await screen.press("enter")
+        await screen.sees("summary of another one")
+
+
+async def test_a_and_enter_after_all_problems_ended_open_the_last_one() -> None:
+    async with running(faulty(replace(LATE, open=False)), size=(120, 42)) as screen:
+        await screen.press("a", "enter")
+        await screen.sees("summary of nccl_straggler")
+
+
+async def test_enter_says_that_a_problem_has_left_the_list() -> None:
+    async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
+        await screen.press("a")
+        await screen.feed(faulty(STARVED, number=1))
+        await screen.until(lambda: "nccl_straggler" not in screen.text())
+        await screen.press("enter")
+        await screen.sees("this problem has ended")
+        await screen.press("enter")
+        await screen.sees("summary of loader_disk")
+
+
+async def test_the_cursor_stays_on_the_first_line_when_a_worse_problem_comes() -> None:
+    async with running(faulty(STARVED), size=(120, 42)) as screen:
+        await screen.press("a")
+        await screen.feed(faulty(LATE, STARVED, number=1))
+        await screen.sees("title of nccl_straggler")
+        await screen.press("enter")
+        await screen.sees("summary of loader_disk")

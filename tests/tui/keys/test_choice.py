@@ -110,6 +110,7 @@ async def test_chosen_keys_act_and_the_defaults_do_nothing() -> None:
         assert screen.app.screen is main
         await screen.press("f1")
         await screen.until(lambda: isinstance(screen.app.screen, HelpScreen), "f1 does not help")
+        await screen.press("pagedown")
         await screen.sees("f9 ")
         await screen.press("escape", "F", "s", "e", "r", "v", "n", "enter")
         await screen.named([])
@@ -123,6 +124,8 @@ def test_texts_name_the_chosen_keys() -> None:
     told = "\n".join((for_newcomers(200), offer(), *helped))
     for usual in ("a says", "a shows", "i shows", "b draws", "? all keys"):
         assert usual not in told, usual
-    assert "f1 looks into a row, f2 goes back, f3 lists problems, f4 all keys" in told
+    assert "f1 looks into a row; f2 goes back" in told
+    assert "f3 lists problems" in told
+    assert "f4 explains all signs and keys" in told
     assert "f5 draws less" in told
     assert "a problem involves this row (f6 shows it)" in told

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from textual.command import CommandList
+from textual.dom import DOMNode
 from textual.widgets import Input
 
 from stalltop.tui.keys.actions import ACTIONS, printed
+from stalltop.tui.keys.words import WORDS
 from stalltop.tui.main_keys.time_keys import ONE_MOMENT
-from stalltop.tui.palette import WITHOUT_KEYS, ActionPalette, doable
+from stalltop.tui.palette import WITHOUT_KEYS, ActionPalette, Doable, doable, found
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.settings import Settings
 from tests.tui.screen import running
@@ -137,7 +139,7 @@ async def test_the_palette_resets_the_layout() -> None:
         found = screen.app.screen.query_one(CommandList)
         await screen.until(lambda: found.option_count == 1)
         await screen.press("enter")
-        await screen.sees("layout, columns and order are reset")
+        await screen.sees("reset: panels, sizes")
         choices = screen.app.main.choices()
         usual = Settings()
         assert {name: choices[name] for name in ("panels", "share", "sort", "descending", "columns")} == {
@@ -159,7 +161,9 @@ async def test_the_palette_of_another_screen_lists_its_actions() -> None:
         await screen.press("down", "enter")
         await screen.until(lambda: bool(screen.app.main.panel.silenced.keys))
         await screen.press("question_mark")
-        await screen.sees("Go to the previous or next problem")
+        await screen.sees("Legend")
+        await screen.press("pagedown")
+        await screen.sees("Page of a problem")
         await screen.press("question_mark")
         await screen.sees("What to do")
 
@@ -179,16 +183,92 @@ async def test_text_cursors_do_not_blink_and_inputs_can_be_ascii() -> None:
 async def test_the_line_for_newcomers_is_shown_once_and_ends_with_any_key() -> None:
     kept: list[Mapping[str, object]] = []
     options = RunOptions(interval=0.0, theme="dark", keep=kept.append)
-    for size, words in (((120, 40), "First start: Enter looks"), ((70, 20), "New here? Enter into")):
+    for size, words in (((120, 40), "First start, step 2: Enter looks"), ((70, 20), "2. Enter into a row")):
         async with running(numbered(0), size=size, options=options) as screen:
             await screen.sees(words)
-            await screen.sees("? all keys")
+            await screen.sees("any word")
             await screen.press("down")
-            await screen.until(lambda: "? all keys" not in screen.text())
+            await screen.until(lambda: "any word" not in screen.text())
             await screen.feed(numbered(1))
-            assert "? all keys" not in screen.text()
+            assert "any word" not in screen.text()
             assert screen.app.main.choices()["tour"] is False
     for other in (replace(options, tour=False), replace(options, keep=None)):
         async with running(numbered(0), size=(120, 40), options=other) as screen:
             await screen.sees("CONTAINER")
-            assert "? all keys" not in screen.text()
+            assert "any word" not in screen.text()
+
+
+SOUGHT = {
+    "kill": "commands",
+    "taskset": "commands",
+    "chart": "graphs",
+    "slow": "warnings",
+    "gpu": "devices",
+    "export": "save",
+    "screenshot": "save",
+    "pause": "freeze",
+    "zoom": "enlarge",
+    "help": "help",
+    "sort": "sort",
+    "why": "chains",
+    "noisy neighbour": "warnings",
+    "search": "filter",
+    "exit": "quit",
+    "colour": "theme",
+    "ssh": "less",
+    "docker": "container",
+    "kubernetes": "pod",
+    "nvidia": "devices",
+    "csv": "save",
+    "rewind": "back",
+    "replay": "play",
+    "diff": "compare",
+    "clipboard": "copy",
+    "alerts": "warnings",
+    "hide": "silence",
+    "reset": "reset_layout",
+    "default": "reset_layout",
+    "fields": "columns",
+    "expand": "unfold",
+    "fullscreen": "enlarge",
+    "legend": "help",
+    "shortcuts": "help",
+    "log": "record",
+    "cpu": "panel_host",
+    "culprit": "chains",
+    "temperature": "devices",
+    "regex": "filter",
+    "history": "back",
+    "resume": "freeze",
+    "time travel": "back",
+    "redraw": "repaint",
+    "cause": "chains",
+    "memcpy": "operation",
+}
+"""What people type, and the action that they mean."""
+
+
+def test_the_palette_finds_actions_by_the_words_that_people_use() -> None:
+    assert len(SOUGHT) >= 40
+    assert set(WORDS) == {action.id for action in ACTIONS}
+    node = DOMNode()
+    every = [Doable(one.label, one.help, one.key, one.id, node, WORDS[one.id]) for one in ACTIONS]
+    missed = {
+        typed: [one.action for one in found(every, typed)[:3]]
+        for typed, meant in SOUGHT.items()
+        if meant not in [one.action for one in found(every, typed)[:3]]
+    }
+    assert not missed
+
+
+async def test_a_key_resets_everything_that_keys_changed() -> None:
+    options = RunOptions(interval=0.0, theme="dark", sort="worst")
+    async with running(numbered(0), size=(120, 42), options=options) as screen:
+        await screen.named(["serve", "train"])
+        before = screen.app.main.choices()
+        await screen.press("s", "r", "plus", "1", "f", "slash", *"train", "enter")
+        await screen.named(["train"])
+        await screen.press("0")
+        await screen.sees("reset: panels, sizes, columns, order, filter and window")
+        await screen.named(["serve", "train"])
+        assert screen.app.main.choices() == before

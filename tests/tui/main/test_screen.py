@@ -230,7 +230,7 @@ async def test_help_and_warnings_have_pages() -> None:
     async with running(lossy, size=(100, 30)) as screen:
         await screen.sees("missed 5")
         await screen.press("question_mark")
-        await screen.sees("Group rows by container")
+        await screen.sees("Legend")
         await screen.press("end")
         await screen.sees("regular expression")
         await screen.press("q")
@@ -242,6 +242,18 @@ async def test_help_and_warnings_have_pages() -> None:
         await screen.feed(replace(numbered(1), loss={"no_slot": 7}))
         await screen.press("escape")
         await screen.sees("missed 12")
+
+
+async def test_the_first_line_agrees_with_the_page_about_losses() -> None:
+    options = RunOptions(interval=0.0, theme="dark")
+    async with running(replace(numbered(0), loss={"clamped": 31}), size=(120, 40), options=options) as screen:
+        await screen.until(lambda: "partial 31" in screen.line(0), "the line says that nothing is missing")
+        assert "missed" not in screen.line(0)
+        await screen.press("a", "end", "enter", "end")
+        await screen.sees("Missed in this window: 0")
+        await screen.sees("Partial in this window")
+    async with running(replace(numbered(0), loss={"no_entry": 3}), size=(120, 40), options=options) as screen:
+        await screen.until(lambda: "missed 0" in screen.line(0))  # usual at the start
 
 
 async def test_clicks_run_keys_and_the_mouse_moves_the_cursor() -> None:

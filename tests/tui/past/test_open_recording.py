@@ -334,7 +334,7 @@ async def test_a_slow_disk_delays_no_key(monkeypatch: pytest.MonkeyPatch) -> Non
         await types(screen, "start")
         await screen.sees("…")
         await screen.press("o")
-        await screen.sees(" operations")
+        await screen.sees("operations ")
         await screen.press("right_square_bracket")
         free.set()
         await looks_at(screen, 2)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from stalltop.formats.html.page import html_page
@@ -19,6 +20,7 @@ from stalltop.recordings.read.reading import load
 from stalltop.tui.saving.formats import problem
 from stalltop.tui.saving.screen import SaveScreen
 from stalltop.tui.screens.run_options import RunOptions
+from stalltop.widgets.table import Table
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.pseudo_terminal import PseudoTerminal
 from tests.tui.screen import Screen, running
@@ -77,6 +79,24 @@ async def test_keys_typed_at_once_are_handled_in_order(folder: Path) -> None:
         await screen.sees("saved ")
         assert [path.suffix for path in screen.app.saving.paths] == [".csv"]
         await screen.until(lambda: "cudaLaunchKernel" in screen.names())
+
+
+async def test_an_opened_window_has_the_baselines_that_the_screen_showed(folder: Path) -> None:
+    one = numbered(0)
+    baselines = dict.fromkeys(one.rows.keys, (1000000, 3000000))
+    async with running(replace(one, normals=baselines), size=(200, 40)) as screen:
+        # The window of ten seconds has no baselines of its own.
+        await screen.feed(replace(numbered(1), normals=baselines))
+        await screen.sees("vs BASE")
+        opened = load(await saved(screen, "enter"))
+        assert opened.normals
+        assert opened.normals.items() <= baselines.items()
+    async with running(opened, size=(200, 40), options=RunOptions(interval=0.0, still=True)) as screen:
+        await screen.sees("vs BASE")
+        await screen.press("C", "end")
+        screen.app.screen.query_one("#columns", Table).put_cursor("trend")
+        await screen.press("up", "down")
+        await screen.sees("a saved window has not")
 
 
 @pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 40), (200, 60)])
@@ -375,3 +395,29 @@ async def test_a_tenant_named_like_a_formula_is_no_formula_in_a_spreadsheet(fold
     async with running(one, size=(80, 24)) as screen:
         path = await saved(screen, "4", "enter")
     assert "'=cmd|' /C calc'!A0" in path.read_text()
+
+
+@pytest.mark.parametrize("keys", ["w\t\x15", "w\t\x15\x15", "w\x1b\x1bw\t\x15"])
+async def test_a_path_typed_in_one_burst_is_the_path_of_the_file(
+    keys: str, folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "q-w-1" / "queue.stalltop"
+    named = {"\t": "tab", "\x15": "ctrl+u", "\x1b": "escape"}
+    async with running(numbered(0), size=(120, 40)) as screen:
+        for letter in [*keys, *str(path), "\r"]:
+            key = {**named, "\r": "enter"}.get(letter, letter)
+            screen.app.post_message(events.Key(key, letter))
+        await screen.sees("saved ")
+        assert screen.app.saving.paths == [path]
+        assert not folder.exists()
+
+
+async def test_a_pasted_path_follows_the_keys_before_it(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pasted.stalltop"
+    async with running(numbered(0), size=(120, 40)) as screen:
+        for key in ("w", "tab", "ctrl+u"):
+            screen.app.post_message(events.Key(key, None))
+        screen.app.post_message(events.Paste(str(path)))
+        screen.app.post_message(events.Key("enter", "\r"))
+        await screen.sees("saved ")
+        assert screen.app.saving.paths == [path]

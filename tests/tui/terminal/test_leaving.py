@@ -45,9 +45,26 @@ def test_signals_restore_the_terminal(number: signal.Signals, tmp_path: Path) ->
     with PseudoTerminal(*PROGRAM, "normal", CLOSED_FILE=str(closed)) as terminal:
         terminal.sees("train")
         terminal.signal(number)
-        assert terminal.wait() == 130
+        assert terminal.wait() == 128 + number
         assert terminal.restored()
         assert closed.exists()
+
+
+def test_the_screen_is_drawn_on_the_terminal_and_stderr_goes_to_its_file(tmp_path: Path) -> None:
+    errors, data = tmp_path / "errors", tmp_path / "data"
+    for redirected in ({2: errors}, {1: data, 2: errors}):
+        start = "".join(
+            f"os.dup2(os.open({str(path)!r}, os.O_WRONLY | os.O_CREAT), {number});"
+            for number, path in redirected.items()
+        )
+        start = f"import os, sys; {start} os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+        with PseudoTerminal("-c", start, *PROGRAM, "normal") as terminal:
+            terminal.sees("train")
+            terminal.press("q")
+            assert terminal.wait() == 0
+            assert terminal.restored()
+        assert b"\x1b" not in errors.read_bytes()
+    assert "train" in data.read_text()  # the last table
 
 
 def test_ctrl_c_leaves_from_anywhere() -> None:
@@ -113,7 +130,7 @@ def test_a_lost_terminal_ends_the_program_even_where_sighup_is_ignored() -> None
         with PseudoTerminal(*PROGRAM, kind) as terminal:
             terminal.sees("train")
             terminal.hang_up()
-            assert terminal.process.wait(60) == 130
+            assert terminal.process.wait(60) == 129
 
 
 def test_a_program_ends_although_its_terminal_is_not_read() -> None:
@@ -129,7 +146,7 @@ def test_a_program_ends_although_its_terminal_is_not_read() -> None:
             if now != waiting:
                 waiting, since = now, time.monotonic()
         terminal.signal(signal.SIGTERM)
-        assert terminal.process.wait(60) == 130
+        assert terminal.process.wait(60) == 143
         while terminal.read(0.1):
             pass
         assert terminal.restored()
@@ -155,7 +172,7 @@ def test_a_slow_connection_skips_pictures_handles_keys_and_offers_low_bandwidth(
         terminal.until_slowly(lambda: offer() in terminal.text, "low bandwidth was never offered", rate=8192)
         written = len(terminal.raw)
         terminal.press("?")
-        terminal.until_slowly(lambda: "Group rows by container" in terminal.text, "no help")
+        terminal.until_slowly(lambda: "Legend" in terminal.text, "no help")
         # Only a few pictures wait in the queue, which would have room for dozens (140 KB).
         assert len(terminal.raw) - written < 70_000
         terminal.press("\x1b")

@@ -35,6 +35,7 @@ TAKEN: dict[str, type] = {
     "_compositor": Screen,
     "_driver": App,
     "_fatal_error": App,
+    "_file": LinuxDriver,
     "_handle_exception": App,
     "_loop": Driver,
     "_must_signal_resume": LinuxDriver,
@@ -57,10 +58,20 @@ BEHAVIOUR = {
 }
 """Public names of Textual that the file ``TAKEN_BY`` uses. For each: the test file that fails if Textual
 changes what the name does."""
-OVERRIDDEN = {"_fatal_error", "_handle_exception", "_sigtstp_application"}
-OTHERS = {"_ActionsContainer", "_asdict", "_exit", "_replace"}
-"""Names with an underscore that are not Textual's: documented names of named tuples and of ``os``, and a name
-of argparse that is used only as a type."""
+OVERRIDDEN = {"_fatal_error", "_file", "_handle_exception", "_sigtstp_application"}
+OTHERS = {
+    *("_asdict", "_exit", "_replace"),
+    *(
+        "_ActionsContainer",
+        "_SubParsersAction",
+        "_action_groups",
+        "_actions",
+        "_choices_actions",
+        "_group_actions",
+    ),
+}
+"""Names with an underscore that are not Textual's: documented names of named tuples and of ``os``, and names of
+argparse, by which the manual and the completion of shells read the options of the commands."""
 
 
 @pytest.mark.parametrize(("name", "owner"), TAKEN.items(), ids=TAKEN)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -169,3 +172,22 @@ def test_an_unknown_theme_is_reported_with_the_known_ones(capsys: pytest.Capture
     assert all(name in told for name in THEME_NAMES)
     assert all(cli.parsed(["live", "--theme", name]).theme == name for name in (AUTO, *THEME_NAMES))
     assert cli.parsed(["live", "--theme", ""]).theme == AUTO
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_the_exit_code_after_a_signal_tells_the_signal(
+    number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waits(_: argparse.Namespace) -> int:
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+        return 0
+
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        monkeypatch.setattr("stalltop.cli.commands.check.run", waits)
+        assert cli.main(["check"]) == code
+    finally:
+        signal.signal(number, before)

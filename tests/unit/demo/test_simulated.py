@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from stalltop.demo.scenario import load_scenario, scenario_names
-from stalltop.demo.simulated.host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS, PLOTS
+from stalltop.demo.simulated.host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS
+from stalltop.demo.simulated.plots import PLOTS
 from stalltop.demo.simulated.windows import SimulatedSource, _histograms
 from stalltop.demo.source import simulated_source
 from stalltop.diagnosis.engine import Diagnosis, explain
@@ -227,7 +228,6 @@ def test_throttle_reasons_are_those_of_the_driver() -> None:
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("trio", "cpu_contention"),
         ("noisy-neighbour", "cpu_contention"),
         ("slow-disk", "loader_disk"),
         ("straggler", "nccl_straggler"),
@@ -247,6 +247,65 @@ def test_a_simulated_scenario_shows_its_cause(name: str, cause: str) -> None:
 
 def test_every_scenario_can_be_simulated() -> None:
     assert set(PLOTS) == set(scenario_names())
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_a_simulated_scenario_has_the_tenants_of_the_real_one(name: str) -> None:
+    """Pods are called by their containers; a process that only serves the others is left out."""
+    scenario = load_scenario(name)
+    real = {
+        f"{plan.pod.name}/{plan.pod.container}" if plan.pod else plan.name
+        for plan in scenario.tenants
+        if plan.name != "mps"
+    }
+    window = simulated_source(scenario).read()
+    assert {tenant.name for tenant in window.tenants.values()} == real
+    assert window.simulated
+
+
+def test_the_tour_shows_a_fault_of_each_family_while_its_caption_says_so() -> None:
+    scenario = load_scenario("tour")
+    plot = replace(PLOTS["tour"], timetable=scenario.timetable)
+    source, diagnosis = SimulatedSource(3, plot=plot, clock=clock()), Diagnosis()
+    seen: dict[str, set[str]] = {}
+    for second in range(int(scenario.timetable.period)):
+        fault = scenario.timetable.at(second)
+        chains = diagnosis.add(source.read()).chains
+        if fault is not None and second > fault.begin + 8:
+            seen.setdefault(fault.family, set()).update(chain.cause for chain in chains if chain.open)
+    causes = {
+        "cpu": "cpu_contention",
+        "disk": "loader_disk",
+        "lock": "lock_contention",
+        "rank": "nccl_straggler",
+        "heat": "gpu_thermal",
+    }
+    assert set(seen) == set(causes)
+    for family, cause in causes.items():
+        assert seen[family] & set(causes.values()) == {cause}
+
+
+def test_simulated_mig_instances_have_one_tenant_each() -> None:
+    window = simulated_source(load_scenario("mig")).read()
+    divided, whole = window.devices.devices
+    assert [part.profile for part in divided.instances] == ["3g.40gb", "2g.20gb", "1g.10gb"]
+    assert divided.mig
+    assert not whole.mig
+    assert divided.utilization_percent is None
+    names = {
+        label: {window.tenants[process.tenant].name for process in processes}
+        for label, processes in (
+            *((part.label, part.processes) for part in divided.instances),
+            ("1", whole.processes),
+        )
+    }
+    assert names == {
+        "0:0": {"chat-0/server"},
+        "0:1": {"embedder-0/main"},
+        "0:2": {"notebook-anna/jupyter"},
+        "1": {"trainer-0/train"},
+    }
+    assert {key.device for key in window.rows.keys if key.layer != HOST_LAYER} == set(names)
 
 
 def test_simulated_pods_share_a_device_through_mps() -> None:

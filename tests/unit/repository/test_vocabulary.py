@@ -18,6 +18,9 @@ from stalltop.tui.keys.page_keys import PAGES
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _ROOMS: Final = ("cli", "diagnosis", "formats", "tui", "widgets")
 
+_SEARCHED: Final = _ROOT / "tui/keys/words.py"
+"""Words that users may type into the palette; none is shown, and old ones find the action too."""
+
 _OLD: Final = {
     r"\bchains?\b": "problem",
     r"\bwarnings?\b": "problem, remark or coverage",
@@ -84,6 +87,7 @@ def test_texts_use_the_words_of_the_glossary(room: str) -> None:
     told = [
         f"{path.relative_to(_ROOT)}:{line}: {message}"
         for path in sorted((_ROOT / room).rglob("*.py"))
+        if path != _SEARCHED
         for line, text in visible(path)
         for message in old_words(text)
     ]

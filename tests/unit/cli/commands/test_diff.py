@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from stalltop.cli import main as cli
+from stalltop.cli.whole_file import chains_of
 from stalltop.formats.documents.diff import SCHEMA
 from stalltop.model.chain import Chain
 from stalltop.model.comparing.chain_difference import ChainTally, compare_chains, shares
@@ -187,6 +188,40 @@ def test_a_chain_of_a_recording_costs_its_average() -> None:
     (found,) = tally.chains
     assert found.lost_ms_per_s == pytest.approx(120 / 4)
     assert found.open
+
+
+def test_problems_that_ended_before_both_files_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = of(QUICK)
+    old = chain("disk", open=False, seen=now.start - 600)
+    recent = chain("lock", open=False, seen=now.start + 0.5)
+    assert chains_of(replace(now, chains=(old, recent))) == [recent]
+    code, out = ran(capsys, tmp_path, replace(now, chains=(old,)), replace(now, chains=(old,)), "--all")
+    assert code == 0
+    assert "what is wrong" not in out
+    tally = ChainTally()
+    tally.add(replace(now, chains=(old, recent)))
+    later = replace(now, start=now.start + 600, chains=(replace(recent, seen=now.start + 0.5), old))
+    tally.add(later)
+    assert [one.cause for one in tally.chains] == ["lock"]
+
+
+def test_time_lost_has_the_ratio_of_the_means_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A few very long calls cost time, although most calls are faster."""
+    then, now = [1_000_000] * 1_900 + [2_000_000] * 100, [900_000] * 1_999 + [900_000_000]
+    _, out = ran(capsys, tmp_path, of(then), of(now))
+    head = next(line for line in out.splitlines() if "lost/s" in line)
+    line = next(line for line in out.splitlines() if line.startswith("train"))
+    assert "mean B/A" in head
+    assert line.split()[2:4] == ["+599ms", "1.29x"]
+    assert "0.45x" in line
+    found = compare(alike(of(then)), alike(of(now)), ("operation",)).difference
+    assert found.mean_ratio[0] == pytest.approx(sum(now) / sum(then), rel=0.01)
+    fresh = compare(alike(of(then)), alike(window([])), ("operation",)).difference
+    assert np.isnan(fresh.mean_ratio).all()
 
 
 def test_the_table_shows_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

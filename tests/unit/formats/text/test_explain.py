@@ -140,6 +140,16 @@ def test_the_worst_chain_comes_first_and_ended_ones_last() -> None:
     assert said.index("HIGH") < said.index("LOW") < said.index("CRITICAL")
 
 
+def test_information_comes_after_problems_and_what_ended_before_the_window_is_left_out() -> None:
+    one = healthy()
+    info = replace(CHAINS[0], id="info", severity="info")
+    ended = replace(CHAINS[1], id="ended", open=False, seen=one.start + 0.5)
+    before = replace(ended, id="before", seen=one.start - 300)
+    one = replace(one, chains=(info, before, ended, CHAINS[0]))
+    document = explain_document(one, chains_of(one))
+    assert [chain["id"] for chain in document["chains"]] == [CHAINS[0].id, "ended", "info"]
+
+
 DEPTHS = st.lists(st.integers(0, 40), min_size=1, max_size=12)
 GLYPHS = st.sampled_from([UNICODE, ASCII])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -331,5 +332,6 @@ def test_name_start_time_and_user_are_read_from_proc(tmp_path: Path) -> None:
     assert process_name(7, tmp_path) == "a) S 1 (b"
     assert start_time(7, tmp_path) == "4711"
     assert user_id(7, tmp_path) == 5
+    assert process_name(os.getpid()) == "stalltop"  # this process, whichever program runs it
     assert process_name(8, tmp_path) == start_time(8, tmp_path) == ""
     assert user_id(8, tmp_path) is None

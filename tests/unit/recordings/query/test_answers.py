@@ -342,6 +342,11 @@ def test_percentiles_are_those_of_all_calls(tmp_path: Path) -> None:
     assert number == len(durations)
     assert median == pytest.approx(durations[(len(durations) - 1) // 2], rel=0.009, abs=1)
     assert most == pytest.approx(durations[-1], rel=0.009, abs=1)
+    whole = "hmerge(histogram)"
+    sql = f"SELECT p({whole}, 99), p99({whole}), percentile({whole}, 99), p999({whole}), p50({whole}, 1)"
+    ((long, short, word, tail, bounded),) = asked(path, f"{sql} FROM operations")
+    assert long == short == word <= tail
+    assert bounded == 1
     assert asked(path, "SELECT p(NULL, 50), p(hmerge(NULL), 50)") == [(None, None)]
 
 

@@ -1,0 +1,11 @@
+"""The caption of a demonstration: lines of text that its source sets and the screen shows."""
+
+from __future__ import annotations
+
+
+class Caption:
+    """Holds the lines that the screen shows now. One thread sets them, other threads read them."""
+
+    def __init__(self) -> None:
+        self.lines: tuple[str, ...] = ()
+        """Current lines; empty before the first caption."""

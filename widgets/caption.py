@@ -1,0 +1,33 @@
+"""The caption of a demonstration: two lines below the first line of the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.strip import Strip
+
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import printable, strip_of
+
+
+class CaptionLines(Lines):
+    """Shows the lines of a caption: the first one stands out."""
+
+    def __init__(self, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
+        self._lines: tuple[str, ...] = ()
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Show ``lines``."""
+        self._lines = tuple(lines)
+        self.redraw()
+
+    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+        """Draw the caption."""
+        marks = (f"{self.glyphs.cursor} ", "  ")
+        styles = (paint.accent, paint.label)
+        return [
+            strip_of([(mark, paint.accent), (printable(text), style)], width)
+            for mark, text, style in zip(marks, self._lines, styles, strict=False)
+        ]
