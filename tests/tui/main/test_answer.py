@@ -190,7 +190,7 @@ async def test_y_copies_the_fix_that_is_shown() -> None:
         await screen.until(lambda: "py-spy dump --pid 200" in screen.line(39))
         # A row without a problem does not hide the fix that is shown.
         await screen.press("home", "y")
-        await screen.until(lambda: screen.line(39).startswith(" sent to the terminal's clipboard"))
+        await screen.until(lambda: screen.line(39).strip().startswith("sent to"))
 
 
 async def test_a_click_opens_the_problem() -> None:

@@ -165,13 +165,13 @@ def test_an_enlarged_panel_takes_the_room_of_all_others() -> None:
     assert tables.lines == 40
     warnings = layout(120, 40, PANELS, "warnings", needs(4, 61, 6))
     assert warnings.lines == 40
-    assert warnings.warnings == 37  # the answer has a line
+    assert warnings.warnings == 37  # the header, the answer and the line of keys stay
     assert not warnings.tables.places
 
 
 def test_the_list_of_problems_grows_while_it_has_the_focus() -> None:
     idle, read = needs(4, 61), replace(needs(4, 61, warnings=14), reading=True)
-    assert layout(80, 24, PANELS, "", idle).warnings == 1  # the answer has two lines
+    assert layout(80, 24, PANELS, "", idle).warnings == 1
     assert layout(80, 24, PANELS, "", read).warnings == 8
     assert layout(80, 24, PANELS, "", read).lines == 24
     assert layout(80, 24, PANELS, "", needs(4, 61, warnings=0)).warnings == 0
