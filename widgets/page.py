@@ -90,8 +90,10 @@ class Page(Lines, can_focus=True):
         position = f"{self._top + 1}-{self._top + len(shown)} of {len(wrapped)}  " if self._most else ""
         head: list[Part] = [(f" {self._title}", paint.bar + paint.head)]
         room = width - cell_len(self._title) - 1
-        # Without room for the hint the position alone is shown.
-        fitting = (f"{position}{self._hint} ", f"{position.rstrip()} ")
+        # Where there is little room, the hint loses its first entries, and at last all of them.
+        entries = self._hint.split("  ")
+        hints = (*("  ".join(entries[at:]) for at in range(len(entries))), "")
+        fitting = (f"{f'{position}{hint}'.rstrip()} " for hint in hints)
         right = next((text for text in fitting if cell_len(text) < room), "")
         if self._said:
             said = printable(self._said)

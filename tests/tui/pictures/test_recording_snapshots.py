@@ -23,7 +23,7 @@ STATES = (
     State("end"),
     State(
         "fault",
-        (("left_parenthesis", "a problem begins here"), ("L", "time line: 1h"), ("L", "time line: 15m")),
+        (("left_parenthesis", "a problem begins here"), ("L", "timeline: 1h"), ("L", "timeline: 15m")),
     ),
     State("typing", (("T", "Enter goes"),)),
     State("row", (("left_parenthesis", "a problem begins here"), ("I", "Row "))),
