@@ -255,7 +255,7 @@ def test_a_stopped_thread_waits_for_who_let_it_go_on() -> None:
     ("kind", "sent", "words", "remedy"),
     [
         (STOPPED, "SIGSTOP", "is stopped by sender (pid 401)", "kill -CONT 100"),
-        (TRACED, "", "is stopped by a debugger, sender (pid 401)", "kill 401"),
+        (TRACED, "", "is stopped by a debugger, sender (pid 401)", "kill -TERM 401"),
         (FROZEN, "", "is frozen by sender (pid 401)", "docker unpause abababababab"),
     ],
 )
