@@ -184,13 +184,13 @@ async def test_y_copies_the_fix_that_is_shown() -> None:
         await screen.until(lambda: "is slow" in answer(screen)[0])
         await screen.press("y")
         await screen.sees("taskset -acp 1 21741")
-        await screen.until(lambda: "clipboard" in screen.line(39))
+        await screen.until(lambda: screen.line(39).startswith(" taskset -acp 1 21741: "))
         # On a row with another problem, it copies the fix of that problem.
         await screen.press("down", "y")
-        await screen.until(lambda: "it only shows more" in screen.line(39))
+        await screen.until(lambda: "py-spy dump --pid 200" in screen.line(39))
         # A row without a problem does not hide the fix that is shown.
         await screen.press("home", "y")
-        await screen.until(lambda: screen.line(39).strip().startswith("sent to"))
+        await screen.until(lambda: screen.line(39).startswith(" taskset -acp 1 21741: "))
 
 
 async def test_a_click_opens_the_problem() -> None:
