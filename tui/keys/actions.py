@@ -123,7 +123,7 @@ ACTIONS = (
     Action("chains", ("i",), "Why", "Go from a row to its problems, from a problem to its row", _WHY, "problems.chains"),
     Action("details", ("I",), "Details", "Show all details of this row; at the lowest level also Enter", _WHY, "rows.details"),
     Action("copy", ("y",), "Copy fix", "Copy the fix that is shown; after saving: the path", _WHY, "problems.copy_fix"),
-    Action("commands", ("A",), "Commands", "Show commands for this row or problem, to copy", _WHY, "problems.commands"),
+    Action("commands", ("A",), "Actions", "Show commands for this row or problem, to copy", _WHY, "problems.commands"),
     Action("silence", ("z",), "Silence", "Silence this problem; again: show it", _WHY, "problems.silence"),
     Action("silenced", ("Z",), "Silenced", "Show silenced problems; again: hide them", _WHY, "problems.show_silenced"),
     Action("freeze", ("space",), "Freeze", "Freeze display (counting continues); again: live", _TIME, "playing.freeze"),

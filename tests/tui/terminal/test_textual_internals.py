@@ -70,8 +70,8 @@ OTHERS = {
         "_group_actions",
     ),
 }
-"""Names with an underscore that are not Textual's: documented names of named tuples and of ``os``, and names of
-argparse, by which the manual and the completion of shells read the options of the commands."""
+"""Names with an underscore that are not Textual's: documented names of named tuples and of ``os``, and those
+of argparse by which the manual and the completion of shells read the options of the commands."""
 
 
 @pytest.mark.parametrize(("name", "owner"), TAKEN.items(), ids=TAKEN)

@@ -122,10 +122,10 @@ def test_settings_and_saved_files_are_those_of_the_user_who_called_sudo(
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
 
-    class Entry:
+    class StatEntry:
         pw_dir = str(home)
 
-    monkeypatch.setattr("pwd.getpwuid", lambda uid: Entry)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: StatEntry)
     assert state_directory() == home / ".local/state/stalltop"
     assert config_path() == home / ".config/stalltop/config.toml"
     save_left(left_path(), {"share": 30})
