@@ -35,9 +35,15 @@ locale's variables."""
 
 class PseudoTerminal:
     """A pseudo-terminal in which Python runs with ``arguments``: the controlling terminal of a new
-    session."""
+    session, started in ``folder``."""
 
-    def __init__(self, *arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        size: tuple[int, int] = (80, 24),
+        folder: Path = ROOT,
+        **environment: str,
+    ) -> None:
         self.ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.attributes = termios.tcgetattr(theirs)
@@ -50,7 +56,7 @@ class PseudoTerminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            cwd=ROOT,
+            cwd=folder,
             env=_environment(environment),
         )
         self._theirs: int | None = theirs
@@ -151,4 +157,10 @@ class PseudoTerminal:
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
     dropped = ("NO_COLOR", "COLORTERM", "LC_ALL", "LC_CTYPE", "COLUMNS", "LINES")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT / "src"), **more}
+    return {
+        **kept,
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        **more,
+    }

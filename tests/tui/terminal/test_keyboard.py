@@ -158,8 +158,8 @@ def test_a_keyboard_that_cannot_be_read_ends_the_program_with_a_reason(kind: str
         assert b"Traceback" not in raw
 
 
-def test_keys_after_odd_bytes_act_in_a_real_terminal() -> None:
-    with PseudoTerminal(*PROGRAM, "typed", size=(100, 24)) as terminal:
+def test_keys_after_odd_bytes_act_in_a_real_terminal(tmp_path: Path) -> None:
+    with PseudoTerminal(*PROGRAM, "typed", size=(100, 24), folder=tmp_path) as terminal:
         terminal.sees("train")
         for odd in (*ODD, *PASTES):
             send(terminal, odd)
@@ -176,7 +176,7 @@ def test_keys_after_odd_bytes_act_in_a_real_terminal() -> None:
 def test_random_bytes_do_not_end_the_program_in_a_real_terminal(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     state = {"XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    with PseudoTerminal(*PROGRAM, "typed", size=(100, 24), **state) as terminal:
+    with PseudoTerminal(*PROGRAM, "typed", size=(100, 24), folder=tmp_path, **state) as terminal:
         terminal.sees("train")
         for _ in range(60):
             for part in split(burst(rng), rng):
@@ -203,7 +203,9 @@ def test_the_command_survives_odd_bytes(kind: str, tmp_path: Path) -> None:
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         )
         arguments = ["open", str(path)]
-    with PseudoTerminal("-P", "-m", "stalltop", *arguments, "--no-state", size=(100, 24)) as terminal:
+    with PseudoTerminal(
+        "-P", "-m", "stalltop", *arguments, "--no-state", size=(100, 24), folder=tmp_path
+    ) as terminal:
         terminal.sees("Quit")
         for odd in ODD[:14]:
             send(terminal, odd)

@@ -62,7 +62,8 @@ def test_a_moment_of_a_recording_is_printed(
 def test_a_moment_is_printed_as_text(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["open", str(path), "--at", "22:14:01", "--window", "1"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("stalltop gpu7  22:14:00  1.0 s ")
+    assert said.out.startswith("serve is slow: train ")
+    assert "\nstalltop gpu7  22:14:00  1.0 s " in said.out
     assert "last 1s to 22:14:01" in said.err
 
 

@@ -139,12 +139,15 @@ def test_screens_get_their_options(arguments: list[str], flags: list[str]) -> No
 
 def test_every_option_of_a_setting_reaches_the_screens() -> None:
     given = ["--interval=2", "--window=60", "--ascii", "--theme=light", "--no-mouse", "--low-bandwidth"]
+    given.append("--plain")
     options = cli.parsed(["serve", *given])
     assert set(FLAGS) <= set(vars(options)), "serve lacks an option of FLAGS: pass it on and add it here"
     assert screen_flags(options, 2.0) == [
         "--interval=2",
         "--window=60",
         "--theme=light",
-        *given[2:3],
-        *given[4:],
+        "--ascii",
+        "--plain",
+        "--no-mouse",
+        "--low-bandwidth",
     ]
