@@ -22,7 +22,7 @@ from stalltop.widgets.page import PageLine, wrapped
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListEntry:
     """One entry of the list. The cursor marks its first line."""
 
     lines: tuple[PageLine, ...]
@@ -41,7 +41,7 @@ class EntryList(Lines, can_focus=True):
 
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
-        self._entries: tuple[Entry, ...] = ()
+        self._entries: tuple[ListEntry, ...] = ()
         self._title = self._hint = self._said = ""
         self._at = 0
         """Index of the entry under the cursor among those with a key."""
@@ -59,7 +59,7 @@ class EntryList(Lines, can_focus=True):
     def _keys(self) -> list[Hashable]:
         return [entry.key for entry in self._entries if entry.key is not None]
 
-    def show(self, entries: Sequence[Entry], *, title: str, hint: str, said: str = "") -> None:
+    def show(self, entries: Sequence[ListEntry], *, title: str, hint: str, said: str = "") -> None:
         """Show ``entries``. ``hint`` stands at the right of the title; ``said`` is a message that replaces
         it, and also the title if there is no room for both."""
         self._entries, self._title, self._hint, self._said = tuple(entries), title, hint, said

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from stalltop.model.actions.offers import Offer
 from stalltop.model.text import figures
 from stalltop.model.window import Window
-from stalltop.widgets.entries import Entry
+from stalltop.widgets.entries import ListEntry
 from stalltop.widgets.page import PageLine
 
 STALE_SECONDS = 15.0
@@ -16,26 +16,28 @@ STALE_SECONDS = 15.0
 _LABEL = 6
 
 
-def entries(offers: Sequence[Offer], window: Window, said: str = "", now: float | None = None) -> list[Entry]:
+def entries(
+    offers: Sequence[Offer], window: Window, said: str = "", now: float | None = None
+) -> list[ListEntry]:
     """Return the list: what to know first, then each command with what it does and its undo. The key of an
     entry is the index of its offer. ``said`` is a message that stands on top for a while. ``now`` is the Unix
     time, the clock's if None."""
     notes = _notes(window, time.time() if now is None else now)
-    found = [Entry((PageLine(((said, "good"),), indent=2), *notes[1:]) if said else tuple(notes))]
+    found = [ListEntry((PageLine(((said, "good"),), indent=2), *notes[1:]) if said else tuple(notes))]
     if not offers:
         text = "No command applies: no process, container, unit, pod or job is known here."
-        return [*found, Entry((PageLine(), PageLine(((text, "text"),))))]
+        return [*found, ListEntry((PageLine(), PageLine(((text, "text"),))))]
     about = ""
     for number, offer in enumerate(offers):
         if offer.about != about:
             about = offer.about
-            found.append(Entry((PageLine(), PageLine(((about, "head"),), indent=2))))
+            found.append(ListEntry((PageLine(), PageLine(((about, "head"),), indent=2))))
         lines = [PageLine((("  " + offer.command, "accent"),), indent=6), _said("does", offer.does, "text")]
         if offer.undo:
             lines.append(_said("undo", offer.undo, "label", f"  ({offer.note})" if offer.note else ""))
         elif offer.note:
             lines.append(_said("undo", "", "label", offer.note))
-        found.append(Entry(tuple(lines), number))
+        found.append(ListEntry(tuple(lines), number))
     return found
 
 

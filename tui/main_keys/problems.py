@@ -113,7 +113,8 @@ class ProblemKeys:
             # Without line breaks: a shell does not run the command when the user pastes it.
             command = printable(typed[0].command)
             where = self._main.stalltop.copy(command)
-            said = f"it only shows more; {where}: {command}" if typed[0].look else f"{where}: {command}"
+            # The command comes first, because a narrow line cuts the end.
+            said = f"{command} (only shows more): {where}" if typed[0].look else f"{command}: {where}"
         self._say(said, "label", READ_SECONDS)
 
     def commands(self) -> None:

@@ -207,7 +207,7 @@ async def test_copying_a_fix_shows_it_and_tells_the_terminal(monkeypatch: pytest
         await screen.until(lambda: len(copied) == 3)
         assert copied == ["ionice -c 3 -p 201", *["kill 1?rm -rf /?]0;x?"] * 2]
         await screen.press("right", "y")
-        await screen.sees("it only shows more; sent to")
+        await screen.sees("(only shows more): sent to")
         assert copied[3:] == ["dmesg"]
 
 
