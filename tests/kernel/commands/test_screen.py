@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[3]
 DEADLINE_SECONDS = 120.0
 """Longest wait: before the first picture stalltop compiles and loads its BPF programs and starts the
 tenants."""
-TITLE = re.compile(r"^ (containers|operations|processes)\b", re.MULTILINE)
-"""Matches the title line above a table and captures what the rows are."""
+TITLE = re.compile(r"^[╭├]?─ [⁰⁴-⁹¹²³](containers|operations|processes)\b", re.MULTILINE)
+"""Matches the frame's line above a table, with the table's number, and captures what the rows are."""
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"),
@@ -147,9 +147,9 @@ def test_the_screen_is_driven_from_the_first_picture_to_a_saved_window(tmp_path:
         screen.until(lambda shown: tables(shown)[:1] == ["operations"], "operations in the first table")
         screen.sees("cudaLaunchKernel", "cudaStreamSynchronize")
         screen.press("Enter")
-        screen.sees(" operations › ")
+        screen.sees("operations › ")
         screen.press("Escape")
-        screen.until(lambda shown: " operations › " not in shown, "all operations again")
+        screen.until(lambda shown: "operations › " not in shown, "all operations again")
 
         screen.type("/cuda")
         screen.sees("filter: cuda")
