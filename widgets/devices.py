@@ -133,9 +133,9 @@ class DeviceRows(Lines):
         glyphs = self.glyphs
         used, total = device.memory_used_bytes, device.memory_total_bytes
         share = 100.0 * used / total if used is not None and total else None
-        wide = max(min((width - 76) // 3, 24), 4) if self.pictures else 0
+        wide = max(min((width - 79) // 3, 24), 4) if self.pictures else 0
         name = printable(device.name).removeprefix("NVIDIA ")
-        room = min(max(width - 76 - 2 * (wide - 4), 0), 18)
+        room = min(max(width - 79 - 2 * (wide - 4), 0), 18)
         parts: list[Part] = [(f" GPU{device.index:<2}", paint.label)]
         if room >= 5:
             parts.append((figures.fit(name, room, glyphs) + " ", paint.dim))
