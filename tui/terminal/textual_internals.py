@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any
 
+from textual import events
 from textual._parser import Peek1, Read1, TokenCallback
 from textual._xterm_parser import BRACKETED_PASTE_END as BRACKETED_PASTE_END
 from textual._xterm_parser import XTermParser
@@ -21,6 +22,7 @@ from textual.driver import Driver
 from textual.drivers._byte_stream import ByteStream as ByteStream
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
+from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
@@ -92,6 +94,26 @@ class StoppingDriver(LinuxDriver):
     def app_and_loop(self) -> tuple[App[Any], asyncio.AbstractEventLoop]:
         """Return the app that this driver draws, and its event loop."""
         return self._app, self._loop
+
+    def start_application_mode(self) -> None:
+        """Start to draw, and follow the size of the terminal.
+
+        Textual's handler of SIGWINCH reads the size and sends it. While a window is dragged, the next signal
+        interrupts the handler: the size that was read first is then sent last, and stays. Here the event
+        loop reads the size.
+        """
+        before = signal.getsignal(signal.SIGWINCH)
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        if signal.getsignal(signal.SIGWINCH) != before:
+            signal.signal(signal.SIGWINCH, self._size_changed)
+
+    def _size_changed(self, *_: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._send_size)
+
+    def _send_size(self) -> None:
+        size = Size(*self._get_terminal_size())
+        self._app.post_message(events.Resize(size, size))
 
     def _sigtstp_application(self, *_: object) -> None:
         """Restore the terminal, then stop all processes between the shell and this program.

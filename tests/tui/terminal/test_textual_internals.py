@@ -36,6 +36,7 @@ TAKEN: dict[str, type] = {
     "_driver": App,
     "_fatal_error": App,
     "_file": LinuxDriver,
+    "_get_terminal_size": LinuxDriver,
     "_handle_exception": App,
     "_loop": Driver,
     "_must_signal_resume": LinuxDriver,
