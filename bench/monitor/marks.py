@@ -1,4 +1,4 @@
-"""Finds out from a program's terminal output which row of its screen is marked by another background.
+"""Finds out from a program's terminal output which row of its screen has a marked background.
 
 A key that moves the cursor changes the background of two rows; figures that change do not. So the backgrounds
 of the cells in one column show when the effect of a key was painted, and no terminal emulator is needed.

@@ -16,7 +16,7 @@
 #define CACHED 16           /* number of slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* maximum number of argument registers kept at a call's entry; a power of two */
 #define TOLD 6              /* number of argument registers kept until the call returns */
-#define FUTEXES 4           /* futexes remembered for a thread: where it waited last; a power of two */
+#define FUTEXES 4           /* number of futexes remembered for a thread, at which it waited last; a power of two */
 #define LIKELY_THREADS 4096 /* elements of likely_thread_of, which saves most hash look-ups; a power of two */
 #define FUNCTIONS 2048      /* the attach cookie of each counted function is below this number */
 #define KINDS 5             /* number of values of cudaMemcpyKind, which are 0 to 4 */
@@ -33,7 +33,7 @@
 #define ENTRIES 256         /* newest entries into collectives that are kept for each rank; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
-#define HOST_WORK 511       /* operation: a followed thread's time from waking a thread to waking the next */
+#define HOST_WORK 511       /* operation: a followed thread's time between waking one thread and waking the next */
 #define DEVICE_SHIFT 16     /* low bits that hold the operation in a word of an operation and a device */
 #define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but the monitor does not know which */
 #define PROGRAM_DEVICES 16  /* maximum number of a program's devices whose UUIDs are kept; a power of two */
@@ -47,17 +47,17 @@ struct slot {
 	__u64 calls;            /* incremented after the other counts: if it has risen, these are new */
 	__u64 total_ns;
 	__u64 errors;           /* calls that returned an error */
-	__u64 bytes;            /* of the calls that succeeded: bytes copied, set or allocated */
+	__u64 bytes;            /* bytes copied, set or allocated by calls that succeeded */
 	__u64 max_ns;           /* longest call; reset to 0 when the monitor reads it */
 	__u64 slow_ns;          /* a call of this time or more is slow; set by the monitor, 0 until then */
 	__u64 sample_at;        /* once `calls` has reached this, the next call is captured at random */
 	__u64 passed_over;      /* slow calls that were not captured */
 	__u64 last_error;       /* return value of the last call that failed */
 	__u64 clamped;          /* number of calls that took longer than the histogram's range */
-	__u64 split_ns[SPLITS]; /* by enum part; not set for running: it is total_ns less the other parts */
-	__u64 kept_since_ns;    /* CLOCK_MONOTONIC; when the second in which `kept` counts began */
+	__u64 split_ns[SPLITS]; /* by enum part; running is not set: it is total_ns minus the other parts */
+	__u64 kept_since_ns;    /* CLOCK_MONOTONIC; start of the second in which `kept` counts calls */
 	__u64 kept;             /* number of slow calls captured since kept_since_ns */
-	__u64 sample_every;     /* one of this many calls is captured at random; set by the monitor, or 0 */
+	__u64 sample_every;     /* one of this many calls is captured at random; set by the monitor; 0: default */
 	__u64 reserved[41];
 	__u32 counters[COUNTERS];
 };
@@ -104,9 +104,9 @@ struct thread {
 	__u64 cgroup_id;        /* the cgroup of the thread at its last outermost call */
 	__u32 depth;            /* number of frames in use; a frame is complete before depth is raised */
 	__u32 shown_tid;        /* in the monitor's PID namespace */
-	__u64 ended_ns;         /* when it ended inside calls; valid if tid is 0 and depth is not 0 */
+	__u64 ended_ns;         /* when the thread ended inside calls; valid if tid is 0 and depth is not 0 */
 	__u32 ended_tgid;       /* process of the thread that ended at ended_ns */
-	__u32 index;            /* of this record, in all arrays that have an element for each thread */
+	__u32 index;            /* index of this record in all arrays that have an element for each thread */
 	__u64 off_since_ns;     /* when it left the CPU; 0 while it is on one */
 	__u64 woken_ns;         /* when it was woken after it left the CPU; 0 until then */
 	__u32 off_for;          /* why it left the CPU: enum part */
@@ -115,17 +115,17 @@ struct thread {
 	__u64 waiting_ns;       /* when it began to wait for the CPU `cpu`; 0 if it does not wait for one */
 	__u32 gap_slot;         /* slot that counts its gaps or host work; NO_SLOT if that is not known */
 	__u32 cpu;              /* the CPU on which it ran last, or for which it waits */
-	__u32 link;             /* 0: makes calls; 1: wakes such a thread; n: wakes a thread of link n - 1 */
+	__u32 link;             /* 0: makes calls; 1: wakes a thread of link 0; n: wakes one of link n - 1 */
 	__u32 follows;          /* if link > 0: tid of the thread because of which it is followed */
-	__u32 scratch;          /* only for forgotten(), which passes values through memory */
-	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: perhaps none chosen */
+	__u32 scratch;          /* used only by forgotten(), to pass values through memory */
+	__u8 device;            /* device of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: not seen to choose one */
 	__u8 device_decided;    /* 1: `device` is final: chosen, or the program's default; 0: not yet */
 	__u16 contexts_below;   /* number of contexts below the current one, on the thread's stack */
 	__u64 born_ns;          /* born_ns of its program's struct told_program; 0: not looked up yet */
 	__u64 context;          /* handle of the current context, if the thread chose it through the driver; else 0 */
 	__u8 devices_below[CONTEXTS]; /* devices of the contexts below the current one, encoded as `device` */
 	__u32 activity;         /* index of the struct activity that was found last */
-	__u32 choices;          /* calls that chose a device, by all threads that ever had this record */
+	__u32 choices;          /* number of calls that chose a device, of all threads that ever had this record */
 	__u8 runtime_device;    /* device chosen through the runtime, encoded as `device`; 0: none */
 	__u8 how;               /* enum how: details of its last wait */
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
@@ -152,7 +152,7 @@ enum over {
 
 /* What is known of the devices of one program. */
 struct cuda_program {
-	__u64 born_ns;          /* when the program was first seen; tells it from others of its PID */
+	__u64 born_ns;          /* when the program was first seen; differs between programs with the same PID */
 	__u32 watched;          /* enum watched */
 	__u32 over;             /* enum over */
 	__u8 uuid_known[PROGRAM_DEVICES]; /* by ordinal: 1 if its UUID is in `uuids`; written last */
@@ -171,14 +171,14 @@ struct choice_key {
 	__u64 cookie;
 };
 
-/* What the return of a call that chooses a device needs: its arguments. */
+/* Arguments of a call that chooses a device, stored until the call returns. */
 struct choice {
 	__u64 first;            /* argument 0: a context, the address where one is written, or an ordinal */
 	__u64 device;           /* the ordinal, if the call makes a context or returns a UUID */
 };
 
 /*
- * How a traced function chooses a device. This value is the lower bits of its attach cookie. The traced
+ * How a traced function chooses a device. The lower bits of its attach cookie hold this value. The traced
  * function's arguments are in parentheses.
  */
 enum choosing {
@@ -199,10 +199,10 @@ enum choosing {
 #define CHOOSING_MASK 15
 
 /*
- * Off-CPU time of a thread, by enum part. Level 0 (`outside`) holds the time since the thread's last outermost
- * call; level n (`inside[n - 1]`) the time inside its nth open call, counted from the outermost. `all` is the
- * sum of all off-CPU time since since_ns, which the monitor reads. It is never reset while this struct belongs
- * to the thread.
+ * Off-CPU time of a thread, by enum part. Level 0 (`outside`) holds the time since the thread's last
+ * outermost call; level n (`inside[n - 1]`) the time inside its nth open call, counted from the outermost.
+ * `all` is the sum of all off-CPU time since since_ns. The monitor reads `all`, which is never reset while
+ * this struct belongs to the thread.
  */
 struct off_cpu {
 	__u64 all[SPLITS];
@@ -276,7 +276,7 @@ struct likely {
 /* How to read a call of one traced function. */
 struct function {
 	__u32 operation;        /* 0 means that the cookie is not in use */
-	__u32 pending;          /* a return value that is not 0 and not an error; 0 if there is none */
+	__u32 pending;          /* a return value other than 0 that is not an error; 0 if the function has none */
 	__u8 size;              /* enum size */
 	__u8 a;
 	__u8 b;
@@ -317,21 +317,21 @@ enum direction {
 };
 
 /*
- * What a call does to an object that outlives the call. The text of each value says what argument number
- * object_at of the call is.
+ * What a call does to an object that outlives the call. The comment at each value describes argument number
+ * object_at of the call.
  */
 enum object {
 	OBJECT_NONE = 0,
-	OBJECT_ALLOCATES = 1,       /* address at which it writes the address of the allocated memory */
-	OBJECT_FREES = 2,           /* address of the device memory that it frees */
-	OBJECT_JOINS = 3,           /* joins by a unique id; address at which it writes the handle */
-	OBJECT_JOINS_BY_MANY = 4,   /* joins by several ids; address at which it writes the handle */
-	OBJECT_JOINS_ALL = 5,       /* joins as all ranks; address at which it writes the handles */
-	OBJECT_SPLITS = 6,          /* splits; address at which it writes the handle of the part */
-	OBJECT_LEAVES = 7,          /* handle of the communicator that it leaves */
-	OBJECT_ENTERS = 8,          /* handle of the communicator whose collective it enters */
-	OBJECT_LAUNCHES = 9,        /* function or handle of the CUDA kernel that it launches */
-	OBJECT_USES = 10,           /* handle of the communicator that it uses */
+	OBJECT_ALLOCATES = 1,       /* address where the call writes the address of the allocated memory */
+	OBJECT_FREES = 2,           /* address of the device memory that the call frees */
+	OBJECT_JOINS = 3,           /* joins by a unique id; address where the call writes the handle */
+	OBJECT_JOINS_BY_MANY = 4,   /* joins by several ids; address where the call writes the handle */
+	OBJECT_JOINS_ALL = 5,       /* joins as all ranks; address where the call writes the handles */
+	OBJECT_SPLITS = 6,          /* splits; address where the call writes the handle of the part */
+	OBJECT_LEAVES = 7,          /* handle of the communicator that the rank leaves */
+	OBJECT_ENTERS = 8,          /* handle of the communicator whose collective the rank enters */
+	OBJECT_LAUNCHES = 9,        /* function or handle of the CUDA kernel that the call launches */
+	OBJECT_USES = 10,           /* handle of the communicator that the call uses */
 };
 
 /* The device memory of one process, since the process began its present program. */
@@ -342,14 +342,14 @@ struct heap {
 	__u64 allocations;          /* number of outermost calls that allocated memory successfully */
 	__u64 frees;                /* number of outermost calls that freed memory successfully */
 	__u64 allocated_bytes;
-	__u64 freed_bytes;          /* only of allocations that are known */
-	__u64 held;                 /* number of allocations that are known and not freed */
+	__u64 freed_bytes;          /* bytes freed, of known allocations only */
+	__u64 held;                 /* number of known allocations that are not freed */
 	__u64 held_bytes;
 };
 
 /* One allocation of device memory. No padding: it is a key. */
 struct piece {
-	__u64 address;              /* or, for memory that the program maps itself, the handle */
+	__u64 address;              /* address; for memory that the program maps itself, its handle */
 	__u64 heap;                 /* index of the heap of the process that allocated it */
 };
 
@@ -373,7 +373,7 @@ struct process_device {
 	__u32 device;
 };
 
-/* The handle by which a process knows a communicator. No padding: it is a key. */
+/* A communicator's handle in one process. No padding: it is a key. */
 struct handle {
 	__u64 handle;
 	__u64 tgid;
@@ -392,12 +392,12 @@ enum member_state {
  * so one at a time.
  */
 struct member {
-	__u64 id;                   /* the communicator's id, same for all ranks; 0: older than the probes */
+	__u64 id;                   /* the communicator's id, equal for all ranks; 0: it is older than the probes */
 	__u64 handle;               /* in state MEMBER_BEGINS, the address where the call writes the handle */
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 rank;
-	__u32 ranks;                /* number of ranks of the communicator; 0 if that is not known */
+	__u32 ranks;                /* number of ranks of the communicator; 0: not known */
 	__u32 state;                /* enum member_state; written last */
 	__u32 heap;                 /* index of its process's heap, which shows when the program ends */
 	__u32 splits;               /* number of calls by which this rank split the communicator */
@@ -446,7 +446,7 @@ struct kept_call {
 	__u32 function;             /* attach cookie */
 	__u32 returned;
 	__u32 why;                  /* enum why */
-	__u64 split_ns[SPLITS];     /* as measured, without running; the sum may exceed the call's time */
+	__u64 split_ns[SPLITS];     /* as measured; running is not set; the sum may exceed the call's time */
 	__u64 arguments[TOLD];
 };
 

@@ -34,8 +34,8 @@ BPF_QUEUE(free_threads, u32, THREADS);
 BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, BPF_F_MMAPABLE);
 
 /*
- * `cpus` holds which tasks had each CPU last. `charges` holds the time for which each culprit is charged. The
- * queue holds the free elements of `charges`.
+ * `cpus` holds the tasks that had each CPU last. `charges` holds the time for which each culprit is charged.
+ * The queue holds the free elements of `charges`.
  */
 BPF_F_TABLE("array", u32, struct cpu, cpus, CPUS, 0);
 BPF_F_TABLE("array", u32, struct charge, charges, CHARGES, BPF_F_MMAPABLE);

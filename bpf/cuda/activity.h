@@ -68,7 +68,7 @@ INLINE struct activity *find_activity(struct thread *thread, u32 device)
 
 /*
  * Returns the element of `tick`. Ticks are counted modulo 2^32 and laps modulo 2^15, so the number of a lap
- * comes again after 39 hours. The monitor removes older laps before that.
+ * recurs after 39 hours. The monitor removes older laps before that.
  */
 INLINE u16 *lap_at(struct activity *activity, u64 tick)
 {
@@ -107,7 +107,7 @@ INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now
 		tick = last - (TICKS - 1); /* the monitor read the earlier ticks while the call was open */
 	EACH(i, 0, MOST_STEPS) {
 		tick = forgotten(thread, tick);
-		if (last - tick >= TICKS) /* unsigned: also if `tick` is after `last`, so all are marked */
+		if (last - tick >= TICKS) /* all ticks are marked (unsigned: also if `tick` is after `last`) */
 			break;
 		if (tick % SPAN || last - tick < SPAN - 1) {
 			*lap_at(activity, tick) = LAP_OF(tick);

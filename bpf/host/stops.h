@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Notes who stops a process by a signal, and who freezes a cgroup of v2. The freezer of v1 has no tracepoint.
- * A stop by a debugger needs no note: the debugger also wakes the threads again, so it is known as the thread
- * that woke them.
+ * A stop by a debugger needs no note: the debugger also wakes the threads again, so the monitor knows it as
+ * their waker.
  */
 #ifndef STALLTOP_STOPS_H
 #define STALLTOP_STOPS_H
@@ -20,7 +20,7 @@ INLINE void note_stop(const struct stop_key *key, u32 signal)
 	struct stop stop = {.time_ns = bpf_ktime_get_ns(), .signal = signal};
 	u32 flags = 0;
 
-	/* A signal of a terminal is sent by a thread of the Linux kernel. */
+	/* A thread of the Linux kernel sends the signals of a terminal. */
 	READ(flags, bpf_get_current_task(), TASK_STRUCT_FLAGS);
 	if (!(flags & PF_KTHREAD)) {
 		stop.tgid = own_tgid();

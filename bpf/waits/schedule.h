@@ -5,8 +5,8 @@
  *
  * The off-CPU time of a thread is added up by level. Level 0 is the time between its outermost calls, level n
  * the time inside its nth frame. Every nanosecond belongs to the innermost open call. When a call returns, it
- * adds its time to that of the call that contains it. So there is nothing to copy or clear when a call
- * begins, and nothing to add when a call returns that never left the CPU.
+ * adds its time to that of the call that contains it. So the beginning of a call copies and clears nothing,
+ * and the return of a call whose thread never left the CPU adds nothing.
  */
 #ifndef STALLTOP_SCHEDULE_H
 #define STALLTOP_SCHEDULE_H
@@ -172,10 +172,10 @@ INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 
 /*
  * Notes that `thread` is on a CPU at `now`. The Linux kernel does not report every switch. If the switch by
- * which the thread got the CPU was not seen, its time is assumed. If the thread was not blocked, it is the
- * time at which it left the CPU. If it was blocked, it is the time at which it was woken; or now, if the
- * wake-up was not seen either. If the thread was moved to another CPU while it waited, it is not earlier than
- * the move, because the wait until the move has been charged.
+ * which the thread got the CPU was not reported, its time is assumed: for a thread that was not blocked, the
+ * time at which it left the CPU; for a blocked thread, the time of its wake-up, or `now` if the wake-up was
+ * not reported either. The assumed time is never before thread->waiting_ns: if the thread was moved to
+ * another CPU while it waited, its wait until the move is charged already.
  */
 INLINE void is_on_cpu(struct thread *thread, u64 now)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/*
- * Tells what a thread that left the CPU inside a system call waits for. The number of the system call
- * decides.
- */
+/* Finds what a thread that left the CPU inside a system call waits for, by the number of that call. */
 #ifndef STALLTOP_WAITS_H
 #define STALLTOP_WAITS_H
 
@@ -138,8 +135,8 @@ enum part {
 	CALL(futex_wait, 455, 455, LOCK, LOCK)
 
 /*
- * Those of the calls above that return only once the data is on the device, as CALL(number on x86-64, number
- * on aarch64).
+ * The calls above that return only when the data is on the device, as CALL(number on x86-64, number on
+ * aarch64).
  */
 #define SYNC_CALLS(CALL)        \
 	CALL(74, 82)   /* fsync */           \

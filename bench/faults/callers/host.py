@@ -130,7 +130,7 @@ def fsync(stage: Stage) -> Iterator[Truth]:
 
 @fault("reclaim", common=True)
 def reclaim(stage: Stage) -> Iterator[Truth]:
-    """The victim's memory limit is set below what it reads again and again."""
+    """The victim's memory limit is set below the size of the file that the victim reads again and again."""
     victim = stage.tenant("victim", ("memory",))
     stage.files.forget("data")
     trainer(stage, victim, before=f"@cached:data:1048576:{stage.whole('reads', 2, 6)}", sync_ms=5)
@@ -141,7 +141,7 @@ def reclaim(stage: Stage) -> Iterator[Truth]:
 
 @fault("major_faults", common=True)
 def major_faults(stage: Stage) -> Iterator[Truth]:
-    """The pages of a mapped file of the victim are dropped again and again."""
+    """The pages of a file that the victim has mapped are dropped from memory again and again."""
     victim = stage.tenant("victim")
     pages = stage.whole("pages", 16, 64)
     stage.files.remember("data")

@@ -1,4 +1,4 @@
-"""Makes a network of two: this host and a network namespace, joined by a link that can be made to lose
+"""Makes a network of this host and a network namespace, joined by a link. The link can be made to lose
 segments, to deliver them late, or to interrupt a CPU.
 
 The network namespace belongs to a process in it. When that process ends, the Linux kernel removes the

@@ -10,8 +10,7 @@ MOST_OUTSIDE: Final = 0.03
 """Share of the victim's time that processes outside of a trial may take, if the fault has a chosen strength.
 If they take more, the trial does not count."""
 MOST_OUTSIDE_OF_STRENGTH: Final = 0.25
-"""Share of the fault's strength that processes outside of the trial may take from the victim, if that is more
-than `MOST_OUTSIDE`."""
+"""The same limit as a share of the fault's strength. The greater of this limit and `MOST_OUTSIDE` applies."""
 
 
 @dataclass(slots=True)

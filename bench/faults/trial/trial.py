@@ -21,8 +21,8 @@ from stalltop.demo.build import Built
 _GLANCE_SECONDS: Final = 0.2
 """Time between two checks of what the diagnosis found."""
 _WELL_SECONDS: Final = 15.0
-"""Maximum time for which a trial waits until the windows no longer show the faults that the previous trial
-gave the stand-in GPU."""
+"""Maximum time for which a trial waits until windows no longer show the faults that the previous trial
+injected into the stand-in GPU."""
 
 
 def run_trial(
