@@ -38,8 +38,8 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 			break;
 		/*
 		 * Both calls begin at the same stack pointer. If the return address is that of a trampoline,
-		 * the function of the frame has jumped here as its last act (a tail call). Otherwise its call
-		 * is gone.
+		 * the function of the frame has jumped here as its last act (a tail call). Otherwise the call
+		 * of the frame is over.
 		 */
 		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
 			break;

@@ -89,7 +89,7 @@ INLINE void count_ns(struct slot *slot, u64 ns)
 
 	ADD_AND_PUBLISH(slot->total_ns, ns);
 	if (ns > slot->max_ns)
-		slot->max_ns = ns; /* another CPU may overwrite it: the monitor then uses the histogram */
+		slot->max_ns = ns; /* another CPU may overwrite it: then the monitor uses the histogram's maximum */
 	if (ns > HIGHEST_NS) {
 		ns = HIGHEST_NS;
 		__sync_fetch_and_add(&slot->clamped, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Records when processes were active on devices. A process is active in a tick if one of its threads is then
- * in a call that gives the device work or waits for it. The ticks of a call are marked when the call returns.
- * For calls that are still open, the monitor itself adds the ticks.
+ * Records when processes were active on devices. A process is active in a tick if, during that tick, one of
+ * its threads is in a call that gives the device work or waits for the device. The ticks of a call are marked
+ * when the call returns. For calls that are still open, the monitor itself adds the ticks.
  *
  * Nothing here needs an atomic operation: threads that write the same element write the same value.
  */

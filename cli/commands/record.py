@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stalltop.tui.screens.run_options import RunOptions
 
 CLOSE_SECONDS = 20.0
-"""Seconds that stalltop waits at its end for the disk to write the last windows."""
+"""Seconds that stalltop waits at exit for the disk to write the last windows."""
 INTERVAL = 1.0
 """Seconds between two windows."""
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -259,7 +259,7 @@ def requests() -> Iterator[threading.Event]:
         ended.set()
 
     for signum in REQUESTS:
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # ignored under nohup: stays so
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup ignores SIGHUP: keep that
             before[signum] = signal.signal(signum, end)
     try:
         yield ended

@@ -12,7 +12,7 @@ from stalltop.tui.keys.page_keys import PAGES
 from stalltop.tui.pages.filter_help import TERMS
 
 _WIDTH: Final = 100
-"""Columns of the texts in docs/commands.md."""
+"""Maximum width of the texts in docs/commands.md, in characters."""
 _INDENT: Final = 24
 """Column at which the descriptions of arguments begin in docs/commands.md."""
 
@@ -197,12 +197,12 @@ def _roff_paragraphs(text: str) -> list[str]:
 _ROFF: Final = str.maketrans(
     {"\\": "\\e", "-": "\\-", "~": "\\(ti", "^": "\\(ha", "`": "\\(ga", "'": "\\(aq", '"': "\\(dq"}
 )
-"""Characters that groff would replace by typographic ones, or takes for a command."""
+"""Characters that groff would replace by typographic ones, or interpret as commands."""
 _SIGNS: Final = str.maketrans({"µ": "\\(mc", "…": "...", "–": "\\(en", "×": "\\(mu", "Δ": "\\(*D"})
 
 
 def _escaped(text: str) -> str:
-    """Return ``text`` so that groff prints it as it is."""
+    """Return ``text``, escaped so that groff prints it unchanged."""
     shown = text.translate(_ROFF).translate(_SIGNS)
     return f"\\&{shown}" if shown.startswith(".") else shown
 

@@ -47,7 +47,7 @@ __attribute__((constructor)) static void load_driver(void)
 
 #define DRIVER(symbol, ...) (symbol ? symbol(__VA_ARGS__) : NO_DRIVER)
 
-/* The device that this thread has chosen, and whether the device's primary context is current in this thread. */
+/* `device`: ordinal of this thread's device. `ready`: whether CUDA is initialized for this thread. */
 static __thread int device;
 static __thread int ready;
 
