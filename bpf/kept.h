@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Captures calls: the slow calls of each slot, by the threshold that the monitor sets in the slot, and a few
- * random calls. Captured calls lie in a ring until the monitor reads them. Limits per second keep many slow
- * calls from filling the ring. Histograms count every call, captured or not.
+ * random calls. A ring holds the captured calls until the monitor reads them. Limits per second keep many
+ * slow calls from filling the ring. Histograms count every call, captured or not.
  */
 #ifndef STALLTOP_KEPT_H
 #define STALLTOP_KEPT_H

@@ -47,7 +47,7 @@ screen takes."""
 
 
 class _Version(argparse.Action):
-    """The option ``--version``. It reads the version only when the user asks for it, because reading is
+    """The option ``--version``. The version is read only when the option is used, because reading it is
     slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:

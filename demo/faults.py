@@ -34,7 +34,7 @@ class InjectedFault:
     injected: str = ""
     """Caption: what was injected, in one line of at most 78 characters."""
     look: str = ""
-    """Caption: where the screen shows it, in one line of at most 78 characters."""
+    """Caption: where the screen shows the fault, in one line of at most 78 characters."""
     tenant: str = ""
     process: str = ""
     cycle: str = ""

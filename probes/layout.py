@@ -18,7 +18,7 @@ NAME_BYTES: Final = 256
 """Bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
-"""Number of counters of one histogram; hdr.h maps durations to them."""
+"""Number of counters of one histogram; hdr.h finds the counter of a duration."""
 SPLITS: Final = 10
 """Number of parts that the time of a call is split into."""
 DEPTH: Final = 16
@@ -65,7 +65,7 @@ FILLED_AT_ONCE: Final = 256
 """Elements that one run of filling.h queues; few, as the verifier checks each."""
 CHOOSING_MASK: Final = 15
 HOW_SHIFT: Final = 8
-"""Low bits of charge_key.part for the enum part; enum how is above them."""
+"""Number of low bits of charge_key.part that hold enum part; enum how is above."""
 
 LAUNCHED: Final = np.dtype(
     [
@@ -223,7 +223,7 @@ CUDA_PROGRAM: Final = np.dtype(
         ("uuids", "u1", (16, 16)),
     ]
 )
-"""``struct cuda_program``: What is known of the devices of one program."""
+"""``struct cuda_program``: The devices of one program, as far as they are known."""
 
 OFF_CPU: Final = np.dtype(
     [
@@ -377,8 +377,8 @@ LOSSES: Final = np.dtype(
         ("no_activity", "u8"),
     ]
 )
-"""``struct losses``: Counts of what was not counted, or was counted wrongly. The names are those of
-model.window.LOSSES."""
+"""``struct losses``: Numbers of events that were not counted, or were counted wrongly, by reason.
+The names are those of model.window.LOSSES."""
 
 KEPT_CALL: Final = np.dtype(
     [

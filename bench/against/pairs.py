@@ -1,5 +1,5 @@
-"""Compares two revisions: pairs each round of one with a round of the other, and computes the ratios and
-which differences exceed the noise."""
+"""Compares two revisions: pairs each round of one with a round of the other, computes the ratios, and finds
+the differences that exceed the noise."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def cpu_contention(stage: Stage) -> Harm:
 
 @graded("cfs_throttling")
 def cfs_throttling(stage: Stage) -> Harm:
-    """The victim's CPU quota is set below what it uses."""
+    """The victim's CPU quota is set below the CPU time that the victim uses."""
     victim = stage.tenant("victim", ("cpu",))
     caller = trainer(stage, victim, compute_ms=_COMPUTE_MS, sync_ms=_SYNC_MS)
     limits = victim.limits
@@ -156,7 +156,7 @@ def cfs_throttling(stage: Stage) -> Harm:
 
 @graded("slow_disk")
 def slow_disk(stage: Stage) -> Harm:
-    """The victim's I/O limit is set below what it reads."""
+    """The victim's I/O limit is set below the rate at which the victim reads."""
     victim = stage.tenant("victim", ("blkio",))
     caller = trainer(stage, victim, before=f"@read:data:{_READ_BYTES}", sync_ms=_SYNC_MS)
     limits, disk = victim.limits, disk_of(stage.files.folder)

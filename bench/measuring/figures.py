@@ -23,7 +23,7 @@ class FigureColumn(str):
     unit: str
     better: Better
     told_only: bool
-    """Whether the column's values were not measured but given, such as targets."""
+    """Whether the column's values are given, such as targets, and not measured."""
 
     def __new__(
         cls, name: str, unit: str = "", better: Better = "lower", *, told_only: bool = False

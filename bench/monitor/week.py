@@ -235,7 +235,7 @@ class InventedHost:
 
 def lengths(seconds: int, tiers: Sequence[Tier] = TIERS) -> list[tuple[int, int]]:
     """Returns length in seconds and level of each window in a recording that covers ``seconds``, oldest
-    window first. ``tiers`` say how long windows of each age are."""
+    window first. ``tiers`` give the length of windows by age."""
     found: list[tuple[int, int]] = []
     newer = 0
     for tier in tiers:

@@ -10,7 +10,7 @@
 #include <linux/types.h>
 #include "base/launches.h"
 
-#define COUNTERS 3968       /* number of counters of one histogram; hdr.h maps durations to them */
+#define COUNTERS 3968       /* number of counters of one histogram; hdr.h finds the counter of a duration */
 #define SPLITS 10           /* number of parts that the time of a call is split into */
 #define DEPTH 16            /* maximum number of nested traced calls of a thread; a power of two */
 #define CACHED 16           /* number of slots that a thread remembers; a power of two */
@@ -44,7 +44,7 @@
 
 /* The counts of one operation of one process in one cgroup. A slot has 16,384 bytes. */
 struct slot {
-	__u64 calls;            /* incremented after the other counts: if it has risen, these are new */
+	__u64 calls;            /* incremented last: if `calls` has risen, the other counts are complete */
 	__u64 total_ns;
 	__u64 errors;           /* calls that returned an error */
 	__u64 bytes;            /* bytes copied, set or allocated by calls that succeeded */
@@ -83,7 +83,7 @@ struct frame {
 	__u64 bytes;
 	__u32 function;         /* attach cookie */
 	__u32 operation;        /* with NESTED */
-	__u64 object;           /* what the call makes or frees, by enum object; 0 if nothing */
+	__u64 object;           /* the object that the call makes or frees, by enum object; 0: none */
 	__u64 kept;             /* bytes that the call frees, or the function that it launches; else 0 */
 	__u64 arguments[TOLD];
 };
@@ -150,7 +150,7 @@ enum over {
 	OVER_ALL = 2,           /* the program's process has begun to execute another program */
 };
 
-/* What is known of the devices of one program. */
+/* The devices of one program, as far as they are known. */
 struct cuda_program {
 	__u64 born_ns;          /* when the program was first seen; differs between programs with the same PID */
 	__u32 watched;          /* enum watched */
@@ -222,7 +222,7 @@ enum how {
 	HOW_TRACED = 5,         /* part OTHER: a debugger had stopped the thread */
 	HOW_FROZEN = 6,         /* part OTHER: the thread's cgroup was frozen */
 };
-#define HOW_SHIFT 8             /* low bits of charge_key.part for the enum part; enum how is above them */
+#define HOW_SHIFT 8             /* number of low bits of charge_key.part that hold enum part; enum how is above */
 
 /*
  * Identifies who lost off-CPU time, and which process caused it. No padding: it is a key. Waits for a CPU are
@@ -261,8 +261,8 @@ struct slice {
  */
 struct cpu {
 	__u64 waiting;          /* number of threads with a record that wait for this CPU */
-	__u64 since_ns;         /* when its present task got it; 0 if no thread was waiting at that time */
-	__u64 task;             /* address of the struct task_struct of the present task */
+	__u64 since_ns;         /* when its current task got the CPU; 0 if no thread was waiting at that time */
+	__u64 task;             /* address of the struct task_struct of the current task */
 	__u64 next;
 	struct slice slices[SLICES];
 };
@@ -408,7 +408,10 @@ struct member {
 	__u64 entries_ns[ENTRIES];
 };
 
-/* Counts of what was not counted, or was counted wrongly. The names are those of model.window.LOSSES. */
+/*
+ * Numbers of events that were not counted, or were counted wrongly, by reason. The names are those of
+ * model.window.LOSSES.
+ */
 struct losses {
 	__u64 no_slot;
 	__u64 no_thread;

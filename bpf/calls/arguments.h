@@ -35,7 +35,7 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[5] = ctx->r9;
 }
 
-/* Copies the first TOLD arguments. On x86-64 these are all arguments that are in registers. */
+/* Copies the first TOLD arguments. On x86-64 these are all arguments that are passed in registers. */
 INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
 {
 	keep_arguments(ctx, into);
@@ -98,8 +98,8 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 #endif
 
 /*
- * Whether an address is that of a trampoline: the start of a page. The Linux kernel replaces the return
- * address of a function with a return probe by the address of a trampoline.
+ * Whether an address is that of a trampoline, which is the start of a page. The Linux kernel replaces the
+ * return address of a function with a return probe by the address of a trampoline.
  */
 #define IS_TRAMPOLINE(address) (((address) & 0xfff) == 0)
 

@@ -25,8 +25,8 @@ INLINE u32 new_slot(struct slot_key *key)
 	if (!slot_of.insert(key, KEY(slot)))
 		return slot;
 	/*
-	 * Another thread of the process has inserted its slot first: that slot is used, and this one is
-	 * freed.
+	 * Another thread of the process has inserted a slot for this key first. That slot is used, and this
+	 * one is freed.
 	 */
 	owner->operation = 0;
 	owner->tgid = 0;

@@ -36,8 +36,8 @@ INLINE struct likely *likely_thread(u32 tid)
 
 /*
  * Returns the record of thread `tid`, or NULL if it has none. The look-up by the lowest bits of the TID comes
- * first: it saves a twentieth of the cost of a call. For nearly all threads that have no record, it ends the
- * search at once.
+ * first: it saves a twentieth of the cost of a call. It also ends the search at once for nearly all threads
+ * that have no record.
  */
 INLINE struct thread *find_thread(u32 tid)
 {

@@ -29,8 +29,8 @@ INLINE struct activity *new_activity(struct thread *thread, struct process_devic
 	if (!activity_of.insert(key, (u32 *)index))
 		return activity;
 	/*
-	 * Another thread of the process has inserted its record first: that record is used, and this one is
-	 * freed.
+	 * Another thread of the process has inserted a record for this key first. That record is used, and
+	 * this one is freed.
 	 */
 	activity->tgid = 0;
 	free_activities.push((u32 *)index, 0);

@@ -37,8 +37,7 @@ INLINE u32 find_heap(struct thread *thread)
 	if (!heap_of.insert(KEY(tgid), KEY(index)))
 		return index;
 	/*
-	 * Another thread of the process has inserted its heap first: that heap is used, and this one is
-	 * freed.
+	 * Another thread of the process has inserted a heap first. That heap is used, and this one is freed.
 	 */
 	heap->tgid = 0;
 	free_heaps.push(KEY(index), 0);

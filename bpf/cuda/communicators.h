@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Follows ranks of NCCL communicators, and when they enter collectives. All ranks of a communicator make its
- * collectives in the same order. So the nth entry of one rank and the nth entry of every other rank are for
- * the same collective, and the monitor can compare their times.
+ * Follows ranks of NCCL communicators, and stores when each rank enters collectives. All ranks of a
+ * communicator make its collectives in the same order. So the nth entry of one rank and the nth entry of
+ * every other rank are for the same collective, and the monitor can compare their times.
  */
 #ifndef STALLTOP_COMMUNICATORS_H
 #define STALLTOP_COMMUNICATORS_H
@@ -157,7 +157,7 @@ INLINE void undo(struct member *member)
 
 /*
  * Finds the devices of the ranks that were made by the call of `frame`. ncclCommInitAll(handles, ranks,
- * devices) gives each rank a device of the list; if `devices` is NULL, it gives them devices 0, 1, 2 and so
+ * devices) gives each rank a device of the list; if `devices` is NULL, the ranks get devices 0, 1, 2 and so
  * on. All devices are read before the loop that uses them, because the verifier checks each branch inside
  * that loop once per rank.
  */

@@ -91,8 +91,8 @@ INLINE u32 new_kernel(struct launched *key)
 	if (!kernel_of.insert(key, KEY(index)))
 		return index;
 	/*
-	 * Another thread of the process has inserted its record first: that record is used, and this one is
-	 * freed.
+	 * Another thread of the process has inserted a record for this key first. That record is used, and
+	 * this one is freed.
 	 */
 	owner->slot = 0;
 	free_kernels.push(KEY(index), 0);

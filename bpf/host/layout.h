@@ -36,7 +36,7 @@ struct user {
 	__u32 reserved;
 };
 
-/* What the processes of one struct user did. */
+/* Events of the processes of one struct user. */
 struct use {
 	__u64 reclaims;
 	__u64 reclaim_ns;
@@ -58,7 +58,7 @@ struct victim_key {
 	__u32 reserved;
 };
 
-/* What is known of a process that was killed for lack of memory. */
+/* Facts about a process that was killed for lack of memory. */
 struct victim {
 	__u64 time_ns;          /* CLOCK_MONOTONIC */
 	__u64 cgroup_id;        /* v2 */
@@ -72,7 +72,7 @@ struct stop_key {
 	__u32 reserved;
 };
 
-/* Who last stopped a process or a cgroup. */
+/* The process that last stopped a process or a cgroup. */
 struct stop {
 	__u64 time_ns;          /* CLOCK_MONOTONIC */
 	__u64 cgroup_id;        /* cgroup of the process that sent the signal or froze the cgroup */

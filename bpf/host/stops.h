@@ -25,14 +25,17 @@ INLINE void note_stop(const struct stop_key *key, u32 signal)
 	if (!(flags & PF_KTHREAD)) {
 		stop.tgid = own_tgid();
 		stop.cgroup_id = bpf_get_current_cgroup_id();
-		/* the process may end at once, as runc does */
+		/* store the name now: the sender may end at once, as runc does */
 		bpf_get_current_comm(stop.name, sizeof(stop.name));
 	}
 	if (stops.update(key, &stop))
 		drop();
 }
 
-/* Raw tracepoint signal_generate(signal, info, task, group, result): runs in the thread that sends it. */
+/*
+ * Raw tracepoint signal_generate(signal, info, task, group, result): runs in the thread that sends the
+ * signal.
+ */
 int signal_sent(struct bpf_raw_tracepoint_args *ctx)
 {
 #ifndef PID_NAMESPACE /* the tracepoint gives only the PID in the initial namespace */
@@ -50,7 +53,7 @@ int signal_sent(struct bpf_raw_tracepoint_args *ctx)
 
 /*
  * Raw tracepoint cgroup_freeze(cgroup, path), hit once for each cgroup that is frozen. Runs in the thread
- * that freezes it.
+ * that freezes the cgroup.
  */
 int cgroup_frozen(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -25,8 +25,8 @@ enum part {
 
 /*
  * CALL(name, number on x86-64, number on aarch64, part if asleep, part in uninterruptible sleep). A read or
- * write whose sleep can be interrupted waits for the other end of a pipe, socket or terminal. In
- * uninterruptible sleep, it waits for a block device. The numbers are those of asm/unistd_64.h and
+ * write whose sleep can be interrupted waits for the other end of a pipe, socket or terminal. A read or write
+ * in uninterruptible sleep waits for a block device. The numbers are those of asm/unistd_64.h and
  * asm-generic/unistd.h.
  */
 #define COMMON_CALLS(CALL)                                     \

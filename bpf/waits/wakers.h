@@ -21,7 +21,7 @@
 
 /*
  * CALL(name, number on x86-64, number on aarch64, parts whose waits the call can end). A read can end the
- * wait of a writer, because it frees space. A close ends waits for data and for file locks.
+ * wait of a writer, because the read frees space. A close ends waits for data and for file locks.
  */
 #define COMMON_WAKING_CALLS(CALL)                 \
 	CALL(futex, 202, 98, BY_LOCKS)            \

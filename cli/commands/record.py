@@ -124,7 +124,7 @@ def shown(recorded: RecordedSource, screen: RunOptions, *, at_once: bool) -> int
     """Shows ``recorded`` until the user leaves, and returns the exit code.
 
     With ``at_once``, recording begins before the screen appears; otherwise the user begins it with the key R.
-    Raises StalltopError if recording should begin at once and cannot.
+    Raises StalltopError if recording cannot begin although ``at_once`` is set.
     """
     from stalltop.tui.app import run
 

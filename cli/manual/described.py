@@ -52,7 +52,7 @@ class DescribedCommand:
     name: str
     summary: str
     about: str
-    """Paragraphs that describe the command, with a blank line between them."""
+    """Description of the command; blank lines separate its paragraphs."""
     arguments: tuple[Argument, ...] = field(default=())
 
     @property

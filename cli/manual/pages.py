@@ -21,7 +21,7 @@ FILES: Final = (
     ("~/.local/state/stalltop/screen.toml", "The settings at the end of the last run."),
     ("~/.local/state/stalltop/", "Saved windows, recordings, and the baseline of the host."),
 )
-"""Files and what they are for, in the manual page."""
+"""The files in the manual page: path and purpose of each."""
 ENVIRONMENT: Final = (
     ("NO_COLOR", "If set, the screen uses no colours."),
     ("SUDO_UID, SUDO_GID", "The user who called sudo: files that stalltop makes belong to this user."),

@@ -56,7 +56,7 @@ class PrivateLink:
 
     def delay(self, kbit: float) -> None:
         """Limits what the other end sends to ``kbit`` kbit/s, without losing any segments. A timer of the
-        Linux kernel releases them, so that they arrive late, like those of a slow host."""
+        Linux kernel releases the segments, so that they arrive late, like the segments of a slow host."""
         shape = ("tbf", "rate", f"{kbit}kbit", "burst", "1600", "limit", "1000000")
         _run(*self._inside, "tc", "qdisc", "replace", "dev", "eth0", "root", *shape)
 

@@ -53,7 +53,7 @@ class Outcome:
     injected."""
     disturbed: tuple[str, ...] = ()
     """Alarms before the fault that rightly blame a process outside of the trial: that process used as much of
-    a resource as the alarm charges to it. They are not false alarms; they show that the host was not
+    a resource as the alarm charges to it. Such alarms are not false; they show that the host was not
     quiet."""
     said: tuple[str, ...] = ()
     """The victim's chains at the end, as text."""

@@ -15,8 +15,8 @@ from stalltop.model.chain import Chain, Link
 from stalltop.model.window import Window
 
 COVERED: Final = 0.9
-"""A process is rightly blamed if it used at least this share of what it is charged with. The share is less
-than 1 because use and charge are not measured over exactly the same time."""
+"""A process is rightly blamed if it used at least this share of the CPU or disk time with which it is
+charged. The share is less than 1 because use and charge are not measured over exactly the same time."""
 
 
 def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> bool:
