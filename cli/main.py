@@ -38,7 +38,8 @@ COMMANDS = {
     "config": "print the path of the config file, print the settings, or validate the file",
     "completion": "print a script with which bash, zsh or fish completes commands and options",
 }
-"""Every command with its summary in the help. Each command is the module of that name in ``cli.commands``."""
+"""Every command with its summary in the help. The module of a command in ``cli.commands`` has the command's
+name."""
 
 NEW_OBJECTS = 50_000
 """Number of new objects after which Python's cyclic garbage collector runs (``gc.set_threshold``). With

@@ -15,7 +15,7 @@ KERNELS: Final = 16384
 BUCKETS: Final = 128
 """Buckets of a CUDA kernel's histogram, of 32 counters each; a power of two."""
 NAME_BYTES: Final = 256
-"""Bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
+"""Maximum size of a stored name of a CUDA kernel, with its zero byte; a multiple of 8."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
 """Number of counters of one histogram; hdr.h finds the counter of a duration."""
@@ -56,7 +56,7 @@ HOST_GAP: Final = 510
 HOST_WORK: Final = 511
 """Operation: a followed thread's time between waking one thread and waking the next."""
 DEVICE_SHIFT: Final = 16
-"""Low bits that hold the operation in a word of an operation and a device."""
+"""Number of low bits that hold the operation in a word; the device is above."""
 UNKNOWN_DEVICE: Final = 255
 """The thread has chosen a device, but the monitor does not know which."""
 PROGRAM_DEVICES: Final = 16
@@ -474,17 +474,17 @@ class How(IntEnum):
     """``enum how``: Details of a wait, in addition to its enum part."""
 
     PLAIN = 0
-    """No detail. In part LOCK: the thread waited for a hand-over (held.h)."""
+    """No detail; in part LOCK: a wait for a hand-over (held.h)."""
     HELD = 1
-    """Part LOCK: for a lock that another thread held, not for a hand-over."""
+    """Part LOCK: a wait for a lock that another thread held."""
     STOPPED = 2
-    """Part OTHER: a signal had stopped the thread."""
+    """Part OTHER: a signal stopped the thread."""
     ENDED = 3
-    """The thread waited until the other thread had ended."""
+    """A wait for the end of another thread."""
     SYNC = 4
-    """Part DISK: in fsync or a similar call, for data that was written before."""
+    """Part DISK: a wait in fsync or a similar call for data that was written before."""
     TRACED = 5
-    """Part OTHER: a debugger had stopped the thread."""
+    """Part OTHER: a debugger stopped the thread."""
     FROZEN = 6
     """Part OTHER: the thread's cgroup was frozen."""
 

@@ -75,8 +75,9 @@ trial."""
 def graded(
     cause: str, *, real: bool = False, least: float = _LEAST
 ) -> Callable[[Callable[[Stage], Harm]], Callable[[Stage], Harm]]:
-    """Returns a decorator that registers a function, which sets up a trial, as a fault of ``cause``. ``real``
-    says that the fault needs public packages; ``least`` is the least share that a rehearsal may request."""
+    """Returns a decorator for functions that set up a trial. It registers the function as a fault of
+    ``cause``. ``real`` says that the fault needs public packages; ``least`` is the least share that a
+    rehearsal may request."""
 
     def register(made: Callable[[Stage], Harm]) -> Callable[[Stage], Harm]:
         def script(stage: Stage) -> Iterator[Truth]:

@@ -241,8 +241,8 @@ def latencies_ms(
     """Returns, for each time in ``pressed`` except the last, how many ms later the key's effect was painted.
 
     ``chunks`` are pieces of output with their times. The first chunk that changes the background of a cell in
-    ``column`` paints the effect. If no chunk before the next key press does so, returns the ms until that key
-    press.
+    ``column`` paints the effect. If no chunk before the next key press does so, the value is the time until
+    that key press.
     """
     marks = Marks(column)
     following = iter(chunks)

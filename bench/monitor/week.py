@@ -1,4 +1,4 @@
-"""Makes a recording of a week of an invented host quickly, as ``stalltop record`` would leave it.
+"""Quickly makes a recording of a week of an invented host, like one that ``stalltop record`` has written.
 
 In a real recording, old windows have been merged into longer ones. Here such windows are made directly with
 their final length, not second by second.

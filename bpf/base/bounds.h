@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Bounds that the verifier of every Linux kernel from 5.15 on recognizes, whatever the compiler makes of the
- * code around.
+ * Bounds that the verifier of every Linux kernel from 5.15 on recognizes, no matter how the compiler
+ * optimizes the surrounding code.
  *
  * Once the compiler knows a bound from a comparison, it may drop the comparison, compare a copy of the
  * number, or count a loop down from a negated number instead. In each of these cases older verifiers no

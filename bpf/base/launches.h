@@ -8,7 +8,7 @@
 #define KERNELS 16384       /* maximum number of records that count launches by CUDA kernel */
 #define BUCKETS 128         /* buckets of a CUDA kernel's histogram, of 32 counters each; a power of two */
 #define BUCKET_SHIFT 5      /* log2 of the number of counters in a bucket */
-#define NAME_BYTES 256      /* bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8 */
+#define NAME_BYTES 256      /* maximum size of a stored name of a CUDA kernel, with its zero byte; a multiple of 8 */
 #define LIKELY_KERNELS 4096 /* elements of likely_kernel, which saves most hash look-ups; a power of two */
 #define REGISTERED_FUNCTIONS 131072 /* maximum number of registered functions; the oldest are evicted */
 #define LOOKED_UP_FUNCTIONS 16384 /* maximum number of looked-up functions; the oldest are evicted */
@@ -40,7 +40,7 @@ struct kernel {
 
 /* The program that a process runs. */
 struct told_program {
-	__u64 born_ns;          /* when the program first named or launched a CUDA kernel: identifies it */
+	__u64 born_ns;          /* when the program first named or launched a CUDA kernel: identifies the program */
 	__u64 unloads;          /* number of libraries and modules that the program has unloaded since then */
 };
 

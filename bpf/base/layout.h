@@ -34,7 +34,7 @@
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
 #define HOST_WORK 511       /* operation: a followed thread's time between waking one thread and waking the next */
-#define DEVICE_SHIFT 16     /* low bits that hold the operation in a word of an operation and a device */
+#define DEVICE_SHIFT 16     /* number of low bits that hold the operation in a word; the device is above */
 #define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but the monitor does not know which */
 #define PROGRAM_DEVICES 16  /* maximum number of a program's devices whose UUIDs are kept; a power of two */
 #define UUID_BYTES 16
@@ -107,16 +107,16 @@ struct thread {
 	__u64 ended_ns;         /* when the thread ended inside calls; valid if tid is 0 and depth is not 0 */
 	__u32 ended_tgid;       /* process of the thread that ended at ended_ns */
 	__u32 index;            /* index of this record in all arrays that have an element for each thread */
-	__u64 off_since_ns;     /* when it left the CPU; 0 while it is on one */
-	__u64 woken_ns;         /* when it was woken after it left the CPU; 0 until then */
-	__u32 off_for;          /* why it left the CPU: enum part */
+	__u64 off_since_ns;     /* when the thread left its CPU; 0 while it is on a CPU */
+	__u64 woken_ns;         /* when the thread was woken after it left its CPU; 0 until then */
+	__u32 off_for;          /* why the thread left its CPU: enum part */
 	__u32 off_levels;       /* bit n: level n of its struct off_cpu is in use */
-	__u64 gap_ns;           /* when its host gap or host work began; 0 if that is not known */
-	__u64 waiting_ns;       /* when it began to wait for the CPU `cpu`; 0 if it does not wait for one */
-	__u32 gap_slot;         /* slot that counts its gaps or host work; NO_SLOT if that is not known */
-	__u32 cpu;              /* the CPU on which it ran last, or for which it waits */
+	__u64 gap_ns;           /* when the thread's host gap or host work began; 0: not known */
+	__u64 waiting_ns;       /* when the thread began to wait for the CPU `cpu`; 0 if it does not wait for a CPU */
+	__u32 gap_slot;         /* slot that counts the thread's gaps or host work; NO_SLOT: not known */
+	__u32 cpu;              /* the CPU on which the thread ran last, or for which it waits */
 	__u32 link;             /* 0: makes calls; 1: wakes a thread of link 0; n: wakes one of link n - 1 */
-	__u32 follows;          /* if link > 0: tid of the thread because of which it is followed */
+	__u32 follows;          /* if link > 0: tid of the thread because of which this one is followed */
 	__u32 scratch;          /* used only by forgotten(), to pass values through memory */
 	__u8 device;            /* device of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: not seen to choose one */
 	__u8 device_decided;    /* 1: `device` is final: chosen, or the program's default; 0: not yet */
@@ -130,7 +130,7 @@ struct thread {
 	__u8 how;               /* enum how: details of its last wait */
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
 	__u8 reserved[5];
-	__u64 futexes[FUTEXES]; /* addresses of the futexes at which it waited last; 0: none */
+	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
@@ -152,7 +152,7 @@ enum over {
 
 /* The devices of one program, as far as they are known. */
 struct cuda_program {
-	__u64 born_ns;          /* when the program was first seen; differs between programs with the same PID */
+	__u64 born_ns;          /* when the program was first seen; distinguishes programs with the same PID */
 	__u32 watched;          /* enum watched */
 	__u32 over;             /* enum over */
 	__u8 uuid_known[PROGRAM_DEVICES]; /* by ordinal: 1 if its UUID is in `uuids`; written last */
@@ -214,12 +214,12 @@ struct off_cpu {
 
 /* Details of a wait, in addition to its enum part. */
 enum how {
-	HOW_PLAIN = 0,          /* no detail. In part LOCK: the thread waited for a hand-over (held.h) */
-	HOW_HELD = 1,           /* part LOCK: for a lock that another thread held, not for a hand-over */
-	HOW_STOPPED = 2,        /* part OTHER: a signal had stopped the thread */
-	HOW_ENDED = 3,          /* the thread waited until the other thread had ended */
-	HOW_SYNC = 4,           /* part DISK: in fsync or a similar call, for data that was written before */
-	HOW_TRACED = 5,         /* part OTHER: a debugger had stopped the thread */
+	HOW_PLAIN = 0,          /* no detail; in part LOCK: a wait for a hand-over (held.h) */
+	HOW_HELD = 1,           /* part LOCK: a wait for a lock that another thread held */
+	HOW_STOPPED = 2,        /* part OTHER: a signal stopped the thread */
+	HOW_ENDED = 3,          /* a wait for the end of another thread */
+	HOW_SYNC = 4,           /* part DISK: a wait in fsync or a similar call for data that was written before */
+	HOW_TRACED = 5,         /* part OTHER: a debugger stopped the thread */
 	HOW_FROZEN = 6,         /* part OTHER: the thread's cgroup was frozen */
 };
 #define HOW_SHIFT 8             /* number of low bits of charge_key.part that hold enum part; enum how is above */
@@ -267,7 +267,7 @@ struct cpu {
 	struct slice slices[SLICES];
 };
 
-/* A guess of the record of a thread, found by the lowest bits of its TID without a hash look-up. */
+/* The likely record of a thread, found by the lowest bits of its TID without a hash look-up. */
 struct likely {
 	__u32 thread;           /* index of the record that was found last for these bits */
 	__u32 records;          /* number of threads with these bits that have a record; mostly 0 */
@@ -360,7 +360,7 @@ struct piece {
  * threads may write one element: they write the same value.
  */
 struct activity {
-	__u64 cgroup_id;            /* cgroup of the last call that made the process active in a new tick */
+	__u64 cgroup_id;            /* cgroup of the last call that marked a tick */
 	__u32 tgid;                 /* 0 means that the record is free; written last */
 	__u32 device;               /* encoded as in struct thread */
 	__u16 laps[TICKS];
@@ -400,7 +400,7 @@ struct member {
 	__u32 ranks;                /* number of ranks of the communicator; 0: not known */
 	__u32 state;                /* enum member_state; written last */
 	__u32 heap;                 /* index of its process's heap, which shows when the program ends */
-	__u32 splits;               /* number of calls by which this rank split the communicator */
+	__u32 splits;               /* number of calls with which this rank split the communicator */
 	__u32 device;               /* device on which the rank works, encoded as in struct thread */
 	__u32 reserved;
 	__u64 made_ns;              /* CLOCK_MONOTONIC, like entries_ns */
@@ -442,7 +442,7 @@ struct kept_call {
 	__u64 duration_ns;
 	__u64 bytes;
 	__u64 cgroup_id;
-	__u64 born_ns;              /* of an outermost launch: born_ns of the program's struct told_program */
+	__u64 born_ns;              /* for an outermost launch: born_ns of the program's struct told_program */
 	__u32 tgid;
 	__u32 tid;                  /* in the monitor's PID namespace */
 	__u32 operation;            /* with NESTED */

@@ -79,7 +79,8 @@ INLINE struct losses *loss_counters(void)
  * Linux 6.13 and later run programs on private stacks, one for each program and CPU. At a uprobe that is
  * unsafe: a thread can be preempted inside the program; another thread that runs the same program on that CPU
  * then overwrites its stack, and Linux crashes. A program that contains a tail call gets no private stack. So
- * each program at a uprobe contains one, into a table that stays empty, on a path that is hardly ever taken.
+ * each program at a uprobe contains a tail call on a path that is hardly ever taken; the table of its targets
+ * stays empty.
  */
 BPF_PROG_ARRAY(no_programs, 1);
 

@@ -159,7 +159,7 @@ INLINE int read_bytes(const struct function *function, const struct thread *thre
 			return -1;
 		*bytes = first << ((NCCL_SHIFTS >> (2 * second)) & 3);
 		return 0;
-	case SIZE_PRODUCT3: /* passed by value, on the stack; on aarch64 by pointer: SIZE_STRUCT */
+	case SIZE_PRODUCT3: /* a struct on the stack; aarch64 passes a pointer to it (SIZE_STRUCT) */
 		if (read_argument(thread, sp, function->c, &third))
 			return -1;
 		*bytes = first * second * third;

@@ -101,7 +101,7 @@ INLINE u32 new_kernel(struct launched *key)
 }
 
 /*
- * Returns the born_ns of the program that the current thread runs; 0 if that cannot be stored. It is looked
+ * Returns the born_ns of the program that the current thread runs; 0 if that cannot be stored. Looks born_ns
  * up once per record of a thread. This suffices, because a thread loses its record when it executes another
  * program.
  */
@@ -164,7 +164,8 @@ INLINE void launch_begins(const struct function *function, struct frame *frame, 
 }
 
 /*
- * Counts the launch of a frame in the record of its CUDA kernel. Its slot counts the launch only afterwards.
+ * Counts the launch of a frame in the record of its CUDA kernel. The slot of the launching operation counts
+ * the launch afterwards.
  */
 INLINE void count_kernel(struct thread *thread, const struct frame *frame, u64 ns, u32 failed)
 {

@@ -30,7 +30,7 @@ struct submitted {
 };
 
 BPF_F_TABLE("lru_hash", u64, struct submitted, bios, HOST_ENTRIES, 0);
-/* For each cgroup: when one of its requests from kernel threads was last submitted or completed. */
+/* By cgroup: when a request from a kernel thread for that cgroup was last submitted or completed. */
 BPF_F_TABLE("lru_hash", u64, u64, active, 1024, 0);
 BPF_F_TABLE("hash", struct io_key, struct io, io_of, HOST_ENTRIES, 0);
 
@@ -76,8 +76,8 @@ int bio_queued(struct bpf_raw_tracepoint_args *ctx)
 	READ(flags, bpf_get_current_task(), TASK_STRUCT_FLAGS);
 	if (flags & PF_KTHREAD) {
 		/*
-		 * A kernel thread submits on behalf of a process: pages that are written back, or requests
-		 * that a limit has held back.
+		 * A kernel thread submits requests for a process: to write pages back, or after a limit has
+		 * held them back.
 		 */
 		note.cgroup_id = block_cgroup((void *)bio);
 		note.idle_ns = note.cgroup_id ? idle_since(note.cgroup_id, note.submit_ns) : 0;

@@ -100,7 +100,7 @@ INLINE struct slice *slice_at(struct cpu *cpu, u64 number)
 }
 
 /*
- * Remembers the slice of time that ends `now`, in which `leaving` had this CPU. `leaving` is still the
+ * Stores the slice of time in which `leaving` had this CPU. The slice ends at `now`. `leaving` is still the
  * current task. Called only if a thread waits for the CPU.
  */
 INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)

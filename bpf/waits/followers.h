@@ -37,8 +37,8 @@ INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 }
 
 /*
- * Returns whether the current task has just continued after a stop. It then sends SIGCHLD to its parent,
- * whatever system call it is in. The signal ends the wait of a parent that handles it.
+ * Returns whether the current task has just continued after a stop. It then sends SIGCHLD to its parent, in
+ * any system call. If the parent handles SIGCHLD, the signal ends the parent's wait.
  */
 INLINE int current_resumes(u64 now)
 {

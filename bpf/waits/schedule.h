@@ -24,7 +24,7 @@
 #define TASK_STOPPED 0x4
 #define TASK_TRACED 0x8
 #define TASK_FROZEN 0x8000 /* set by the freezer of cgroup v1, from Linux 6.1 on */
-#define TASK_ASLEEP 0x904f /* also stopped, traced, parked, frozen, or waiting for a lock of an RT kernel */
+#define TASK_ASLEEP 0x904f /* also set if stopped, traced, parked, frozen, or waiting for a lock of an RT kernel */
 
 /* Bit of task_struct.jobctl: the freezer of cgroup v2 holds the thread in a sleep (linux/sched/jobctl.h). */
 #define JOBCTL_TRAP_FREEZE (1UL << 23)
@@ -221,9 +221,9 @@ INLINE void drop_level(struct thread *thread, u32 depth)
 
 /*
  * Removes the innermost level, number `depth`. If `slot` is given, counts the time of the level there, but at
- * most `ns`. The level may have more time than that: a thread may lose the CPU after reading the clock and
- * before removing the frame of its call. The call that contains it gets all of the time. If there is none (an
- * outermost call), the time above `ns` belongs to the gap after the call.
+ * most `ns`. The level may have more time than `ns`: a thread may lose the CPU after reading the clock and
+ * before removing the frame of its call. The call that contains this one gets all of the time. After an
+ * outermost call, the time above `ns` belongs to the gap that follows.
  */
 INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
 {

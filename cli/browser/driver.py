@@ -23,7 +23,7 @@ screen."""
 
 
 class BrowserDriver(PipeDriver):
-    """Textual's web driver, extended: it ends with its server and sends each file in one packet."""
+    """Extends Textual's web driver: ends when its server ends, and sends each file in one packet."""
 
     @property
     def is_behind(self) -> bool:

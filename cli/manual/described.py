@@ -47,7 +47,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class DescribedCommand:
-    """A command; without a name, the program itself."""
+    """A command of the program; if ``name`` is '', the program itself."""
 
     name: str
     summary: str

@@ -106,8 +106,8 @@ NUMBER(nvmlDeviceGetCurrentClocksEventReasons, u64, "reasons", 0)
 #endif
 
 /*
- * Functions that return one number, which an argument selects. If `keys` has no name for the argument, the
- * call fails.
+ * Functions that return one number. An argument selects the number. If `keys` has no name for the argument,
+ * the call fails.
  */
 #define NUMBER_OF(function, type, keys, otherwise)                                            \
     Return function(Handle gpu, unsigned which, type *value)                                  \
