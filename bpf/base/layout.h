@@ -66,7 +66,7 @@ struct slot {
 struct owner {
 	__u64 cgroup_id;
 	__u32 tgid;
-	__u32 operation;        /* with NESTED; 0 means that the slot is free; written last */
+	__u32 operation;        /* may include NESTED; 0 means that the slot is free; written last */
 };
 
 /* The key by which a slot is found: the operation, process and cgroup whose calls it counts. */
@@ -82,7 +82,7 @@ struct frame {
 	__u64 start_ns;         /* CLOCK_MONOTONIC */
 	__u64 bytes;
 	__u32 function;         /* attach cookie */
-	__u32 operation;        /* with NESTED */
+	__u32 operation;        /* may include NESTED */
 	__u64 object;           /* the object that the call makes or frees, by enum object; 0: none */
 	__u64 kept;             /* bytes that the call frees, or the function that it launches; else 0 */
 	__u64 arguments[TOLD];
@@ -90,7 +90,7 @@ struct frame {
 
 /* A slot that a thread remembers, so that it finds the slot of its next call without a hash look-up. */
 struct cached_slot {
-	__u32 operation;        /* with NESTED; 0 if the element is empty */
+	__u32 operation;        /* may include NESTED; 0 if the element is empty */
 	__u32 slot;
 };
 
@@ -445,7 +445,7 @@ struct kept_call {
 	__u64 born_ns;              /* for an outermost launch: born_ns of the program's struct told_program */
 	__u32 tgid;
 	__u32 tid;                  /* in the monitor's PID namespace */
-	__u32 operation;            /* with NESTED */
+	__u32 operation;            /* may include NESTED */
 	__u32 function;             /* attach cookie */
 	__u32 returned;
 	__u32 why;                  /* enum why */

@@ -24,7 +24,7 @@
 #define TASK_STOPPED 0x4
 #define TASK_TRACED 0x8
 #define TASK_FROZEN 0x8000 /* set by the freezer of cgroup v1, from Linux 6.1 on */
-#define TASK_ASLEEP 0x904f /* also set if stopped, traced, parked, frozen, or waiting for a lock of an RT kernel */
+#define TASK_ASLEEP 0x904f /* asleep, stopped, traced, parked, frozen, or waiting for a lock of an RT kernel */
 
 /* Bit of task_struct.jobctl: the freezer of cgroup v2 holds the thread in a sleep (linux/sched/jobctl.h). */
 #define JOBCTL_TRAP_FREEZE (1UL << 23)
