@@ -1,2 +1,2 @@
-"""Measures what stalltop costs, and in the same run what other tools cost. No benchmark fails because of a
-time that it measures."""
+"""Measures what stalltop costs, and in the same run what other tools cost. No measured time, however long,
+makes a benchmark fail."""

@@ -44,7 +44,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "switching": (switching.SUMMARY, switching.run),
     "watching": (watching.SUMMARY, watching.run),
 }
-"""Every benchmark by name, with a line about what it measures."""
+"""By name of a benchmark: a one-line summary, and the function that runs it."""
 FAULTS_SUMMARY: Final = "how well injected faults are diagnosed (see faults --help)"
 
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Measures what the host does to its processes besides taking the CPU: block I/O, reclaim of memory, OOM
+ * Measures events of the host's processes, other than waits for a CPU: block I/O, reclaim of memory, OOM
  * kills, retransmitted TCP segments, the beginnings and ends of processes, and who stops processes. Uses raw
  * tracepoints only. A part, such as block.h, is compiled if its macro, such as WITH_BLOCK, is defined. The
  * offsets of members of Linux kernel structs that the part needs are then defined too, as STRUCT_MEMBER.
  *
- * Counts lie in hashes that the monitor empties once a second. An element holds what happened since the
- * monitor last emptied the hash, so elements of ended processes disappear by themselves. A full hash drops
- * new elements, and counts them in `dropped`.
+ * Hashes hold the counts; the monitor empties the hashes once a second. An element holds what happened since
+ * the monitor last emptied the hash, so elements of ended processes disappear by themselves. A full hash
+ * drops new elements, and counts them in `dropped`.
  */
 #include "host/layout.h"
 #include "base/numbers.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Captures calls: the slow calls of each slot, by the threshold that the monitor sets in the slot, and a few
- * random calls. Captured calls lie in a ring until the monitor reads them. Limits per second prevent that
- * very many slow calls fill the ring. Histograms count every call, captured or not.
+ * random calls. A ring holds the captured calls until the monitor reads them. Limits per second keep many
+ * slow calls from filling the ring. Histograms count every call, captured or not.
  */
 #ifndef STALLTOP_KEPT_H
 #define STALLTOP_KEPT_H
@@ -17,8 +17,8 @@
 #define SLOW_MEANS 4        /* by default, a slow call takes this many times the mean of its slot */
 
 /*
- * Returns whether a second has passed since `since_ns`. `since_ns` may be a little after `now`, as read on
- * another CPU.
+ * Returns whether a second has passed since `since_ns`. `since_ns` may be a little after `now`, because it
+ * was read on another CPU.
  */
 INLINE int second_over(u64 now, u64 since_ns)
 {
@@ -66,8 +66,8 @@ INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
 	if (!every)
 		every = SAMPLE_EVERY;
 	/*
-	 * The interval is random, from 1 to 2 * every - 1 calls, all equally likely. So it never matches a
-	 * regular pattern of the program's calls.
+	 * The interval is random, from 1 to 2 * every - 1 calls, all equally likely. So samples do not follow
+	 * a regular pattern of the program's calls.
 	 */
 	slot->sample_at = slot->calls + 1 + ((u64)bpf_get_prandom_u32() * (2 * every - 1) >> 32);
 	if (keeping->samples >= keeping->most_samples)

@@ -3,8 +3,8 @@
  * One pair of programs for all traced functions; the attach cookie says which function was hit.
  *
  * A thread's calls form a stack of frames. A frame is identified by the stack pointer at the function's
- * entry: a deeper call has a lower one. When a call begins or returns, frames with a lower stack pointer than
- * its own belong to calls that were left without returning (longjmp, an exception). These frames are dropped
+ * entry. Deeper calls have lower stack pointers. When a call begins or returns, frames with a lower stack
+ * pointer belong to calls that were left without a return (longjmp, an exception). These frames are dropped
  * and counted as abandoned.
  */
 #include "base/layout.h"
@@ -38,8 +38,8 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 			break;
 		/*
 		 * Both calls begin at the same stack pointer. If the return address is that of a trampoline,
-		 * the function of the frame has jumped here as its last act (a tail call). Otherwise its call
-		 * is gone.
+		 * the function of the frame has jumped here as its last act (a tail call). Otherwise the call
+		 * of the frame is over.
 		 */
 		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
 			break;
@@ -108,7 +108,7 @@ int call_begins(struct pt_regs *ctx)
 			LOSE(unread_bytes, 1);
 		}
 	}
-	depth = forgotten(thread, depth); /* so the verifier has half the work with clang 19 */
+	depth = forgotten(thread, depth); /* halves the verifier's work with clang 19 */
 	frame = frame_at(thread, depth);
 	frame->sp = sp;
 	frame->bytes = bytes;
@@ -129,9 +129,9 @@ int call_begins(struct pt_regs *ctx)
 }
 
 /*
- * Returns the index of the frame of the call that returns; -1 if the call has no frame. Called only if it is
- * not the innermost frame. `depth` is above 0. In either case, drops the frames of calls that were made
- * inside the call.
+ * Returns the index of the frame of the call that returns; -1 if the call has no frame. Called only if the
+ * innermost frame is that of another call. `depth` is above 0. In either case, drops the frames of calls that
+ * were made inside the call.
  */
 INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 {
@@ -217,7 +217,7 @@ int call_returns(struct pt_regs *ctx)
 	is_on_cpu(thread, now);
 	slot = find_slot(thread, frame->operation);
 	ns = now - frame->start_ns;
-	/* The call is over: from here on, time belongs to the call that contains it. */
+	/* The call is over: from now on, time belongs to the call that contains this one. */
 	thread->depth = depth - 1;
 	BARRIER();
 	if (depth == 1)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """Starts a thread at once that creates a value."""
+    """Starts a thread that creates a value. The thread starts in the constructor."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

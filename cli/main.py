@@ -38,7 +38,8 @@ COMMANDS = {
     "config": "print the path of the config file, print the settings, or validate the file",
     "completion": "print a script with which bash, zsh or fish completes commands and options",
 }
-"""Every command with its summary in the help. Each command is the module of that name in ``cli.commands``."""
+"""Every command with its summary in the help. The module of a command in ``cli.commands`` has the command's
+name."""
 
 NEW_OBJECTS = 50_000
 """Number of new objects after which Python's cyclic garbage collector runs (``gc.set_threshold``). With
@@ -47,7 +48,7 @@ screen takes."""
 
 
 class _Version(argparse.Action):
-    """The option ``--version``. It reads the version only when the user asks for it, because reading is
+    """The option ``--version``. The version is read only when the option is used, because reading it is
     slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stalltop.tui.screens.run_options import RunOptions
 
 LEAVE_SECONDS = 0.15
-"""Seconds that stalltop waits at its end for the settings to be written. If the disk is slower, the settings
+"""Seconds that stalltop waits at exit for the settings to be written. If the disk is slower, the settings
 that were changed in this run are lost."""
 
 

@@ -1,4 +1,5 @@
-"""Gives screens and printed texts, which do not import the diagnosis, its words for each cause."""
+"""Provides the texts of the diagnosis for each cause to screens and reports, which do not import the
+diagnosis."""
 
 from __future__ import annotations
 

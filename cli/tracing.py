@@ -66,7 +66,7 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
     class NarratedProgress(Progress):
         def begin(self, text: str, usual_seconds: float = 0.0) -> None:
             super().begin(text, usual_seconds)
-            if usual_seconds and sys.stderr.isatty():  # tells the user what takes so long
+            if usual_seconds and sys.stderr.isatty():  # explains the delay to the user
                 say(f"{text} (about {max(usual_seconds, 1.0):.0f} s)")
 
     return MonitorOptions(attach=options.attach, slots=int(options.slots), progress=NarratedProgress())
@@ -75,8 +75,8 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
 def begun(options: argparse.Namespace, progress: Progress) -> MonitorOptions:
     """Starts to load the BPF programs in a thread; returns options for a monitor that uses the result.
 
-    Returns as soon as that thread waits for the Linux kernel or the compiler: until then, both threads run
-    Python code and would slow each other down (GIL).
+    Returns as soon as that thread waits for the Linux kernel or the compiler. Before that, the thread runs
+    Python code, and both threads would slow each other down (GIL).
     """
     from stalltop.cli.later import Ahead
 

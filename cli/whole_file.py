@@ -14,8 +14,9 @@ from stalltop.widgets.drawing.strips import printable
 
 
 def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
-    """Returns a file as one window, and its chains. A chain of a recording is returned as it was when it was
-    worst. Parts that cannot be read are reported on stderr. Raises UsageError if nothing can be read."""
+    """Returns a file as one window, and its chains. Each chain of a recording is returned in the state in
+    which it was worst. Parts that cannot be read are reported on stderr. Raises UsageError if nothing can be
+    read."""
     from stalltop.recordings.read.reading import open_file
 
     tally = ChainTally()
@@ -41,8 +42,8 @@ def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
 
 
 def chains_of(window: Window) -> Sequence[Chain]:
-    """Returns the chains that were stored with ``window``, without those that ended before it. If none were
-    stored, diagnoses ``window`` now and returns what is found."""
+    """Returns the chains that were stored with ``window``, without those that ended before ``window``. If
+    none were stored, diagnoses ``window`` now and returns the chains found."""
     from stalltop.diagnosis.engine import explain
 
     if not window.chains:

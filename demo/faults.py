@@ -1,11 +1,11 @@
-"""Reads the faults that a scenario injects in turn, and tells which one is active at a moment.
+"""Reads the faults that a scenario injects in turn, and finds the one that is active at a given time.
 
 A scenario file lists them as ``fault`` tables. Each has ``family`` (which fault the simulation shows, see
 ``FAMILIES``), ``begin`` and ``end`` (seconds from the start of the period), ``injected`` (what happens to
-whom) and ``look`` (where the screen shows it). While the fault is active, a really traced demo does one of
-two things: the process ``process`` of the tenant ``tenant`` repeats ``cycle`` in ``threads`` threads instead
-of its own cycle, or the settings ``gpu`` of the stand-in NVML replace those of the scenario. ``period`` is
-the time after which the faults repeat, seconds.
+whom) and ``look`` (where the screen shows it). While the fault is active, a demo that is traced, not
+simulated, does one of two things: the process ``process`` of the tenant ``tenant`` repeats ``cycle`` in
+``threads`` threads instead of its own cycle, or the settings ``gpu`` of the stand-in NVML replace those of
+the scenario. ``period`` is the time after which the faults repeat, seconds.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ class InjectedFault:
 
     family: Family
     begin: float
-    """Beginning and ``end``: seconds from the start of each period."""
+    """``begin`` and ``end`` are times of the fault, in seconds from the start of each period."""
     end: float
     injected: str = ""
     """Caption: what was injected, in one line of at most 78 characters."""
     look: str = ""
-    """Caption: where the screen shows it, in one line of at most 78 characters."""
+    """Caption: where the screen shows the fault, in one line of at most 78 characters."""
     tenant: str = ""
     process: str = ""
     cycle: str = ""
-    """Items that the process repeats while the fault is active; '' if the process does as always."""
+    """Items that the process repeats while the fault is active; '' if the process continues with its own
+    cycle."""
     threads: int = 1
     gpu: Mapping[str, str] = field(default_factory=dict)
     """Settings of the stand-in NVML while the fault is active."""
@@ -60,8 +61,8 @@ class Timetable:
         return next((fault for fault in self.faults if fault.begin <= within < fault.end), None)
 
     def next_change(self, age: float) -> float:
-        """Returns the age at which the next fault begins or ends, later than ``age``. Without faults, returns
-        the end of the period."""
+        """Returns the first age after ``age`` at which a fault begins or ends. If none does in the present
+        period, returns the end of the period."""
         start = age - age % self.period
         moments = sorted(start + moment for fault in self.faults for moment in (fault.begin, fault.end))
         later = [moment for moment in moments if moment > age]
@@ -96,7 +97,7 @@ TITLES: Final[Mapping[Family, str]] = MappingProxyType(
         "heat": "heat throttles a GPU",
     }
 )
-"""By family: a few words for captions."""
+"""By family: the name of the fault in captions."""
 
 
 def read_timetable(content: Mapping[str, Any]) -> Timetable:

@@ -22,7 +22,7 @@ from stalltop.probes.kubelet.call import UNIMPLEMENTED
 
 _PREFIX: Final = struct.Struct(">BI")
 Answer = Callable[[str], bytes | None]
-"""A function of a method (``/package.Service/Method``). It returns the message that is the answer to the
+"""A function that is called with a method (``/package.Service/Method``). Returns the message that answers the
 method; None if there is no such method."""
 
 

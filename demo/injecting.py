@@ -27,8 +27,8 @@ class Injectable(Protocol):
 
 
 class FaultInjector:
-    """Injects the faults of ``timetable`` into ``tenants`` at their times, in a thread of its own: a process
-    ends its present cycle before it begins another one, which may take a second."""
+    """Injects the faults of ``timetable`` into ``tenants`` at their times, in a thread of its own, because an
+    injection may take a second: a process completes its present cycle first."""
 
     def __init__(
         self,
@@ -46,7 +46,8 @@ class FaultInjector:
         self._thread.start()
 
     def stop(self) -> None:
-        """Injects no more faults. Does not wait: the tenants end soon, which ends a command in progress."""
+        """Injects no more faults. Does not wait for a command in progress: the command ends soon, together
+        with the tenants."""
         self._ended.set()
 
     def join(self, seconds: float) -> None:

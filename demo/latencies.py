@@ -25,8 +25,8 @@ class Latency:
     called the function as often as its own process, and then for another ``ns``."""
     shape: Shape = "fixed"
     ns: float = 0.0
-    """Depends on ``shape``. fixed: the duration; uniform: the shortest duration; lognormal: the median. In
-    ns."""
+    """Depends on ``shape``. fixed: the duration; uniform: the shortest duration; lognormal: the median
+    duration. All in ns."""
     spread: float = 0.0
     """Depends on ``shape``. uniform: the longest duration, in ns; lognormal: the standard deviation of the
     natural logarithm of the duration. With ``meet``: the number of processes."""
@@ -37,9 +37,9 @@ class Latency:
     """Share of the calls that fail, 0 to 1."""
     error_code: int = 1
     path: Path | None = None
-    """For ``hold`` and ``meet``: the file on which they wait. For other values of ``how``: a file that begins
-    with a double in the host's byte order. Unless this number is 0, durations are multiplied by it. The file
-    may change at any time."""
+    """For ``hold`` and ``meet``: the file on which the function waits. For other values of ``how``: a file
+    that begins with a double in the host's byte order. Unless this number is 0, durations are multiplied by
+    it. The file may change at any time."""
 
     def line(self, symbol: str) -> str:
         """Returns the line of the table for ``symbol``, the name of a function without its variant."""

@@ -1,4 +1,4 @@
-"""Leaves out of windows what programs that are not part of a demo do on the same host."""
+"""Removes from windows the calls of programs that run on the same host but are not part of a demo."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from stalltop.model.window import Window
 
 
 def only(window: Window, wanted: Callable[[Tenant], bool]) -> Window:
-    """Returns ``window`` without the calls of tenants that are not ``wanted``, and without their gaps in the
-    coverage. What all programs used stays in the evidence, so that diagnosis still finds another program that
-    slows a wanted tenant."""
+    """Returns ``window`` without the calls of tenants that are not ``wanted``, and without the coverage gaps
+    of these tenants. The evidence keeps the resource use of all programs, so that the diagnosis still finds
+    an unwanted program that slows a wanted tenant."""
     kept = {identity for identity, tenant in window.tenants.items() if wanted(tenant)}
     rows = window.rows
     at = np.array([i for i, key in enumerate(rows.keys) if key.tenant in kept], np.int64)

@@ -81,8 +81,8 @@ class TenantPlan:
     processes: tuple[ProcessPlan, ...]
     latencies: Mapping[str, Latency]
     cpus: int = 0
-    """Number of CPUs that the tenant may use: the first ones of those that this process may use. 0: all of
-    them."""
+    """Number of CPUs that the tenant may use: the first CPUs of those that this process may use. 0: all of
+    these CPUs."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional environment of the tenant's processes."""
     pod: PodPlan | None = None

@@ -15,10 +15,10 @@ KERNELS: Final = 16384
 BUCKETS: Final = 128
 """Buckets of a CUDA kernel's histogram, of 32 counters each; a power of two."""
 NAME_BYTES: Final = 256
-"""Bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
+"""Maximum size of a stored name of a CUDA kernel, with its zero byte; a multiple of 8."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
-"""Number of counters of one histogram; hdr.h maps durations to them."""
+"""Number of counters of one histogram; hdr.h finds the counter of a duration."""
 SPLITS: Final = 10
 """Number of parts that the time of a call is split into."""
 DEPTH: Final = 16
@@ -54,9 +54,9 @@ NESTED: Final = 32768
 HOST_GAP: Final = 510
 """Operation: a thread's time between two outermost calls."""
 HOST_WORK: Final = 511
-"""Operation: a followed thread's time from waking a thread to waking the next."""
+"""Operation: a followed thread's time between waking one thread and waking the next."""
 DEVICE_SHIFT: Final = 16
-"""Low bits that hold the operation in a word of an operation and a device."""
+"""Number of low bits that hold the operation in a word; the device is above."""
 UNKNOWN_DEVICE: Final = 255
 """The thread has chosen a device, but the monitor does not know which."""
 PROGRAM_DEVICES: Final = 16
@@ -65,7 +65,7 @@ FILLED_AT_ONCE: Final = 256
 """Elements that one run of filling.h queues; few, as the verifier checks each."""
 CHOOSING_MASK: Final = 15
 HOW_SHIFT: Final = 8
-"""Low bits of charge_key.part for the enum part; enum how is above them."""
+"""Number of low bits of charge_key.part that hold enum part; enum how is above."""
 
 LAUNCHED: Final = np.dtype(
     [
@@ -223,7 +223,7 @@ CUDA_PROGRAM: Final = np.dtype(
         ("uuids", "u1", (16, 16)),
     ]
 )
-"""``struct cuda_program``: What is known of the devices of one program."""
+"""``struct cuda_program``: The devices of one program, as far as they are known."""
 
 OFF_CPU: Final = np.dtype(
     [
@@ -236,8 +236,8 @@ OFF_CPU: Final = np.dtype(
 )
 """``struct off_cpu``: Off-CPU time of a thread, by enum part. Level 0 (`outside`) holds the time
 since the thread's last outermost call; level n (`inside[n - 1]`) the time inside its nth open call,
-counted from the outermost. `all` is the sum of all off-CPU time since since_ns, which the monitor
-reads. It is never reset while this struct belongs to the thread."""
+counted from the outermost. `all` is the sum of all off-CPU time since since_ns. The monitor reads
+`all`, which is never reset while this struct belongs to the thread."""
 
 CHARGE_KEY: Final = np.dtype(
     [
@@ -335,8 +335,7 @@ HANDLE: Final = np.dtype(
         ("tgid", "u8"),
     ]
 )
-"""``struct handle``: The handle by which a process knows a communicator. No padding: it is a
-key."""
+"""``struct handle``: A communicator's handle in one process. No padding: it is a key."""
 
 MEMBER: Final = np.dtype(
     [
@@ -378,8 +377,8 @@ LOSSES: Final = np.dtype(
         ("no_activity", "u8"),
     ]
 )
-"""``struct losses``: Counts of what was not counted, or was counted wrongly. The names are those of
-model.window.LOSSES."""
+"""``struct losses``: Numbers of events that were not counted, or were counted wrongly, by reason.
+The names are those of model.window.LOSSES."""
 
 KEPT_CALL: Final = np.dtype(
     [
@@ -415,8 +414,8 @@ the limits."""
 
 
 class Naming(IntEnum):
-    """``enum naming``: How a traced function names CUDA kernels. This value is the lower bits of its
-    attach cookie. The traced function's arguments are in parentheses."""
+    """``enum naming``: How a traced function names CUDA kernels. The lower bits of its attach cookie
+    hold this value. The traced function's arguments are in parentheses."""
 
     REGISTERS = 1
     """Registers a function with its name: (handle, function, ..., name)."""
@@ -440,8 +439,8 @@ class Watched(IntEnum):
 
 
 class Choosing(IntEnum):
-    """``enum choosing``: How a traced function chooses a device. This value is the lower bits of its
-    attach cookie. The traced function's arguments are in parentheses."""
+    """``enum choosing``: How a traced function chooses a device. The lower bits of its attach cookie
+    hold this value. The traced function's arguments are in parentheses."""
 
     BEGINS = 1
     """Initializes CUDA."""
@@ -475,17 +474,17 @@ class How(IntEnum):
     """``enum how``: Details of a wait, in addition to its enum part."""
 
     PLAIN = 0
-    """No detail. In part LOCK: the thread waited for a hand-over (held.h)."""
+    """No detail; in part LOCK: a wait for a hand-over (held.h)."""
     HELD = 1
-    """Part LOCK: for a lock that another thread held, not for a hand-over."""
+    """Part LOCK: a wait for a lock that another thread held."""
     STOPPED = 2
-    """Part OTHER: a signal had stopped the thread."""
+    """Part OTHER: a signal stopped the thread."""
     ENDED = 3
-    """The thread waited until the other thread had ended."""
+    """A wait for the end of another thread."""
     SYNC = 4
-    """Part DISK: in fsync or a similar call, for data that was written before."""
+    """Part DISK: a wait in fsync or a similar call for data that was written before."""
     TRACED = 5
-    """Part OTHER: a debugger had stopped the thread."""
+    """Part OTHER: a debugger stopped the thread."""
     FROZEN = 6
     """Part OTHER: the thread's cgroup was frozen."""
 
@@ -525,30 +524,30 @@ class Direction(IntEnum):
 
 
 class Object(IntEnum):
-    """``enum object``: What a call does to an object that outlives the call. The text of each value
-    says what argument number object_at of the call is."""
+    """``enum object``: What a call does to an object that outlives the call. The comment at each value
+    describes argument number object_at of the call."""
 
     NONE = 0
     ALLOCATES = 1
-    """Address at which it writes the address of the allocated memory."""
+    """Address where the call writes the address of the allocated memory."""
     FREES = 2
-    """Address of the device memory that it frees."""
+    """Address of the device memory that the call frees."""
     JOINS = 3
-    """Joins by a unique id; address at which it writes the handle."""
+    """Joins by a unique id; address where the call writes the handle."""
     JOINS_BY_MANY = 4
-    """Joins by several ids; address at which it writes the handle."""
+    """Joins by several ids; address where the call writes the handle."""
     JOINS_ALL = 5
-    """Joins as all ranks; address at which it writes the handles."""
+    """Joins as all ranks; address where the call writes the handles."""
     SPLITS = 6
-    """Splits; address at which it writes the handle of the part."""
+    """Splits; address where the call writes the handle of the part."""
     LEAVES = 7
-    """Handle of the communicator that it leaves."""
+    """Handle of the communicator that the rank leaves."""
     ENTERS = 8
-    """Handle of the communicator whose collective it enters."""
+    """Handle of the communicator whose collective the rank enters."""
     LAUNCHES = 9
-    """Function or handle of the CUDA kernel that it launches."""
+    """Function or handle of the CUDA kernel that the call launches."""
     USES = 10
-    """Handle of the communicator that it uses."""
+    """Handle of the communicator that the call uses."""
 
 
 class MemberState(IntEnum):

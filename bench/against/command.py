@@ -142,8 +142,8 @@ def benches_of(there: Program) -> list[str]:
 def run(
     names: Sequence[str], every: Sequence[str], commit: str, root: Path, *, quick: bool
 ) -> Generator[Comparison, None, None]:
-    """Compares this revision with ``commit`` by the benchmarks ``names``; if that is empty, by all of
-    ``every`` that both revisions have.
+    """Compares this revision with ``commit`` by the benchmarks ``names``. If ``names`` is empty, runs all
+    benchmarks of ``every`` that both revisions have.
 
     Yields the `Comparison` of one benchmark after the other. If a benchmark fails, the others still run, and
     StalltopError is raised at the end.

@@ -1,5 +1,5 @@
-"""Compares two revisions: pairs each round of one with a round of the other, and computes the ratios and
-which differences exceed the noise."""
+"""Compares two revisions: pairs each round of one with a round of the other, computes the ratios, and finds
+the differences that exceed the noise."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ that only one revision has; number of earlier rows with equal names; name of the
 
 @dataclass(slots=True)
 class Pairs:
-    """The values of one figure in both revisions: ``here`` in this one and ``there`` in the other. Values at
-    the same place are a pair, measured in the same round."""
+    """The values of one figure in both revisions: ``here`` in this one and ``there`` in the other. Values
+    with the same index are a pair, measured in the same round."""
 
     figure: Figure
     """The figure with the names that this revision gives it. Its ``values`` are those of the first run
@@ -170,8 +170,8 @@ def _labels(table: Mapping[str, Any]) -> set[str]:
 def _figures(
     table: Mapping[str, Any], own: Mapping[str, Any], labels: set[str]
 ) -> Iterator[tuple[Key, Figure]]:
-    """Yields the figures of ``table``, each with its key. ``own`` is this revision's version of the table; a
-    column has figures if ``own`` marks it so. ``labels`` are the headings of the columns that name rows in
+    """Yields the figures of ``table``, each with its key. ``own`` is this revision's version of the table;
+    its headings tell which columns have figures. ``labels`` are the headings of the columns that name rows in
     both revisions."""
     kinds = {
         key: FigureColumn(one["text"], one["unit"], one["better"], told_only=one["told_only"])

@@ -92,8 +92,8 @@ def _build() -> Any:
 
 
 def _module(name: str, older: str) -> Any:
-    """Imports and returns the module ``name``. Older revisions do not have it; there, imports the module
-    ``older``."""
+    """Imports and returns the module ``name``. If the revision does not have it, imports the module ``older``
+    instead."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:

@@ -23,7 +23,7 @@ _END_SECONDS: Final = 30.0
 """Maximum time that a side may take to clean up before it is killed."""
 
 Tables = Sequence[Mapping[str, Any]]
-"""Tables that a side has measured, as dicts in the form in which ``side.py`` sends them."""
+"""Tables that a side has measured, as the dicts that ``side.py`` sends."""
 
 
 class SideProcess:

@@ -24,5 +24,5 @@ GROUPS: Final = {
         ),
     }.items()
 }
-"""Names of the faults in each group. A group contains the faults of one place: the host, programs' use of
-CUDA, devices, or real programs."""
+"""Names of the faults in each group. The groups are faults of the host, of programs' use of CUDA, of devices,
+and of real programs."""

@@ -162,8 +162,8 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
 
 @contextlib.contextmanager
 def baselines(path: Path | None) -> Iterator[Normals | None]:
-    """Yields the baselines in the file at ``path``; when the block is left, writes them back with what they
-    have learned. Yields None if ``path`` is None. Raises UsageError if the file cannot be used."""
+    """Yields the baselines in the file at ``path``; when the block is left, writes the updated baselines
+    back. Yields None if ``path`` is None. Raises UsageError if the file cannot be used."""
     if path is None:
         yield None
         return
@@ -177,7 +177,7 @@ def baselines(path: Path | None) -> Iterator[Normals | None]:
     try:
         yield normals
     finally:
-        # Also after an interruption, so that what was learned is not lost.
+        # Also after an interruption, so that the updated baselines are not lost.
         write_normals(path, normals.to_plain())
 
 
@@ -242,7 +242,7 @@ def trial_seconds(faults: Sequence[Fault]) -> float:
 
 
 def injected() -> dict[str, str]:
-    """Returns what each fault does, by the fault's name: the docstring of its script."""
+    """Returns a description of each fault, by name: the docstring of the fault's script."""
     return {cause: " ".join((one.script.__doc__ or "").split()) for cause, one in FAULTS.items()}
 
 
@@ -289,7 +289,7 @@ def run(
                     StalltopError,
                     CallerError,
                     OSError,
-                ) as error:  # the trial could not be set up: it is reported, but not scored
+                ) as error:  # a trial that could not be set up is reported, but not scored
                     found = [made_for(fault, faults, seed, str(error)) for fault in faults]
                 results.outcomes += found
                 results.write()

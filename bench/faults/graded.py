@@ -1,7 +1,7 @@
 """Faults of chosen strength: each makes its victim lose a given share of the victim's time.
 
-Rehearsals before the trial find out how much of the fault is needed for that. The share that counts is the
-one that the victim loses in the trial itself, computed from the victim's own count of steps.
+Rehearsals before the trial find out how strong the fault must be. Results use the share that the victim loses
+in the trial itself, computed from the victim's own count of steps.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _CALM_SECONDS: Final = 1.2
 """Time from the last rehearsal to the first window of the trial. It is longer than a window, so that no
 window shows a part of a rehearsal and a part of the trial."""
 _REHEARSALS: Final = 2
-"""Number of rehearsals: injections before the trial. After each, the share to ask for is corrected by what
-the victim lost."""
+"""Number of rehearsals: injections before the trial. After each one, the requested share is corrected by the
+difference between the intended and the measured loss."""
 REHEARSAL_SECONDS: Final = (1 + _REHEARSALS) * (_SETTLE_SECONDS + _PACE_SECONDS) + _CALM_SECONDS
-"""Time from the first count of steps to the trial: one count without the fault, all rehearsals, and the calm
-afterwards."""
+"""Time from the first count of steps to the trial: one count without the fault, all rehearsals, and
+``_CALM_SECONDS``."""
 _LEAST: Final = 0.003
 _MOST: Final = 0.97
-"""Least and greatest share of the victim's time that a rehearsal may ask a fault to take."""
+"""Least and greatest share of the victim's time that a rehearsal may request."""
 _LEAST_OF_LOADING: Final = -0.5
-"""Least share that a rehearsal may ask of faults that delay batches. The share may be negative: a batch takes
-longer than the time asked for, because handing over the batch takes time too."""
+"""Least share that a rehearsal may request from a fault that delays batches. The share may be negative,
+because a batch takes longer than requested: handing it over takes time too."""
 _COMPUTE_MS: Final = 6.0
 _SYNC_MS: Final = 5.0
 _ROUND_US: Final = 200_000
@@ -75,8 +75,9 @@ trial."""
 def graded(
     cause: str, *, real: bool = False, least: float = _LEAST
 ) -> Callable[[Callable[[Stage], Harm]], Callable[[Stage], Harm]]:
-    """Returns a decorator that registers a function, which sets up a trial, as a fault of ``cause``. ``real``
-    says that the fault needs public packages; ``least`` is the least share that a rehearsal may ask of it."""
+    """Returns a decorator for functions that set up a trial. It registers the function as a fault of
+    ``cause``. ``real`` says that the fault needs public packages; ``least`` is the least share that a
+    rehearsal may request."""
 
     def register(made: Callable[[Stage], Harm]) -> Callable[[Stage], Harm]:
         def script(stage: Stage) -> Iterator[Truth]:
@@ -97,8 +98,8 @@ def graded(
 
 def _rehearsed(harm: Harm, strength: float, least: float) -> tuple[float, float]:
     """Injects the fault `_REHEARSALS` times for a moment. Returns how long a step of the victim takes without
-    the fault, s, and the share that has to be asked for so that the victim loses ``strength``. Raises
-    StalltopError if the victim makes no steps."""
+    the fault, s, and the share to request so that the victim loses ``strength``. Raises StalltopError if the
+    victim makes no steps."""
     healthy = _pace(harm)
     if not healthy:
         raise StalltopError("the victim makes no steps, so that its loss cannot be chosen")
@@ -142,7 +143,7 @@ def cpu_contention(stage: Stage) -> Harm:
 
 @graded("cfs_throttling")
 def cfs_throttling(stage: Stage) -> Harm:
-    """The victim's CPU quota is set below what it uses."""
+    """The victim's CPU quota is set below the CPU time that the victim uses."""
     victim = stage.tenant("victim", ("cpu",))
     caller = trainer(stage, victim, compute_ms=_COMPUTE_MS, sync_ms=_SYNC_MS)
     limits = victim.limits
@@ -156,7 +157,7 @@ def cfs_throttling(stage: Stage) -> Harm:
 
 @graded("slow_disk")
 def slow_disk(stage: Stage) -> Harm:
-    """The victim's I/O limit is set below what it reads."""
+    """The victim's I/O limit is set below the rate at which the victim reads."""
     victim = stage.tenant("victim", ("blkio",))
     caller = trainer(stage, victim, before=f"@read:data:{_READ_BYTES}", sync_ms=_SYNC_MS)
     limits, disk = victim.limits, disk_of(stage.files.folder)

@@ -24,11 +24,11 @@ def put(document: Path, begin: str, end: str, text: str) -> None:
 
 
 def has_place(place: str, document: Path = DOCUMENT) -> bool:
-    """Returns whether the document has a place for the figures of ``place``."""
+    """Returns whether the document has the comments that enclose the figures called ``place``."""
     return BEGIN.format(place) in document.read_text()
 
 
 def put_figures(place: str, text: str, document: Path = DOCUMENT) -> None:
-    """Writes ``text`` as a code block into the place for the figures of ``place``. Raises ValueError if the
-    document has no such place."""
+    """Replaces the figures called ``place`` in the document by ``text``, as a code block. Raises ValueError
+    if the document does not have their comments."""
     put(document, BEGIN.format(place), END.format(place), f"```\n{text.strip()}\n```")

@@ -23,7 +23,7 @@ class FigureColumn(str):
     unit: str
     better: Better
     told_only: bool
-    """Whether the column's values were not measured but given, such as targets."""
+    """Whether the column's values are given, such as targets, and not measured."""
 
     def __new__(
         cls, name: str, unit: str = "", better: Better = "lower", *, told_only: bool = False
@@ -116,7 +116,7 @@ def _full_name(head: Sequence[str], column: int) -> str:
     """Returns a name that identifies a column.
 
     A heading that begins with ``/`` (such as ``/ off``, the ratio to the figure of 'off') or that occurs more
-    than once is ambiguous. It is preceded by the nearest unambiguous heading of a figure to its left.
+    than once is ambiguous. The name then begins with the nearest unambiguous heading of a figure to the left.
     """
 
     def belongs(name: str) -> bool:

@@ -36,7 +36,7 @@ def revision(root: Path = ROOT) -> str:
     """Returns the short id of the commit that is checked out at ``root``, followed by a note if files differ
     from it. Returns ``unknown revision`` with the reason if git does not know the commit."""
     try:
-        # If root is no checkout itself but lies inside another one, git would give the revision of that one.
+        # If root is only a folder inside a checkout, git would report the revision of that checkout.
         if not (root / ".git").exists():
             return "unknown revision (no git checkout)"
         commit = git(root, "rev-parse", "--short", "HEAD")

@@ -1,4 +1,4 @@
-"""Finds out from a program's terminal output which row of its screen is marked by another background.
+"""Finds out from a program's terminal output which row of its screen has a marked background.
 
 A key that moves the cursor changes the background of two rows; figures that change do not. So the backgrounds
 of the cells in one column show when the effect of a key was painted, and no terminal emulator is needed.
@@ -39,7 +39,8 @@ class Marks:
 
     @property
     def lines(self) -> dict[int, Mark]:
-        """Returns the present backgrounds by line (from 0), without lines on which nothing was written."""
+        """Returns the current backgrounds by line (from 0). Lines on which nothing was written are left
+        out."""
         return dict(self._lines)
 
     def feed(self, data: bytes) -> None:

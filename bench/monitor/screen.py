@@ -46,14 +46,14 @@ _DOWN, _UP = b"\x1b[B", b"\x1b[A"
 
 @dataclass(frozen=True, slots=True)
 class ScreenProgram:
-    """A program with a full screen that is measured."""
+    """A full-screen program to measure."""
 
     name: str
     command: Sequence[str]
     ready: str
     """Text that the program writes as soon as it shows data."""
     column: int
-    """A column, from 0, in which the row under the cursor has another background."""
+    """A column, from 0, in which the row under the cursor has another background than other rows."""
     rows: int | None = None
     """Number of rows that the program shows; None: a row for each process of the machine."""
     hz: float = 1.0
@@ -69,7 +69,8 @@ class Figures:
     cpu_percent: float
     bytes_per_refresh: float
     keys_ms: Sequence[float]
-    """For each key: time until the first byte arrives at the terminal that shows the key's effect, ms."""
+    """For each key: time until the terminal receives the first byte of the output that shows the key's
+    effect, ms."""
 
 
 def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list[TextTable]:
@@ -240,8 +241,8 @@ def latencies_ms(
     """Returns, for each time in ``pressed`` except the last, how many ms later the key's effect was painted.
 
     ``chunks`` are pieces of output with their times. The first chunk that changes the background of a cell in
-    ``column`` paints the effect. If no chunk before the next key press does so, returns the ms until that key
-    press.
+    ``column`` paints the effect. If no chunk before the next key press does so, the value is the time until
+    that key press.
     """
     marks = Marks(column)
     following = iter(chunks)

@@ -31,7 +31,7 @@ STEADY_ROWS: Final = 12
 """Number of rows at the top that keep their order, so that a cursor on them moves only if a key is pressed.
 The rows below change places at every refresh."""
 _USED: Final = 24
-"""Number of random durations in each histogram, which therefore uses at most as many counters."""
+"""Number of random durations in each histogram, and so the maximum number of its counters in use."""
 _HOST: Final = "bench"
 
 

@@ -142,7 +142,7 @@ class OnTerminal:
         poll = select.poll()
         poll.register(self._ours, select.POLLIN)
         while True:
-            with contextlib.suppress(OSError):  # EIO: no process has the other side open
+            with contextlib.suppress(OSError):  # EIO: no process has the other side of the terminal open
                 poll.poll(500)
                 data = os.read(self._ours, self._at_once)
                 if data:
@@ -163,6 +163,7 @@ class OnTerminal:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of this process, changed to that of a true-colour terminal, with ``more``."""
+    """Returns the environment of this process with the variables of a true-colour terminal and with
+    ``more``."""
     kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **more}

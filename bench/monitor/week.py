@@ -1,4 +1,4 @@
-"""Makes a recording of a week of an invented host quickly, as ``stalltop record`` would leave it.
+"""Quickly makes a recording of a week of an invented host, like one that ``stalltop record`` has written.
 
 In a real recording, old windows have been merged into longer ones. Here such windows are made directly with
 their final length, not second by second.
@@ -235,7 +235,7 @@ class InventedHost:
 
 def lengths(seconds: int, tiers: Sequence[Tier] = TIERS) -> list[tuple[int, int]]:
     """Returns length in seconds and level of each window in a recording that covers ``seconds``, oldest
-    window first. ``tiers`` say how long windows of each age are."""
+    window first. ``tiers`` give the length of windows by age."""
     found: list[tuple[int, int]] = []
     newer = 0
     for tier in tiers:

@@ -10,11 +10,11 @@ from stalltop.demo.scenario import ProcessPlan, Scenario, TenantPlan
 
 TENANTS: Final = 10
 OPERATIONS: Final = 40
-"""Number of different operations of each tenant, each of which is a row."""
+"""Number of different operations of each tenant. Each operation is a row."""
 
 # Forty operations: twelve runtime functions and the twelve driver functions that they call, ten driver
-# functions that the program calls directly, and six collectives. A collective launches by one of those driver
-# functions.
+# functions that the program calls directly, and six collectives. A collective makes its launch with one of
+# these driver functions.
 _RUNTIME: Final = (
     "cudaLaunchKernel",
     "cudaLaunchKernelExC",

@@ -1,2 +1,2 @@
-"""Measures what tracing costs the programs of a host, traced and untraced ones, and for comparison what the
-probes of other tools cost."""
+"""Measures how much tracing slows traced and untraced programs of a host, and for comparison what the probes
+of other tools cost."""

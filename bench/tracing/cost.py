@@ -52,7 +52,7 @@ class CostCase(NamedTuple):
     item: str
     """Arguments of the function in an item of `native/caller/caller.c`, after the number of calls."""
     says: str
-    """One line for the notes of the table: what is special about this function."""
+    """One line for the notes of the table: a peculiarity of this function."""
 
 
 LAUNCH: Final = CostCase(

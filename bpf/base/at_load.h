@@ -13,8 +13,8 @@
 #define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL" in ASCII; the low bytes hold the number's index */
 
 /*
- * Is number `n` of those that the loader fills in. Volatile, so that the program loads the number where it
- * uses it and does not spill it to the stack.
+ * The number with index `n` of those that the loader fills in. The assembly is volatile, so that the program
+ * loads the number where it is used and does not spill it to the stack.
  */
 #define AT_LOAD(n)                                                                     \
 	({                                                                             \

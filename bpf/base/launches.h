@@ -8,8 +8,8 @@
 #define KERNELS 16384       /* maximum number of records that count launches by CUDA kernel */
 #define BUCKETS 128         /* buckets of a CUDA kernel's histogram, of 32 counters each; a power of two */
 #define BUCKET_SHIFT 5      /* log2 of the number of counters in a bucket */
-#define NAME_BYTES 256      /* bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8 */
-#define LIKELY_KERNELS 4096 /* elements of likely_kernel, which mostly saves a hash look-up; a power of two */
+#define NAME_BYTES 256      /* maximum size of a stored name of a CUDA kernel, with its zero byte; a multiple of 8 */
+#define LIKELY_KERNELS 4096 /* elements of likely_kernel, which saves most hash look-ups; a power of two */
 #define REGISTERED_FUNCTIONS 131072 /* maximum number of registered functions; the oldest are evicted */
 #define LOOKED_UP_FUNCTIONS 16384 /* maximum number of looked-up functions; the oldest are evicted */
 #define REUSED 4096         /* maximum number of functions that belonged to another CUDA kernel before */
@@ -19,10 +19,10 @@
 
 /* Identifies the launches that one record counts. No padding: it is a key. */
 struct launched {
-	__u64 function;         /* which function or handle the call launches, as it is passed to the call */
+	__u64 function;         /* function or handle that the call launches, as passed to the call */
 	__u64 born_ns;          /* born_ns of the program: a PID may run several programs in turn */
 	__u32 slot;             /* the operation's slot + 1; 0 means that the record is free; written last */
-	__u32 generation;       /* how many other CUDA kernels had this function before */
+	__u32 generation;       /* number of other CUDA kernels to which this function belonged before */
 };
 
 /* Launches of one CUDA kernel. */
@@ -40,7 +40,7 @@ struct kernel {
 
 /* The program that a process runs. */
 struct told_program {
-	__u64 born_ns;          /* when the program first named or launched a CUDA kernel: identifies it */
+	__u64 born_ns;          /* when the program first named or launched a CUDA kernel: identifies the program */
 	__u64 unloads;          /* number of libraries and modules that the program has unloaded since then */
 };
 
@@ -70,14 +70,14 @@ struct lookup_key {
 	__u64 cookie;
 };
 
-/* What the return of a call that looks up a function needs: its arguments. */
+/* Arguments of a call that looks up a function, stored until the call returns. */
 struct lookup {
 	__u64 result_at;        /* address at which the call will write the function */
-	__u64 given;            /* address of the name; for NAMING_CONVERTS, what is converted */
+	__u64 given;            /* address of the name; for NAMING_CONVERTS, the function or handle to convert */
 };
 
 /*
- * How a traced function names CUDA kernels. This value is the lower bits of its attach cookie. The traced
+ * How a traced function names CUDA kernels. The lower bits of its attach cookie hold this value. The traced
  * function's arguments are in parentheses.
  */
 enum naming {

@@ -10,13 +10,13 @@
 #include <linux/types.h>
 #include "base/launches.h"
 
-#define COUNTERS 3968       /* number of counters of one histogram; hdr.h maps durations to them */
+#define COUNTERS 3968       /* number of counters of one histogram; hdr.h finds the counter of a duration */
 #define SPLITS 10           /* number of parts that the time of a call is split into */
 #define DEPTH 16            /* maximum number of nested traced calls of a thread; a power of two */
 #define CACHED 16           /* number of slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* maximum number of argument registers kept at a call's entry; a power of two */
 #define TOLD 6              /* number of argument registers kept until the call returns */
-#define FUTEXES 4           /* futexes remembered for a thread: where it waited last; a power of two */
+#define FUTEXES 4           /* number of futexes remembered for a thread, at which it waited last; a power of two */
 #define LIKELY_THREADS 4096 /* elements of likely_thread_of, which saves most hash look-ups; a power of two */
 #define FUNCTIONS 2048      /* the attach cookie of each counted function is below this number */
 #define KINDS 5             /* number of values of cudaMemcpyKind, which are 0 to 4 */
@@ -33,8 +33,8 @@
 #define ENTRIES 256         /* newest entries into collectives that are kept for each rank; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
-#define HOST_WORK 511       /* operation: a followed thread's time from waking a thread to waking the next */
-#define DEVICE_SHIFT 16     /* low bits that hold the operation in a word of an operation and a device */
+#define HOST_WORK 511       /* operation: a followed thread's time between waking one thread and waking the next */
+#define DEVICE_SHIFT 16     /* number of low bits that hold the operation in a word; the device is above */
 #define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but the monitor does not know which */
 #define PROGRAM_DEVICES 16  /* maximum number of a program's devices whose UUIDs are kept; a power of two */
 #define UUID_BYTES 16
@@ -44,20 +44,20 @@
 
 /* The counts of one operation of one process in one cgroup. A slot has 16,384 bytes. */
 struct slot {
-	__u64 calls;            /* incremented after the other counts: if it has risen, these are new */
+	__u64 calls;            /* incremented last: if `calls` has risen, the other counts are complete */
 	__u64 total_ns;
 	__u64 errors;           /* calls that returned an error */
-	__u64 bytes;            /* of the calls that succeeded: bytes copied, set or allocated */
+	__u64 bytes;            /* bytes copied, set or allocated by calls that succeeded */
 	__u64 max_ns;           /* longest call; reset to 0 when the monitor reads it */
 	__u64 slow_ns;          /* a call of this time or more is slow; set by the monitor, 0 until then */
 	__u64 sample_at;        /* once `calls` has reached this, the next call is captured at random */
 	__u64 passed_over;      /* slow calls that were not captured */
 	__u64 last_error;       /* return value of the last call that failed */
 	__u64 clamped;          /* number of calls that took longer than the histogram's range */
-	__u64 split_ns[SPLITS]; /* by enum part; not set for running: it is total_ns less the other parts */
-	__u64 kept_since_ns;    /* CLOCK_MONOTONIC; when the second in which `kept` counts began */
+	__u64 split_ns[SPLITS]; /* by enum part; running is not set: it is total_ns minus the other parts */
+	__u64 kept_since_ns;    /* CLOCK_MONOTONIC; start of the second in which `kept` counts calls */
 	__u64 kept;             /* number of slow calls captured since kept_since_ns */
-	__u64 sample_every;     /* one of this many calls is captured at random; set by the monitor, or 0 */
+	__u64 sample_every;     /* one of this many calls is captured at random; set by the monitor; 0: default */
 	__u64 reserved[41];
 	__u32 counters[COUNTERS];
 };
@@ -66,7 +66,7 @@ struct slot {
 struct owner {
 	__u64 cgroup_id;
 	__u32 tgid;
-	__u32 operation;        /* with NESTED; 0 means that the slot is free; written last */
+	__u32 operation;        /* may include NESTED; 0 means that the slot is free; written last */
 };
 
 /* The key by which a slot is found: the operation, process and cgroup whose calls it counts. */
@@ -82,15 +82,15 @@ struct frame {
 	__u64 start_ns;         /* CLOCK_MONOTONIC */
 	__u64 bytes;
 	__u32 function;         /* attach cookie */
-	__u32 operation;        /* with NESTED */
-	__u64 object;           /* what the call makes or frees, by enum object; 0 if nothing */
+	__u32 operation;        /* may include NESTED */
+	__u64 object;           /* the object that the call makes or frees, by enum object; 0: none */
 	__u64 kept;             /* bytes that the call frees, or the function that it launches; else 0 */
 	__u64 arguments[TOLD];
 };
 
 /* A slot that a thread remembers, so that it finds the slot of its next call without a hash look-up. */
 struct cached_slot {
-	__u32 operation;        /* with NESTED; 0 if the element is empty */
+	__u32 operation;        /* may include NESTED; 0 if the element is empty */
 	__u32 slot;
 };
 
@@ -104,33 +104,33 @@ struct thread {
 	__u64 cgroup_id;        /* the cgroup of the thread at its last outermost call */
 	__u32 depth;            /* number of frames in use; a frame is complete before depth is raised */
 	__u32 shown_tid;        /* in the monitor's PID namespace */
-	__u64 ended_ns;         /* when it ended inside calls; valid if tid is 0 and depth is not 0 */
+	__u64 ended_ns;         /* when the thread ended inside calls; valid if tid is 0 and depth is not 0 */
 	__u32 ended_tgid;       /* process of the thread that ended at ended_ns */
-	__u32 index;            /* of this record, in all arrays that have an element for each thread */
-	__u64 off_since_ns;     /* when it left the CPU; 0 while it is on one */
-	__u64 woken_ns;         /* when it was woken after it left the CPU; 0 until then */
-	__u32 off_for;          /* why it left the CPU: enum part */
+	__u32 index;            /* index of this record in all arrays that have an element for each thread */
+	__u64 off_since_ns;     /* when the thread left its CPU; 0 while it is on a CPU */
+	__u64 woken_ns;         /* when the thread was woken after it left its CPU; 0 until then */
+	__u32 off_for;          /* why the thread left its CPU: enum part */
 	__u32 off_levels;       /* bit n: level n of its struct off_cpu is in use */
-	__u64 gap_ns;           /* when its host gap or host work began; 0 if that is not known */
-	__u64 waiting_ns;       /* when it began to wait for the CPU `cpu`; 0 if it does not wait for one */
-	__u32 gap_slot;         /* slot that counts its gaps or host work; NO_SLOT if that is not known */
-	__u32 cpu;              /* the CPU on which it ran last, or for which it waits */
-	__u32 link;             /* 0: makes calls; 1: wakes such a thread; n: wakes a thread of link n - 1 */
-	__u32 follows;          /* if link > 0: tid of the thread because of which it is followed */
-	__u32 scratch;          /* only for forgotten(), which passes values through memory */
-	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: perhaps none chosen */
+	__u64 gap_ns;           /* when the thread's host gap or host work began; 0: not known */
+	__u64 waiting_ns;       /* when the thread began to wait for the CPU `cpu`; 0 if it does not wait for a CPU */
+	__u32 gap_slot;         /* slot that counts the thread's gaps or host work; NO_SLOT: not known */
+	__u32 cpu;              /* the CPU on which the thread ran last, or for which it waits */
+	__u32 link;             /* 0: makes calls; 1: wakes a thread of link 0; n: wakes one of link n - 1 */
+	__u32 follows;          /* if link > 0: tid of the thread because of which this one is followed */
+	__u32 scratch;          /* used only by forgotten(), to pass values through memory */
+	__u8 device;            /* device of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: not seen to choose one */
 	__u8 device_decided;    /* 1: `device` is final: chosen, or the program's default; 0: not yet */
 	__u16 contexts_below;   /* number of contexts below the current one, on the thread's stack */
 	__u64 born_ns;          /* born_ns of its program's struct told_program; 0: not looked up yet */
 	__u64 context;          /* handle of the current context, if the thread chose it through the driver; else 0 */
 	__u8 devices_below[CONTEXTS]; /* devices of the contexts below the current one, encoded as `device` */
 	__u32 activity;         /* index of the struct activity that was found last */
-	__u32 choices;          /* calls that chose a device, by all threads that ever had this record */
+	__u32 choices;          /* number of calls that chose a device, of all threads that ever had this record */
 	__u8 runtime_device;    /* device chosen through the runtime, encoded as `device`; 0: none */
 	__u8 how;               /* enum how: details of its last wait */
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
 	__u8 reserved[5];
-	__u64 futexes[FUTEXES]; /* addresses of the futexes at which it waited last; 0: none */
+	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
@@ -150,9 +150,9 @@ enum over {
 	OVER_ALL = 2,           /* the program's process has begun to execute another program */
 };
 
-/* What is known of the devices of one program. */
+/* The devices of one program, as far as they are known. */
 struct cuda_program {
-	__u64 born_ns;          /* when the program was first seen; tells it from others of its PID */
+	__u64 born_ns;          /* when the program was first seen; distinguishes programs with the same PID */
 	__u32 watched;          /* enum watched */
 	__u32 over;             /* enum over */
 	__u8 uuid_known[PROGRAM_DEVICES]; /* by ordinal: 1 if its UUID is in `uuids`; written last */
@@ -171,14 +171,14 @@ struct choice_key {
 	__u64 cookie;
 };
 
-/* What the return of a call that chooses a device needs: its arguments. */
+/* Arguments of a call that chooses a device, stored until the call returns. */
 struct choice {
 	__u64 first;            /* argument 0: a context, the address where one is written, or an ordinal */
 	__u64 device;           /* the ordinal, if the call makes a context or returns a UUID */
 };
 
 /*
- * How a traced function chooses a device. This value is the lower bits of its attach cookie. The traced
+ * How a traced function chooses a device. The lower bits of its attach cookie hold this value. The traced
  * function's arguments are in parentheses.
  */
 enum choosing {
@@ -199,10 +199,10 @@ enum choosing {
 #define CHOOSING_MASK 15
 
 /*
- * Off-CPU time of a thread, by enum part. Level 0 (`outside`) holds the time since the thread's last outermost
- * call; level n (`inside[n - 1]`) the time inside its nth open call, counted from the outermost. `all` is the
- * sum of all off-CPU time since since_ns, which the monitor reads. It is never reset while this struct belongs
- * to the thread.
+ * Off-CPU time of a thread, by enum part. Level 0 (`outside`) holds the time since the thread's last
+ * outermost call; level n (`inside[n - 1]`) the time inside its nth open call, counted from the outermost.
+ * `all` is the sum of all off-CPU time since since_ns. The monitor reads `all`, which is never reset while
+ * this struct belongs to the thread.
  */
 struct off_cpu {
 	__u64 all[SPLITS];
@@ -214,15 +214,15 @@ struct off_cpu {
 
 /* Details of a wait, in addition to its enum part. */
 enum how {
-	HOW_PLAIN = 0,          /* no detail. In part LOCK: the thread waited for a hand-over (held.h) */
-	HOW_HELD = 1,           /* part LOCK: for a lock that another thread held, not for a hand-over */
-	HOW_STOPPED = 2,        /* part OTHER: a signal had stopped the thread */
-	HOW_ENDED = 3,          /* the thread waited until the other thread had ended */
-	HOW_SYNC = 4,           /* part DISK: in fsync or a similar call, for data that was written before */
-	HOW_TRACED = 5,         /* part OTHER: a debugger had stopped the thread */
+	HOW_PLAIN = 0,          /* no detail; in part LOCK: a wait for a hand-over (held.h) */
+	HOW_HELD = 1,           /* part LOCK: a wait for a lock that another thread held */
+	HOW_STOPPED = 2,        /* part OTHER: a signal stopped the thread */
+	HOW_ENDED = 3,          /* a wait for the end of another thread */
+	HOW_SYNC = 4,           /* part DISK: a wait in fsync or a similar call for data that was written before */
+	HOW_TRACED = 5,         /* part OTHER: a debugger stopped the thread */
 	HOW_FROZEN = 6,         /* part OTHER: the thread's cgroup was frozen */
 };
-#define HOW_SHIFT 8             /* low bits of charge_key.part for the enum part; enum how is above them */
+#define HOW_SHIFT 8             /* number of low bits of charge_key.part that hold enum part; enum how is above */
 
 /*
  * Identifies who lost off-CPU time, and which process caused it. No padding: it is a key. Waits for a CPU are
@@ -261,13 +261,13 @@ struct slice {
  */
 struct cpu {
 	__u64 waiting;          /* number of threads with a record that wait for this CPU */
-	__u64 since_ns;         /* when its present task got it; 0 if no thread was waiting at that time */
-	__u64 task;             /* address of the struct task_struct of the present task */
+	__u64 since_ns;         /* when its current task got the CPU; 0 if no thread was waiting at that time */
+	__u64 task;             /* address of the struct task_struct of the current task */
 	__u64 next;
 	struct slice slices[SLICES];
 };
 
-/* A guess of the record of a thread, found by the lowest bits of its TID without a hash look-up. */
+/* The likely record of a thread, found by the lowest bits of its TID without a hash look-up. */
 struct likely {
 	__u32 thread;           /* index of the record that was found last for these bits */
 	__u32 records;          /* number of threads with these bits that have a record; mostly 0 */
@@ -276,7 +276,7 @@ struct likely {
 /* How to read a call of one traced function. */
 struct function {
 	__u32 operation;        /* 0 means that the cookie is not in use */
-	__u32 pending;          /* a return value that is not 0 and not an error; 0 if there is none */
+	__u32 pending;          /* a return value other than 0 that is not an error; 0 if the function has none */
 	__u8 size;              /* enum size */
 	__u8 a;
 	__u8 b;
@@ -317,21 +317,21 @@ enum direction {
 };
 
 /*
- * What a call does to an object that outlives the call. The text of each value says what argument number
- * object_at of the call is.
+ * What a call does to an object that outlives the call. The comment at each value describes argument number
+ * object_at of the call.
  */
 enum object {
 	OBJECT_NONE = 0,
-	OBJECT_ALLOCATES = 1,       /* address at which it writes the address of the allocated memory */
-	OBJECT_FREES = 2,           /* address of the device memory that it frees */
-	OBJECT_JOINS = 3,           /* joins by a unique id; address at which it writes the handle */
-	OBJECT_JOINS_BY_MANY = 4,   /* joins by several ids; address at which it writes the handle */
-	OBJECT_JOINS_ALL = 5,       /* joins as all ranks; address at which it writes the handles */
-	OBJECT_SPLITS = 6,          /* splits; address at which it writes the handle of the part */
-	OBJECT_LEAVES = 7,          /* handle of the communicator that it leaves */
-	OBJECT_ENTERS = 8,          /* handle of the communicator whose collective it enters */
-	OBJECT_LAUNCHES = 9,        /* function or handle of the CUDA kernel that it launches */
-	OBJECT_USES = 10,           /* handle of the communicator that it uses */
+	OBJECT_ALLOCATES = 1,       /* address where the call writes the address of the allocated memory */
+	OBJECT_FREES = 2,           /* address of the device memory that the call frees */
+	OBJECT_JOINS = 3,           /* joins by a unique id; address where the call writes the handle */
+	OBJECT_JOINS_BY_MANY = 4,   /* joins by several ids; address where the call writes the handle */
+	OBJECT_JOINS_ALL = 5,       /* joins as all ranks; address where the call writes the handles */
+	OBJECT_SPLITS = 6,          /* splits; address where the call writes the handle of the part */
+	OBJECT_LEAVES = 7,          /* handle of the communicator that the rank leaves */
+	OBJECT_ENTERS = 8,          /* handle of the communicator whose collective the rank enters */
+	OBJECT_LAUNCHES = 9,        /* function or handle of the CUDA kernel that the call launches */
+	OBJECT_USES = 10,           /* handle of the communicator that the call uses */
 };
 
 /* The device memory of one process, since the process began its present program. */
@@ -342,14 +342,14 @@ struct heap {
 	__u64 allocations;          /* number of outermost calls that allocated memory successfully */
 	__u64 frees;                /* number of outermost calls that freed memory successfully */
 	__u64 allocated_bytes;
-	__u64 freed_bytes;          /* only of allocations that are known */
-	__u64 held;                 /* number of allocations that are known and not freed */
+	__u64 freed_bytes;          /* bytes freed, of known allocations only */
+	__u64 held;                 /* number of known allocations that are not freed */
 	__u64 held_bytes;
 };
 
 /* One allocation of device memory. No padding: it is a key. */
 struct piece {
-	__u64 address;              /* or, for memory that the program maps itself, the handle */
+	__u64 address;              /* address; for memory that the program maps itself, its handle */
 	__u64 heap;                 /* index of the heap of the process that allocated it */
 };
 
@@ -360,7 +360,7 @@ struct piece {
  * threads may write one element: they write the same value.
  */
 struct activity {
-	__u64 cgroup_id;            /* cgroup of the last call that made the process active in a new tick */
+	__u64 cgroup_id;            /* cgroup of the last call that marked a tick */
 	__u32 tgid;                 /* 0 means that the record is free; written last */
 	__u32 device;               /* encoded as in struct thread */
 	__u16 laps[TICKS];
@@ -373,7 +373,7 @@ struct process_device {
 	__u32 device;
 };
 
-/* The handle by which a process knows a communicator. No padding: it is a key. */
+/* A communicator's handle in one process. No padding: it is a key. */
 struct handle {
 	__u64 handle;
 	__u64 tgid;
@@ -392,15 +392,15 @@ enum member_state {
  * so one at a time.
  */
 struct member {
-	__u64 id;                   /* the communicator's id, same for all ranks; 0: older than the probes */
+	__u64 id;                   /* the communicator's id, equal for all ranks; 0: it is older than the probes */
 	__u64 handle;               /* in state MEMBER_BEGINS, the address where the call writes the handle */
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 rank;
-	__u32 ranks;                /* number of ranks of the communicator; 0 if that is not known */
+	__u32 ranks;                /* number of ranks of the communicator; 0: not known */
 	__u32 state;                /* enum member_state; written last */
 	__u32 heap;                 /* index of its process's heap, which shows when the program ends */
-	__u32 splits;               /* number of calls by which this rank split the communicator */
+	__u32 splits;               /* number of calls with which this rank split the communicator */
 	__u32 device;               /* device on which the rank works, encoded as in struct thread */
 	__u32 reserved;
 	__u64 made_ns;              /* CLOCK_MONOTONIC, like entries_ns */
@@ -408,7 +408,10 @@ struct member {
 	__u64 entries_ns[ENTRIES];
 };
 
-/* Counts of what was not counted, or was counted wrongly. The names are those of model.window.LOSSES. */
+/*
+ * Numbers of events that were not counted, or were counted wrongly, by reason. The names are those of
+ * model.window.LOSSES.
+ */
 struct losses {
 	__u64 no_slot;
 	__u64 no_thread;
@@ -439,14 +442,14 @@ struct kept_call {
 	__u64 duration_ns;
 	__u64 bytes;
 	__u64 cgroup_id;
-	__u64 born_ns;              /* of an outermost launch: born_ns of the program's struct told_program */
+	__u64 born_ns;              /* for an outermost launch: born_ns of the program's struct told_program */
 	__u32 tgid;
 	__u32 tid;                  /* in the monitor's PID namespace */
-	__u32 operation;            /* with NESTED */
+	__u32 operation;            /* may include NESTED */
 	__u32 function;             /* attach cookie */
 	__u32 returned;
 	__u32 why;                  /* enum why */
-	__u64 split_ns[SPLITS];     /* as measured, without running; the sum may exceed the call's time */
+	__u64 split_ns[SPLITS];     /* as measured; running is not set; the sum may exceed the call's time */
 	__u64 arguments[TOLD];
 };
 

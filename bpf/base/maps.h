@@ -34,8 +34,8 @@ BPF_QUEUE(free_threads, u32, THREADS);
 BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, BPF_F_MMAPABLE);
 
 /*
- * `cpus` holds which tasks had each CPU last. `charges` holds the time for which each culprit is charged. The
- * queue holds the free elements of `charges`.
+ * `cpus` holds the tasks that had each CPU last. `charges` holds the time for which each culprit is charged.
+ * The queue holds the free elements of `charges`.
  */
 BPF_F_TABLE("array", u32, struct cpu, cpus, CPUS, 0);
 BPF_F_TABLE("array", u32, struct charge, charges, CHARGES, BPF_F_MMAPABLE);
@@ -79,7 +79,8 @@ INLINE struct losses *loss_counters(void)
  * Linux 6.13 and later run programs on private stacks, one for each program and CPU. At a uprobe that is
  * unsafe: a thread can be preempted inside the program; another thread that runs the same program on that CPU
  * then overwrites its stack, and Linux crashes. A program that contains a tail call gets no private stack. So
- * each program at a uprobe contains one, into a table that stays empty, on a path that is hardly ever taken.
+ * each program at a uprobe contains a tail call on a path that is hardly ever taken; the table of its targets
+ * stays empty.
  */
 BPF_PROG_ARRAY(no_programs, 1);
 

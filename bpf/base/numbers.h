@@ -20,9 +20,10 @@ static long (*numbers_in_namespace)(u64 device, u64 inode, struct numbers *numbe
 #endif
 
 /*
- * Finds the ids by which the monitor knows the current thread; returns 0 if it has found them. They are the
- * ids of the initial PID namespace, unless the monitor runs in another PID namespace; then PID_NAMESPACE is
- * the inode of that namespace. A thread whose process is outside of that namespace has no ids there.
+ * Finds the ids by which the monitor knows the current thread; returns 0 if it has found them. If the monitor
+ * runs in the initial PID namespace, these are the ids in that namespace. Otherwise they are the ids in the
+ * monitor's namespace, whose inode is PID_NAMESPACE. A thread whose process is outside of that namespace has
+ * no ids there.
  */
 INLINE int numbers_of(u64 pid_tgid, struct numbers *numbers)
 {

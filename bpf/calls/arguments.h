@@ -35,7 +35,7 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[5] = ctx->r9;
 }
 
-/* Copies the first TOLD arguments. On x86-64 these are all arguments that are in registers. */
+/* Copies the first TOLD arguments. On x86-64 these are all arguments that are passed in registers. */
 INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
 {
 	keep_arguments(ctx, into);
@@ -98,8 +98,8 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 #endif
 
 /*
- * Whether an address is that of a trampoline: the start of a page. The Linux kernel replaces the return
- * address of a function with a return probe by the address of a trampoline.
+ * Whether an address is that of a trampoline, which is the start of a page. The Linux kernel replaces the
+ * return address of a function with a return probe by the address of a trampoline.
  */
 #define IS_TRAMPOLINE(address) (((address) & 0xfff) == 0)
 
@@ -159,7 +159,7 @@ INLINE int read_bytes(const struct function *function, const struct thread *thre
 			return -1;
 		*bytes = first << ((NCCL_SHIFTS >> (2 * second)) & 3);
 		return 0;
-	case SIZE_PRODUCT3: /* passed by value, on the stack; on aarch64 by pointer: SIZE_STRUCT */
+	case SIZE_PRODUCT3: /* a struct on the stack; aarch64 passes a pointer to it (SIZE_STRUCT) */
 		if (read_argument(thread, sp, function->c, &third))
 			return -1;
 		*bytes = first * second * third;

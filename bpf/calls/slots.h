@@ -25,8 +25,8 @@ INLINE u32 new_slot(struct slot_key *key)
 	if (!slot_of.insert(key, KEY(slot)))
 		return slot;
 	/*
-	 * Another thread of the process has inserted its slot first: that slot is used, and this one is
-	 * freed.
+	 * Another thread of the process has inserted a slot for this key first. That slot is used, and this
+	 * one is freed.
 	 */
 	owner->operation = 0;
 	owner->tgid = 0;
@@ -89,7 +89,7 @@ INLINE void count_ns(struct slot *slot, u64 ns)
 
 	ADD_AND_PUBLISH(slot->total_ns, ns);
 	if (ns > slot->max_ns)
-		slot->max_ns = ns; /* another CPU may overwrite it: the monitor then uses the histogram */
+		slot->max_ns = ns; /* another CPU may overwrite it: then the monitor uses the histogram's maximum */
 	if (ns > HIGHEST_NS) {
 		ns = HIGHEST_NS;
 		__sync_fetch_and_add(&slot->clamped, 1);

@@ -17,8 +17,8 @@ INLINE struct frame *frame_at(struct thread *thread, u64 index)
 }
 
 /*
- * Returns `value`, but so that the verifier no longer knows anything about it. The verifier then checks the
- * following code once, not once for each path to this point.
+ * Returns `value` in a way that makes the verifier forget all it knows about the value. The verifier then
+ * checks the following code once, not once for each path to this point.
  */
 INLINE u32 forgotten(struct thread *thread, u32 value)
 {
@@ -36,8 +36,8 @@ INLINE struct likely *likely_thread(u32 tid)
 
 /*
  * Returns the record of thread `tid`, or NULL if it has none. The look-up by the lowest bits of the TID comes
- * first: it saves a twentieth of the cost of a call. For nearly all threads that have no record, it ends the
- * search at once.
+ * first: it saves a twentieth of the cost of a call. It also ends the search at once for nearly all threads
+ * that have no record.
  */
 INLINE struct thread *find_thread(u32 tid)
 {
@@ -59,7 +59,7 @@ INLINE struct thread *find_thread(u32 tid)
 }
 
 #define NO_SLOT (~0U)
-#define NO_CGROUP (~0ULL) /* no cgroup's id: the first call clears the slots of the record's last thread */
+#define NO_CGROUP (~0ULL) /* not a cgroup's id, so the first call clears the slots of the previous thread */
 
 /* Clears the waits in the record `thread`, because the record is given to another thread. */
 INLINE void forget_waits(struct thread *thread)
@@ -151,8 +151,8 @@ INLINE struct cpu *end_waiting(struct thread *thread)
 #endif
 
 /*
- * Forgets thread `tid`, which has ended. The calls that it was inside never return: their frames stay in the
- * freed record, so that the monitor can report them, until another thread takes the record.
+ * Forgets thread `tid`, which has ended. Its open calls never return. Their frames stay in the freed record
+ * until another thread takes the record, so that the monitor can report these calls.
  */
 INLINE void drop_thread(u32 tid)
 {

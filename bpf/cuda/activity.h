@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Records when processes were active on devices. A process is active in a tick if one of its threads is then
- * in a call that gives the device work or waits for it. The ticks of a call are marked when the call returns.
- * For calls that are still open, the monitor itself adds the ticks.
+ * Records when processes were active on devices. A process is active in a tick if, during that tick, one of
+ * its threads is in a call that gives the device work or waits for the device. The ticks of a call are marked
+ * when the call returns. For calls that are still open, the monitor itself adds the ticks.
  *
  * Nothing here needs an atomic operation: threads that write the same element write the same value.
  */
@@ -29,8 +29,8 @@ INLINE struct activity *new_activity(struct thread *thread, struct process_devic
 	if (!activity_of.insert(key, (u32 *)index))
 		return activity;
 	/*
-	 * Another thread of the process has inserted its record first: that record is used, and this one is
-	 * freed.
+	 * Another thread of the process has inserted a record for this key first. That record is used, and
+	 * this one is freed.
 	 */
 	activity->tgid = 0;
 	free_activities.push((u32 *)index, 0);
@@ -68,7 +68,7 @@ INLINE struct activity *find_activity(struct thread *thread, u32 device)
 
 /*
  * Returns the element of `tick`. Ticks are counted modulo 2^32 and laps modulo 2^15, so the number of a lap
- * comes again after 39 hours. The monitor removes older laps before that.
+ * recurs after 39 hours. The monitor removes older laps before that.
  */
 INLINE u16 *lap_at(struct activity *activity, u64 tick)
 {
@@ -107,7 +107,7 @@ INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now
 		tick = last - (TICKS - 1); /* the monitor read the earlier ticks while the call was open */
 	EACH(i, 0, MOST_STEPS) {
 		tick = forgotten(thread, tick);
-		if (last - tick >= TICKS) /* unsigned: also if `tick` is after `last`, so all are marked */
+		if (last - tick >= TICKS) /* all ticks are marked (unsigned: also if `tick` is after `last`) */
 			break;
 		if (tick % SPAN || last - tick < SPAN - 1) {
 			*lap_at(activity, tick) = LAP_OF(tick);

@@ -4,8 +4,8 @@
  * any thread of the process may free it.
  *
  * An allocation is removed when the call that frees it begins, and put back if that call fails. Removing it
- * when the call returns would be too late: long before, the driver may give the same address to another
- * thread.
+ * when the call returns would be too late: the driver may have given the same address to another thread long
+ * before.
  */
 #ifndef STALLTOP_ALLOCATIONS_H
 #define STALLTOP_ALLOCATIONS_H
@@ -37,8 +37,7 @@ INLINE u32 find_heap(struct thread *thread)
 	if (!heap_of.insert(KEY(tgid), KEY(index)))
 		return index;
 	/*
-	 * Another thread of the process has inserted its heap first: that heap is used, and this one is
-	 * freed.
+	 * Another thread of the process has inserted a heap first. That heap is used, and this one is freed.
 	 */
 	heap->tgid = 0;
 	free_heaps.push(KEY(index), 0);
@@ -47,8 +46,8 @@ INLINE u32 find_heap(struct thread *thread)
 }
 
 /*
- * Marks the heap of the current process as over. The process executes another program: the driver has freed
- * the memory of the previous program when that program ended.
+ * Marks the heap of the current process as over, because the process executes another program. The driver has
+ * freed the memory of the previous program.
  */
 INLINE void drop_heap(void)
 {
@@ -128,7 +127,7 @@ INLINE void allocation_ends(struct thread *thread, struct frame *frame, u32 retu
 	__sync_fetch_and_add(&heap->allocations, 1);
 	__sync_fetch_and_add(&heap->allocated_bytes, bytes);
 	before = pieces.lookup(&piece);
-	if (before) { /* a function without a probe has freed the memory at this address: the driver gave it out again */
+	if (before) { /* a function without a probe freed this address, and the driver reused it */
 		u64 gone = *before;
 
 		__sync_fetch_and_add(&heap->freed_bytes, gone);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Follows ranks of NCCL communicators, and when they enter collectives. All ranks of a communicator make its
- * collectives in the same order. So the nth entry of one rank and the nth entry of every other rank are for
- * the same collective, and the monitor can compare their times.
+ * Follows ranks of NCCL communicators, and stores when each rank enters collectives. All ranks of a
+ * communicator make its collectives in the same order. So the nth entry of one rank and the nth entry of
+ * every other rank are for the same collective, and the monitor can compare their times.
  */
 #ifndef STALLTOP_COMMUNICATORS_H
 #define STALLTOP_COMMUNICATORS_H
@@ -15,7 +15,7 @@
 
 #define ID_WORDS 16         /* size of an ncclUniqueId in words of 8 bytes: 128 bytes */
 #define WORDS_AT_ONCE 4
-#define OWN_DEVICES 16      /* maximum number of ranks that are followed of one call of ncclCommInitAll */
+#define OWN_DEVICES 16      /* maximum number of ranks that are followed for one call of ncclCommInitAll */
 #define NO_MEMBER (~0U)
 
 INLINE u64 hashed(u64 hash, u64 word)
@@ -89,7 +89,7 @@ INLINE void live(struct thread *thread, struct member *member, u64 index, u64 ha
 	struct handle key = {.handle = handle, .tgid = thread->tgid};
 	struct member *before = find_member(thread, handle);
 
-	/* destroyed by a function without a probe: its handle is used again */
+	/* a function without a probe destroyed that communicator, and its handle is used again */
 	if (before && before != member)
 		before->state = MEMBER_OVER;
 	member->handle = handle;
@@ -99,7 +99,7 @@ INLINE void live(struct thread *thread, struct member *member, u64 index, u64 ha
 }
 
 /*
- * Called when a call that makes a communicator begins. Stores what its arguments say in a record, and the
+ * Called when a call that makes a communicator begins. Stores the facts in its arguments in a record, and the
  * index of the record in the frame.
  */
 INLINE void member_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)
@@ -157,7 +157,7 @@ INLINE void undo(struct member *member)
 
 /*
  * Finds the devices of the ranks that were made by the call of `frame`. ncclCommInitAll(handles, ranks,
- * devices) gives each rank a device of the list; if `devices` is NULL, it gives them devices 0, 1, 2 and so
+ * devices) gives each rank a device of the list; if `devices` is NULL, the ranks get devices 0, 1, 2 and so
  * on. All devices are read before the loop that uses them, because the verifier checks each branch inside
  * that loop once per rank.
  */
@@ -219,8 +219,8 @@ INLINE void member_ends(const struct function *function, struct thread *thread, 
 }
 
 /*
- * Called when the current process begins to destroy the communicator with this handle. When that call returns
- * it would be too late: by then, another communicator may have the handle.
+ * Called when the current process begins to destroy the communicator with this handle. The return of that
+ * call would be too late: another communicator may have the handle by then.
  */
 INLINE void member_leaves(struct thread *thread, u64 handle)
 {
@@ -249,7 +249,7 @@ INLINE void member_enters(struct thread *thread, struct frame *frame, u64 handle
 	if (!member) {
 		/*
 		 * The communicator was made before the probes were attached. Stores a record, so that the
-		 * monitor can report that.
+		 * monitor can report the communicator as too old.
 		 */
 		u64 index = new_member(thread, 0, handle, 0, 0, MEMBER_BEGINS);
 

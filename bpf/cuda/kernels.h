@@ -2,7 +2,7 @@
 /*
  * Counts the launches of each CUDA kernel, in addition to the slot of the launching operation. The record of
  * a CUDA kernel is made at its first launch. It gets the name if the program has registered or looked up the
- * CUDA kernel. The record lives as long as the slot.
+ * CUDA kernel. The record is freed together with the slot.
  */
 #ifndef STALLTOP_KERNELS_H
 #define STALLTOP_KERNELS_H
@@ -16,16 +16,16 @@
 #define NO_KERNEL (~0U)
 
 /*
- * The counts of each CUDA kernel, and what each record counts. The queue holds the free records; the monitor
- * fills it.
+ * `kernels` holds the counts of each CUDA kernel. `launched` says which launches each record counts. The
+ * queue holds the free records; the monitor fills it.
  */
 BPF_F_TABLE("array", u32, struct kernel, kernels, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct launched, launched, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct launched, u32, kernel_of, KERNELS, 0);
 BPF_QUEUE(free_kernels, u32, KERNELS);
 /*
- * For a launch, by its hash: in the lower half the index of its record, as found last; in the upper half the
- * count of reuses at that time.
+ * A cache, indexed by the hash of a launch. The lower half of an element is the index of the record that was
+ * found last. The upper half is the count of reuses at that time.
  */
 BPF_F_TABLE("array", u32, u64, likely_kernel, LIKELY_KERNELS, 0);
 
@@ -91,8 +91,8 @@ INLINE u32 new_kernel(struct launched *key)
 	if (!kernel_of.insert(key, KEY(index)))
 		return index;
 	/*
-	 * Another thread of the process has inserted its record first: that record is used, and this one is
-	 * freed.
+	 * Another thread of the process has inserted a record for this key first. That record is used, and
+	 * this one is freed.
 	 */
 	owner->slot = 0;
 	free_kernels.push(KEY(index), 0);
@@ -101,7 +101,7 @@ INLINE u32 new_kernel(struct launched *key)
 }
 
 /*
- * Returns the born_ns of the program that the current thread runs; 0 if that cannot be stored. It is looked
+ * Returns the born_ns of the program that the current thread runs; 0 if that cannot be stored. Looks born_ns
  * up once per record of a thread. This suffices, because a thread loses its record when it executes another
  * program.
  */
@@ -164,7 +164,8 @@ INLINE void launch_begins(const struct function *function, struct frame *frame, 
 }
 
 /*
- * Counts the launch of a frame in the record of its CUDA kernel. Its slot counts the launch only afterwards.
+ * Counts the launch of a frame in the record of its CUDA kernel. The slot of the launching operation counts
+ * the launch afterwards.
  */
 INLINE void count_kernel(struct thread *thread, const struct frame *frame, u64 ns, u32 failed)
 {

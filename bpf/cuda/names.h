@@ -2,8 +2,8 @@
 /*
  * Names of CUDA kernels. A program gives the names of its CUDA kernels when it loads a library that contains
  * them, and when it looks one up. Later it launches a CUDA kernel by address or handle, without its name. If
- * space runs out, the oldest names are evicted. A CUDA kernel with such a name either has been launched
- * before, so that its record has the name, or will hardly ever be launched.
+ * space runs out, the oldest names are evicted. This does little harm: the CUDA kernel either has been
+ * launched before, so that its record has the name, or is rarely launched.
  */
 #ifndef STALLTOP_NAMES_H
 #define STALLTOP_NAMES_H
@@ -17,14 +17,14 @@ BPF_F_TABLE("lru_hash", struct function_key, struct looked_up, looked_up, LOOKED
 BPF_F_TABLE("lru_hash", struct function_key, u32, generation_of, REUSED, 0);
 BPF_F_TABLE("lru_hash", struct lookup_key, struct lookup, lookups, LOOKUPS, 0);
 /*
- * The names that calls are reading at this moment, by call: a name is too large for the stack. The second map
- * holds an empty name, with which each element of the first begins.
+ * `read_names` holds the names that calls are reading now, by call, because a name is too large for the
+ * stack. `no_name` holds an empty name, the initial value of each element of `read_names`.
  */
 BPF_F_TABLE("hash", struct lookup_key, struct looked_up, read_names, READ_NAMES, 0);
 BPF_F_TABLE("array", u32, struct looked_up, no_name, 1, 0);
 /*
- * How often, in all programs, a function came to belong to another CUDA kernel. An element of likely_kernel
- * stores this count and is valid only until the count changes.
+ * Number of times that a function of any program began to belong to another CUDA kernel. An element of
+ * likely_kernel stores this count and is valid only until the count changes.
  */
 BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 

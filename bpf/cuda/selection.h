@@ -32,8 +32,8 @@ BPF_F_TABLE("lru_hash", u32, struct cuda_program, cuda_programs, CUDA_PROGRAMS, 
 BPF_F_TABLE("lru_hash", struct context_key, u32, device_of_context, MADE_CONTEXTS, 0);
 BPF_F_TABLE("lru_hash", struct choice_key, struct choice, choices, CHOICES, 0);
 /*
- * Processes that had loaded the driver before the probes were attached to it. They may have initialized CUDA,
- * and chosen devices, before that. The monitor adds them.
+ * Processes that had loaded the driver before the probes were attached to it. They may have initialized CUDA
+ * and chosen devices before the probes were attached. The monitor adds these processes.
  */
 BPF_F_TABLE("lru_hash", u32, u32, older_programs, CUDA_PROGRAMS, 0);
 /* An empty struct cuda_program, from which new elements are copied: it is too large for the stack. */
@@ -46,9 +46,8 @@ INLINE u32 device_of(const struct thread *thread)
 }
 
 /*
- * Returns whether `program`, whose first thread has ended, still runs in the current thread. If the current
- * thread is the first thread of its process, it runs another program: that of a new process with the same
- * PID.
+ * Returns whether `program`, whose first thread has ended, still runs in the current thread. Returns 0 if the
+ * current thread is the first thread of its process: then this is a new process with the same PID.
  */
 INLINE int goes_on(const struct cuda_program *program)
 {
@@ -78,8 +77,8 @@ INLINE struct cuda_program *find_cuda_program(u32 tgid)
 }
 
 /*
- * Marks the program of the current process as over, as far as `over` says: its first thread ends, or the
- * process begins another program. What is known of the program stays.
+ * Stores `over` in the program of the current process: its first thread ends, or the process begins another
+ * program. The rest of the program's element stays.
  */
 INLINE void end_cuda_program(u32 over)
 {
@@ -107,7 +106,7 @@ INLINE void begin_cuda(struct cuda_program *program, u32 tgid)
 		program->watched = older_programs.lookup(KEY(key)) ? WATCHED_LATE : WATCHED_BEGIN;
 }
 
-/* Marks `program` as older than the probes: it makes a call, and was not seen to initialize CUDA before. */
+/* Marks `program` as older than the probes: it makes a call, but was not seen to initialize CUDA. */
 INLINE void is_older(struct cuda_program *program, u32 tgid)
 {
 	u64 key = tgid, known = 1;
@@ -134,9 +133,9 @@ INLINE void choose_context(struct thread *thread, u64 context, u32 device)
 
 /*
  * Decides the device of a thread that was not seen to choose one. If the program was seen to initialize CUDA,
- * it is the first device. If not, it is 0 (none): the thread may have chosen a device before the probes were
- * attached. This is done once per thread, when its first call returns, because the runtime initializes CUDA
- * in its first call.
+ * the device is the first one. Otherwise it is 0 (none), because the thread may have chosen a device before
+ * the probes were attached. This is done once per thread, when its first call returns, because the runtime
+ * initializes CUDA in its first call.
  */
 INLINE void decide_device(struct thread *thread, u64 cookie)
 {
@@ -155,8 +154,8 @@ INLINE void decide_device(struct thread *thread, u64 cookie)
 }
 
 /*
- * Notes that the call of `frame` goes to `device`, if that is known, even if other calls of its thread go
- * elsewhere.
+ * Notes that the call of `frame` goes to `device`, if `device` is known, even if other calls of its thread go
+ * to another device.
  */
 INLINE void on_device(struct frame *frame, u32 device)
 {
@@ -165,8 +164,8 @@ INLINE void on_device(struct frame *frame, u32 device)
 }
 
 /*
- * Called when the call of `frame` returns. Sets the device of the call, unless it is already set: when the
- * call began, or by a call inside it.
+ * Called when the call of `frame` returns. Sets the device of the call, unless it was set when the call
+ * began, or by a call inside it.
  */
 INLINE void place_call(struct thread *thread, struct frame *frame)
 {

@@ -2,9 +2,9 @@
 /*
  * Counts requests to block devices, by the process that submitted them.
  *
- * A bio is noted when it is submitted, and found again as the first bio of its request. Other bios may be
- * merged into the same request: the request is counted once, for its first bio. The notes lie in an LRU hash,
- * so that the note of a bio that never completes is evicted.
+ * A bio is stored in a hash when it is submitted, and looked up as the first bio of its request. Other bios
+ * may be merged into the same request: the request is counted once, for its first bio. The hash is an LRU
+ * hash, so that bios that never complete are evicted.
  */
 #ifndef STALLTOP_BLOCK_H
 #define STALLTOP_BLOCK_H
@@ -30,7 +30,7 @@ struct submitted {
 };
 
 BPF_F_TABLE("lru_hash", u64, struct submitted, bios, HOST_ENTRIES, 0);
-/* For each cgroup: when one of its requests from kernel threads was last submitted or completed. */
+/* By cgroup: when a request from a kernel thread for that cgroup was last submitted or completed. */
 BPF_F_TABLE("lru_hash", u64, u64, active, 1024, 0);
 BPF_F_TABLE("hash", struct io_key, struct io, io_of, HOST_ENTRIES, 0);
 
@@ -53,8 +53,8 @@ INLINE u64 block_cgroup(const void *bio)
 }
 
 /*
- * Returns for how many ns no request of the cgroup was submitted or completed. Called at each submission and
- * each completion; stores `now` as the time of the last one.
+ * Returns the time in ns since a request of the cgroup was last submitted or completed. Called at each
+ * submission and each completion; stores `now` as the time of the last one.
  */
 INLINE u64 idle_since(u64 cgroup_id, u64 now)
 {
@@ -76,8 +76,8 @@ int bio_queued(struct bpf_raw_tracepoint_args *ctx)
 	READ(flags, bpf_get_current_task(), TASK_STRUCT_FLAGS);
 	if (flags & PF_KTHREAD) {
 		/*
-		 * A kernel thread submits on behalf of a process: pages that are written back, or requests
-		 * that a limit has held back.
+		 * A kernel thread submits requests for a process: to write pages back, or after a limit has
+		 * held them back.
 		 */
 		note.cgroup_id = block_cgroup((void *)bio);
 		note.idle_ns = note.cgroup_id ? idle_since(note.cgroup_id, note.submit_ns) : 0;
@@ -105,7 +105,7 @@ int request_issued(struct bpf_raw_tracepoint_args *ctx)
 	}
 	if (key != request) {
 		/*
-		 * If a bio was split, its first part points to the rest. The rest is the bio that was noted.
+		 * If a bio was split, its first part points to the rest. The rest is the bio that was stored.
 		 */
 		READ(parent, key, BIO_BI_PRIVATE);
 		note = parent ? bios.lookup(&parent) : NULL;

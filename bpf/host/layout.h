@@ -13,7 +13,7 @@
 /* Identifies who submitted requests, to which disk, and in which direction. */
 struct io_key {
 	__u64 cgroup_id;
-	__u32 tgid;             /* 0: a kernel thread; cgroup_id is then what the block controller charges */
+	__u32 tgid;             /* 0: a kernel thread; cgroup_id is what the block controller charges */
 	__u32 device;           /* the whole disk (not a partition): major << 20 | minor */
 	__u32 write;
 	__u32 reserved;
@@ -23,8 +23,8 @@ struct io_key {
 struct io {
 	__u64 requests;
 	__u64 bytes;
-	__u64 queued_ns;        /* time from the submission until the device got the requests, summed */
-	__u64 service_ns;       /* time from when the device got the requests until they completed, summed */
+	__u64 queued_ns;        /* time from the submission until the hand-over to the device, summed */
+	__u64 service_ns;       /* time from the hand-over to the device until the requests completed, summed */
 	__u64 max_ns;           /* the longest time of one request, from submission to completion */
 	__u64 idle_ns;          /* sum of what idle_since() returned, only for requests from kernel threads */
 };
@@ -36,13 +36,13 @@ struct user {
 	__u32 reserved;
 };
 
-/* What the processes of one struct user did. */
+/* Events of the processes of one struct user. */
 struct use {
 	__u64 reclaims;
 	__u64 reclaim_ns;
 	__u64 forks;            /* number of processes that this process began */
-	__u64 execs;            /* of the cgroup if tgid is 0; else of children of the process */
-	__u64 exits;            /* counted for the same struct user as execs */
+	__u64 execs;            /* execs of the cgroup's processes if tgid is 0; else of the process's children */
+	__u64 exits;            /* processes that ended, counted like execs */
 };
 
 /* A socket. */
@@ -58,7 +58,7 @@ struct victim_key {
 	__u32 reserved;
 };
 
-/* What is known of a process that was killed for lack of memory. */
+/* Facts about a process that was killed for lack of memory. */
 struct victim {
 	__u64 time_ns;          /* CLOCK_MONOTONIC */
 	__u64 cgroup_id;        /* v2 */
@@ -72,7 +72,7 @@ struct stop_key {
 	__u32 reserved;
 };
 
-/* Who last stopped a process or a cgroup. */
+/* The process that last stopped a process or a cgroup. */
 struct stop {
 	__u64 time_ns;          /* CLOCK_MONOTONIC */
 	__u64 cgroup_id;        /* cgroup of the process that sent the signal or froze the cgroup */

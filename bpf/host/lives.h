@@ -6,9 +6,9 @@
 #ifdef WITH_LIVES
 
 /*
- * Returns the counts to which an exec or exit of the current process is added. They are those of its cgroup,
- * which identifies its tenant. In the root cgroup (with cgroup v1: always) they are those of its parent,
- * because a short-lived process is gone before the monitor can identify it.
+ * Returns the counts to which an exec or exit of the current process is added. These are the counts of its
+ * cgroup, which identifies its tenant. For a process in the root cgroup (with cgroup v1: every process), they
+ * are the counts of its parent, because a short-lived process has ended before the monitor can identify it.
  */
 INLINE struct use *use_of_child(void)
 {
@@ -17,7 +17,7 @@ INLINE struct use *use_of_child(void)
 
 	if (cgroup_id <= 1) {
 #ifdef PID_NAMESPACE
-		tgid = own_tgid(); /* not the parent: only its PID in the initial namespace is known */
+		tgid = own_tgid(); /* the parent's PID in this namespace is not known */
 #else
 		void *parent = NULL;
 

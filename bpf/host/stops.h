@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Notes who stops a process by a signal, and who freezes a cgroup of v2. The freezer of v1 has no tracepoint.
- * A stop by a debugger needs no note: the debugger also wakes the threads again, so it is known as the thread
- * that woke them.
+ * A stop by a debugger needs no note: the debugger also wakes the threads again, so the monitor knows it as
+ * their waker.
  */
 #ifndef STALLTOP_STOPS_H
 #define STALLTOP_STOPS_H
@@ -20,19 +20,22 @@ INLINE void note_stop(const struct stop_key *key, u32 signal)
 	struct stop stop = {.time_ns = bpf_ktime_get_ns(), .signal = signal};
 	u32 flags = 0;
 
-	/* A signal of a terminal is sent by a thread of the Linux kernel. */
+	/* A thread of the Linux kernel sends the signals of a terminal. */
 	READ(flags, bpf_get_current_task(), TASK_STRUCT_FLAGS);
 	if (!(flags & PF_KTHREAD)) {
 		stop.tgid = own_tgid();
 		stop.cgroup_id = bpf_get_current_cgroup_id();
-		/* the process may end at once, as runc does */
+		/* store the name now: the sender may end at once, as runc does */
 		bpf_get_current_comm(stop.name, sizeof(stop.name));
 	}
 	if (stops.update(key, &stop))
 		drop();
 }
 
-/* Raw tracepoint signal_generate(signal, info, task, group, result): runs in the thread that sends it. */
+/*
+ * Raw tracepoint signal_generate(signal, info, task, group, result): runs in the thread that sends the
+ * signal.
+ */
 int signal_sent(struct bpf_raw_tracepoint_args *ctx)
 {
 #ifndef PID_NAMESPACE /* the tracepoint gives only the PID in the initial namespace */
@@ -50,7 +53,7 @@ int signal_sent(struct bpf_raw_tracepoint_args *ctx)
 
 /*
  * Raw tracepoint cgroup_freeze(cgroup, path), hit once for each cgroup that is frozen. Runs in the thread
- * that freezes it.
+ * that freezes the cgroup.
  */
 int cgroup_frozen(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Charges off-CPU time of a thread to its culprits. If the thread waited for a CPU, the time is charged to
- * the tasks that had that CPU, as each CPU remembers them. If the thread was blocked, the time is charged to
- * the task that woke it. Only used if WITH_SPLITS is defined.
+ * the tasks that had that CPU; struct cpu stores them. If the thread was blocked, the time is charged to the
+ * task that woke it. Only used if WITH_SPLITS is defined.
  */
 #ifndef STALLTOP_CHARGES_H
 #define STALLTOP_CHARGES_H
@@ -100,7 +100,7 @@ INLINE struct slice *slice_at(struct cpu *cpu, u64 number)
 }
 
 /*
- * Remembers the slice of time that ends `now`, in which `leaving` had this CPU. `leaving` is still the
+ * Stores the slice of time in which `leaving` had this CPU. The slice ends at `now`. `leaving` is still the
  * current task. Called only if a thread waits for the CPU.
  */
 INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
@@ -153,7 +153,7 @@ INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation,
 /*
  * Charges the wait of `thread` from `from` to `until` to the task that has `cpu` now, for the part of this
  * time in which the task had the CPU. `cpu` is not this CPU. If the monitor runs in another PID namespace
- * than the initial one, nothing is charged, because the task's ids are those of the initial one.
+ * than the initial one, nothing is charged, because the task's ids in the monitor's namespace are not known.
  */
 INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
@@ -176,8 +176,8 @@ INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation
 }
 
 /*
- * Called when `thread` has got this CPU. Charges the time for which it waited for the CPU; nothing if it is
- * not known to have waited for this CPU.
+ * Called when `thread` has got this CPU. Charges the time for which `thread` waited for this CPU; charges
+ * nothing if no such wait is known.
  */
 INLINE void charge_wait(struct thread *thread, u64 now)
 {
@@ -196,10 +196,7 @@ INLINE void charge_wait(struct thread *thread, u64 now)
 		charge_slices(thread, cpu, operation, from, now);
 }
 
-/*
- * Called when `thread` waits for a CPU and is moved to another one. Charges its wait until now, which was for
- * `cpu`, the old CPU.
- */
+/* Called when `thread` is moved to another CPU while it waits for `cpu`. Charges its wait until now. */
 INLINE void charge_moved(struct thread *thread, struct cpu *cpu, u64 now)
 {
 	u64 from = thread->waiting_ns;

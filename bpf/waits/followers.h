@@ -13,16 +13,16 @@
 
 #define LONGEST_CHAIN 6             /* largest `link` of a followed thread */
 #define FOLLOWED_WAIT_NS 100000     /* a thread that ends a shorter wait is not followed */
-#define RESUMED_NS 20000000         /* longest time from a stop's end until the thread runs; for busy hosts */
+#define RESUMED_NS 20000000         /* maximum time from a stop's end until the thread runs, on a busy host */
 
 /* Flags of struct task_struct, stable (linux/sched.h). */
 #define PF_EXITING 0x4
 #define PF_KTHREAD 0x200000
 
 /*
- * Returns whether the current task itself ends a wait of `part`. Returns 0 if an interrupt ends it that
- * merely runs while that task has the CPU. Stores the task's flags and system call; the system call only if
- * the answer depends on it.
+ * Returns whether the current task itself ends a wait of `part`. Returns 0 if the wait is ended by an
+ * interrupt, which only happens to run while the task has the CPU. Stores the task's flags, and its system
+ * call if the result depends on it.
  */
 INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 {
@@ -37,8 +37,8 @@ INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 }
 
 /*
- * Returns whether the current task has just continued after a stop. It then sends SIGCHLD to its parent,
- * whatever system call it is in. The signal ends the wait of a parent that handles it.
+ * Returns whether the current task has just continued after a stop. It then sends SIGCHLD to its parent, in
+ * any system call. If the parent handles SIGCHLD, the signal ends the parent's wait.
  */
 INLINE int current_resumes(u64 now)
 {
@@ -103,8 +103,8 @@ INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 
 /*
  * Called when the current task, or an interrupt that runs on it, wakes `thread`, which was blocked for `ns`.
- * Charges that time. Of waits for a disk, only those in fsync are charged: to no process, so that their sum
- * is known.
+ * Charges that time. Of the waits for a disk, only those in fsync are charged. No process is charged with
+ * them; the charge only records their sum.
  */
 INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 {
@@ -115,8 +115,8 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	int wakes;
 
 	/*
-	 * No thread ends a sleep. Sleeps are charged nevertheless, so that short sleeps can be told from long
-	 * ones.
+	 * No thread ends a sleep. Sleeps are charged nevertheless, so that the monitor can distinguish short
+	 * sleeps from long ones.
 	 */
 	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER && part != SLEEP &&
 	    !(part == DISK && how == HOW_SYNC))
@@ -124,8 +124,8 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	wakes = current_wakes(part, &flags, &call) || current_resumes(now);
 	waker = wakes ? find_thread(bpf_get_current_pid_tgid()) : NULL;
 	/*
-	 * If threads wait at the same futex in turn, and one wakes another one at a time, the futex is a
-	 * lock. A barrier wakes all its waiters at once.
+	 * If two threads wait in turn at one futex, and a wake-up wakes one thread only, the futex is a lock.
+	 * A barrier wakes all its waiters at once.
 	 */
 	if (waker && part == LOCK && how == HOW_PLAIN && (u32)call.third == 1 && took_turns(thread, waker))
 		how = HOW_HELD;

@@ -22,7 +22,7 @@ INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 		number = thread->gap_slot;
 		if (number == NO_SLOT)
 			thread->gap_slot = number = slot_number(thread, operation);
-		slot = slots.lookup(KEY(number)); /* is NULL if number is NO_SLOT */
+		slot = slots.lookup(KEY(number)); /* NULL if `number` is NO_SLOT */
 	}
 	thread->gap_ns = 0;
 	/*

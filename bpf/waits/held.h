@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Tells for what a thread waits: for a lock that another thread holds, or for something that another thread
- * has to do first (a hand-over: a condition, a queue, the result of a pool). There are two signs of a lock.
- * One is the value that the waiter expects in the futex word. The other is that both the waiter and the
- * thread that wakes it have waited at this futex lately, and that it wakes only one thread. A wait without
- * either sign is HOW_PLAIN. Only used if WITH_SPLITS is defined.
+ * Distinguishes waits for a lock that another thread holds from waits for a hand-over: for something that
+ * another thread has to do first (signal a condition, fill a queue, return the result of a pool). There are
+ * two signs of a lock. One is the value that the waiter expects in the futex word. The other is that both the
+ * waiter and the thread that wakes it have waited at this futex lately, and that it wakes only one thread. A
+ * wait without either sign is HOW_PLAIN. Only used if WITH_SPLITS is defined.
  */
 #ifndef STALLTOP_HELD_H
 #define STALLTOP_HELD_H

@@ -5,8 +5,8 @@
  *
  * The off-CPU time of a thread is added up by level. Level 0 is the time between its outermost calls, level n
  * the time inside its nth frame. Every nanosecond belongs to the innermost open call. When a call returns, it
- * adds its time to that of the call that contains it. So there is nothing to copy or clear when a call
- * begins, and nothing to add when a call returns that never left the CPU.
+ * adds its time to that of the call that contains it. So the beginning of a call copies and clears nothing,
+ * and the return of a call whose thread never left the CPU adds nothing.
  */
 #ifndef STALLTOP_SCHEDULE_H
 #define STALLTOP_SCHEDULE_H
@@ -24,7 +24,7 @@
 #define TASK_STOPPED 0x4
 #define TASK_TRACED 0x8
 #define TASK_FROZEN 0x8000 /* set by the freezer of cgroup v1, from Linux 6.1 on */
-#define TASK_ASLEEP 0x904f /* also stopped, traced, parked, frozen, or waiting for a lock of an RT kernel */
+#define TASK_ASLEEP 0x904f /* asleep, stopped, traced, parked, frozen, or waiting for a lock of an RT kernel */
 
 /* Bit of task_struct.jobctl: the freezer of cgroup v2 holds the thread in a sleep (linux/sched/jobctl.h). */
 #define JOBCTL_TRAP_FREEZE (1UL << 23)
@@ -172,10 +172,10 @@ INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 
 /*
  * Notes that `thread` is on a CPU at `now`. The Linux kernel does not report every switch. If the switch by
- * which the thread got the CPU was not seen, its time is assumed. If the thread was not blocked, it is the
- * time at which it left the CPU. If it was blocked, it is the time at which it was woken; or now, if the
- * wake-up was not seen either. If the thread was moved to another CPU while it waited, it is not earlier than
- * the move, because the wait until the move has been charged.
+ * which the thread got the CPU was not reported, its time is assumed: for a thread that was not blocked, the
+ * time at which it left the CPU; for a blocked thread, the time of its wake-up, or `now` if the wake-up was
+ * not reported either. The assumed time is never before thread->waiting_ns: if the thread was moved to
+ * another CPU while it waited, its wait until the move is charged already.
  */
 INLINE void is_on_cpu(struct thread *thread, u64 now)
 {
@@ -221,9 +221,9 @@ INLINE void drop_level(struct thread *thread, u32 depth)
 
 /*
  * Removes the innermost level, number `depth`. If `slot` is given, counts the time of the level there, but at
- * most `ns`. The level may have more time than that: a thread may lose the CPU after reading the clock and
- * before removing the frame of its call. The call that contains it gets all of the time. If there is none (an
- * outermost call), the time above `ns` belongs to the gap after the call.
+ * most `ns`. The level may have more time than `ns`: a thread may lose the CPU after reading the clock and
+ * before removing the frame of its call. The call that contains this one gets all of the time. After an
+ * outermost call, the time above `ns` belongs to the gap that follows.
  */
 INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
 {

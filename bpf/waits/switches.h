@@ -13,7 +13,7 @@
 #include "waits/followers.h"
 #include "waits/schedule.h"
 
-#define UNFOLLOWED_NS LONGEST_GAP_NS /* a thread that wakes no thread for so long is not followed any more */
+#define UNFOLLOWED_NS LONGEST_GAP_NS /* a thread that wakes no other for this time is no longer followed */
 
 /*
  * Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...). The task that leaves is
@@ -118,8 +118,8 @@ int thread_moves(struct bpf_raw_tracepoint_args *ctx)
 	now = bpf_ktime_get_ns();
 	cpu = end_waiting(thread);
 	/*
-	 * If the state is not 0, the task is only about to be woken. It has not waited for the old CPU: its
-	 * whole wait is for the new one.
+	 * If the state is not 0, the task is not woken yet. It has not waited for the old CPU; its whole wait
+	 * will be for the new one.
 	 */
 	READ(state, task, TASK_STATE);
 	if (state)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/*
- * Tells what a thread that left the CPU inside a system call waits for. The number of the system call
- * decides.
- */
+/* Finds what a thread that left the CPU inside a system call waits for, by the number of that call. */
 #ifndef STALLTOP_WAITS_H
 #define STALLTOP_WAITS_H
 
@@ -28,8 +25,8 @@ enum part {
 
 /*
  * CALL(name, number on x86-64, number on aarch64, part if asleep, part in uninterruptible sleep). A read or
- * write whose sleep can be interrupted waits for the other end of a pipe, socket or terminal. In
- * uninterruptible sleep, it waits for a block device. The numbers are those of asm/unistd_64.h and
+ * write whose sleep can be interrupted waits for the other end of a pipe, socket or terminal. A read or write
+ * in uninterruptible sleep waits for a block device. The numbers are those of asm/unistd_64.h and
  * asm-generic/unistd.h.
  */
 #define COMMON_CALLS(CALL)                                     \
@@ -138,8 +135,8 @@ enum part {
 	CALL(futex_wait, 455, 455, LOCK, LOCK)
 
 /*
- * Those of the calls above that return only once the data is on the device, as CALL(number on x86-64, number
- * on aarch64).
+ * The calls above that return only when the data is on the device, as CALL(number on x86-64, number on
+ * aarch64).
  */
 #define SYNC_CALLS(CALL)        \
 	CALL(74, 82)   /* fsync */           \

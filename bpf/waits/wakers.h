@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Lists the system calls that can wake another thread, and which kinds of wait each of them can end. When a
- * thread is woken, the current task may have nothing to do with it, because an interrupt may have woken the
- * thread. So the current task counts as the waker only if its system call can end that kind of wait.
+ * Lists the system calls that can wake another thread, and which kinds of wait each of them can end. The
+ * current task is not always the waker of a thread: an interrupt may have woken the thread while the task had
+ * the CPU. So the current task counts as the waker only if its system call can end that kind of wait.
  */
 #ifndef STALLTOP_WAKERS_H
 #define STALLTOP_WAKERS_H
@@ -14,14 +14,14 @@
 #define BY_DATA (PART(PROCESS) | PART(NETWORK) | PART(OTHER))
 #define BY_SIGNAL (PART(PROCESS) | PART(OTHER))
 /*
- * The parts whose waits a task that ends can end: it releases locks, pipes and sockets, and its parent may
- * wait for its end. Waits of other parts are not ended by a task.
+ * The parts of waits that an exiting task can end: it releases locks, pipes and sockets, and its parent may
+ * wait for its end. No task ends waits of other parts.
  */
 #define BY_ANY (PART(LOCK) | PART(PROCESS) | PART(NETWORK) | PART(OTHER))
 
 /*
  * CALL(name, number on x86-64, number on aarch64, parts whose waits the call can end). A read can end the
- * wait of a writer, because it frees space. A close ends waits for data and for file locks.
+ * wait of a writer, because the read frees space. A close ends waits for data and for file locks.
  */
 #define COMMON_WAKING_CALLS(CALL)                 \
 	CALL(futex, 202, 98, BY_LOCKS)            \

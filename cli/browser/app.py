@@ -21,7 +21,7 @@ NO_PNG = "cannot save PNG: a screen in a browser may not start the program that 
 
 
 class Delivered(Message):
-    """Tells that a file is ready for the browser."""
+    """Message to the screen: a file for the browser has been created."""
 
     def __init__(self, name: str, made: bytes) -> None:
         super().__init__()
@@ -67,7 +67,8 @@ class BrowserApp(StalltopApp):
         return isinstance(self.driver, BrowserDriver) and self.driver.is_behind
 
     def copy(self, text: str) -> str:
-        """Ask the browser to copy ``text``. The files and the tmux of this host are not the user's."""
+        """Ask the browser to copy ``text``. Does not copy to a file or to tmux, because those on this host do
+        not belong to the user."""
         self.copy_to_clipboard(text)
         return Copied(asked="the browser").said
 

@@ -23,7 +23,7 @@ screen."""
 
 
 class BrowserDriver(PipeDriver):
-    """Textual's web driver, extended: it ends with its server and sends each file in one packet."""
+    """Extends Textual's web driver: ends when its server ends, and sends each file in one packet."""
 
     @property
     def is_behind(self) -> bool:
@@ -46,7 +46,7 @@ class BrowserDriver(PipeDriver):
                         self.handle_meta(kind, content)
         except EOFError:
             self.app_and_loop[0].post_message(messages.ExitApp())
-        except Exception as error:  # without this thread, no key could end the screen
+        except Exception as error:  # end the screen: without this thread, no key could
             self.app_and_loop[0].post_message(lost(error))
 
     def deliver_binary(

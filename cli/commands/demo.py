@@ -16,9 +16,9 @@ from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, 
 from stalltop.model.source import Source
 
 DEFAULT = "trio"
-"""The scenario that really runs if the user names none."""
+"""Default scenario if real tenants can run."""
 DEFAULT_SIMULATED = "tour"
-"""The scenario that is simulated if the user names none and real tenants cannot run."""
+"""Default scenario if real tenants cannot run and are simulated."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

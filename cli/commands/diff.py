@@ -113,8 +113,8 @@ def compared(
 
 
 def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Chain]:
-    """Returns those of ``chains`` that are about rows or tenants of ``part``: what a filter left of
-    ``whole``."""
+    """Returns the ``chains`` that are about rows or tenants of ``part``. ``part`` is ``whole`` after a filter
+    was applied."""
     if len(part.rows) == len(whole.rows):
         return chains
     rows, tenants = set(part.rows.keys), {key.tenant for key in part.rows.keys}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stalltop.tui.screens.run_options import RunOptions
 
 CLOSE_SECONDS = 20.0
-"""Seconds that stalltop waits at its end for the disk to write the last windows."""
+"""Seconds that stalltop waits at exit for the disk to write the last windows."""
 INTERVAL = 1.0
 """Seconds between two windows."""
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -124,7 +124,7 @@ def shown(recorded: RecordedSource, screen: RunOptions, *, at_once: bool) -> int
     """Shows ``recorded`` until the user leaves, and returns the exit code.
 
     With ``at_once``, recording begins before the screen appears; otherwise the user begins it with the key R.
-    Raises StalltopError if recording should begin at once and cannot.
+    Raises StalltopError if recording cannot begin although ``at_once`` is set.
     """
     from stalltop.tui.app import run
 
@@ -259,7 +259,7 @@ def requests() -> Iterator[threading.Event]:
         ended.set()
 
     for signum in REQUESTS:
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # ignored under nohup: stays so
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup ignores SIGHUP: keep that
             before[signum] = signal.signal(signum, end)
     try:
         yield ended

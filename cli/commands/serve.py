@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PORT = 8750
 CLOSE_SECONDS = 1.0
-"""Seconds that stalltop waits at its end for the tracer to close. A tracer that takes longer ends with the
+"""Seconds that stalltop waits at exit for the tracer to close. A tracer that takes longer ends with the
 process."""
 
 
@@ -130,7 +130,7 @@ async def _serve(options: argparse.Namespace, interval: float, access: Access, w
         loop.call_soon_threadsafe(ended.set)
 
     for request in REQUESTS:
-        if signal.getsignal(request) is not signal.SIG_IGN:  # ignored under nohup: stays so
+        if signal.getsignal(request) is not signal.SIG_IGN:  # nohup ignores SIGHUP: keep that
             loop.add_signal_handler(request, ended.set)
     feed = Feed(source_of(options), interval, failed)
     server = BrowserServer(feed, access, screen_command(screen_flags(options, interval)), where)
@@ -200,7 +200,7 @@ def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
 
 def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, *, plain: bool) -> None:
     """Raises UsageError if other hosts can reach ``address`` and there is no TLS, so that others could read
-    the token and the data on the network. With ``plain`` (``--insecure-plain``) that is allowed."""
+    the token and the data on the network. Allows this if ``plain`` (``--insecure-plain``)."""
     from stalltop.serving.access import is_loopback
 
     if not is_loopback(address) and tls is None and not plain:

@@ -53,7 +53,7 @@ def bash(commands: Sequence[DescribedCommand]) -> str:
             if one.value:
                 pattern = " | ".join(f'"{command.name} {flag}"' for flag in one.flags)
                 offer = _bash_value(one)
-                if one.optional:  # the value may be left out, so that an option may follow
+                if one.optional:  # without the value, an option may follow
                     offer += f"; [[ $current != -* ]] || words=$(_stalltop_flags '{command.name}')"
                 lines.append(f"    {pattern}) {offer} ;;")
     lines += [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 Word = tuple[str, str]
-"""A word that completion offers, and what it means; empty if the word says it."""
+"""A word that completion offers, and its description; '' if the word needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Argument:
     flags: tuple[str, ...]
     """Names of the option, such as ``--window``; empty for a positional argument."""
     value: str
-    """How help names the value, such as FILE; empty if the option takes none."""
+    """Name of the value in help, such as FILE; '' if the option takes no value."""
     about: str
     group: str
     """Title of the group of options; empty for a command's own arguments."""
@@ -40,23 +40,24 @@ class Argument:
 
     @property
     def valued(self) -> str:
-        """Return the value as it follows the name of the option, with a blank in front."""
+        """Return the value as usage shows it after the name of the option: with a leading blank; '' if there
+        is no value."""
         return "" if not self.value else f" [{self.value}]" if self.optional else f" {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedCommand:
-    """A command; without a name, the program itself."""
+    """A command of the program; if ``name`` is '', the program itself."""
 
     name: str
     summary: str
     about: str
-    """Paragraphs that describe the command, with a blank line between them."""
+    """Description of the command; blank lines separate its paragraphs."""
     arguments: tuple[Argument, ...] = field(default=())
 
     @property
     def title(self) -> str:
-        """Return the command as one types it."""
+        """Return the command as the user types it, such as ``stalltop record``."""
         return f"stalltop {self.name}".rstrip()
 
     @property
@@ -115,9 +116,10 @@ WORDS: Final[dict[str, Callable[[], tuple[Word, ...]]]] = {
     "--by": _dimensions,
     "--fail-if": _columns,
 }
-"""Arguments whose values are names, by flag or by the name of the value: the names that completion offers."""
+"""By flag of an option, or by name of a value in help: a function that returns the values that completion
+offers."""
 _PATHS: Final = ("FILE", "PATH", "A", "B")
-"""How help names values that are paths."""
+"""Names in help of the values that are paths."""
 _NO_GROUP: Final = ("positional arguments", "options")
 
 

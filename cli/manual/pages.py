@@ -12,7 +12,7 @@ from stalltop.tui.keys.page_keys import PAGES
 from stalltop.tui.pages.filter_help import TERMS
 
 _WIDTH: Final = 100
-"""Columns of the texts in docs/commands.md."""
+"""Maximum width of the texts in docs/commands.md, in characters."""
 _INDENT: Final = 24
 """Column at which the descriptions of arguments begin in docs/commands.md."""
 
@@ -21,7 +21,7 @@ FILES: Final = (
     ("~/.local/state/stalltop/screen.toml", "The settings at the end of the last run."),
     ("~/.local/state/stalltop/", "Saved windows, recordings, and the baseline of the host."),
 )
-"""Files and what they are for, in the manual page."""
+"""The files in the manual page: path and purpose of each."""
 ENVIRONMENT: Final = (
     ("NO_COLOR", "If set, the screen uses no colours."),
     ("SUDO_UID, SUDO_GID", "The user who called sudo: files that stalltop makes belong to this user."),
@@ -197,12 +197,12 @@ def _roff_paragraphs(text: str) -> list[str]:
 _ROFF: Final = str.maketrans(
     {"\\": "\\e", "-": "\\-", "~": "\\(ti", "^": "\\(ha", "`": "\\(ga", "'": "\\(aq", '"': "\\(dq"}
 )
-"""Characters that groff would replace by typographic ones, or takes for a command."""
+"""Characters that groff would replace by typographic ones, or interpret as commands."""
 _SIGNS: Final = str.maketrans({"µ": "\\(mc", "…": "...", "–": "\\(en", "×": "\\(mu", "Δ": "\\(*D"})
 
 
 def _escaped(text: str) -> str:
-    """Return ``text`` so that groff prints it as it is."""
+    """Return ``text``, escaped so that groff prints it unchanged."""
     shown = text.translate(_ROFF).translate(_SIGNS)
     return f"\\&{shown}" if shown.startswith(".") else shown
 

@@ -50,7 +50,7 @@ USE: Final = np.dtype(
         ("exits", "u8"),
     ]
 )
-"""``struct use``: What the processes of one struct user did."""
+"""``struct use``: Events of the processes of one struct user."""
 
 SOCKET_KEY: Final = np.dtype(
     [
@@ -76,7 +76,7 @@ VICTIM: Final = np.dtype(
         ("name", "S16"),
     ]
 )
-"""``struct victim``: What is known of a process that was killed for lack of memory."""
+"""``struct victim``: Facts about a process that was killed for lack of memory."""
 
 STOP_KEY: Final = np.dtype(
     [
@@ -97,4 +97,4 @@ STOP: Final = np.dtype(
         ("name", "S16"),
     ]
 )
-"""``struct stop``: Who last stopped a process or a cgroup."""
+"""``struct stop``: The process that last stopped a process or a cgroup."""

@@ -1,4 +1,4 @@
-"""Faults of programs in their use of CUDA: which functions they call, how often, and with what sizes."""
+"""Faults of programs that use CUDA badly: by the functions they call, the number of calls, or the sizes."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def own_threads(stage: Stage) -> Iterator[Truth]:
 
 @fault("cfs_throttling", common=True)
 def cfs_throttling(stage: Stage) -> Iterator[Truth]:
-    """The victim's CPU quota is set below what it uses."""
+    """The victim's CPU quota is set below the CPU time that the victim uses."""
     victim = stage.tenant("victim", ("cpu",))
     trainer(stage, victim, compute_ms=stage.between("compute_ms", 4, 8), sync_ms=4)
     yield Truth(victim)
@@ -56,7 +56,7 @@ def cpu_pinning(stage: Stage) -> Iterator[Truth]:
     victim = stage.tenant("victim")
     count = stage.whole(
         "processes", 2, min(max(CPUS, 2), 4)
-    )  # they need more than one CPU can give, and at most half of all CPUs
+    )  # together they need more than one CPU, but at most half of all CPUs
     compute_ms = stage.between("compute_ms", 6, 9)
     callers = [trainer(stage, victim, compute_ms=compute_ms, sync_ms=8) for _ in range(count)]
     cpu = stage.whole("cpu", 0, CPUS - 1)
@@ -130,7 +130,7 @@ def fsync(stage: Stage) -> Iterator[Truth]:
 
 @fault("reclaim", common=True)
 def reclaim(stage: Stage) -> Iterator[Truth]:
-    """The victim's memory limit is set below what it reads again and again."""
+    """The victim's memory limit is set below the size of the file that the victim reads again and again."""
     victim = stage.tenant("victim", ("memory",))
     stage.files.forget("data")
     trainer(stage, victim, before=f"@cached:data:1048576:{stage.whole('reads', 2, 6)}", sync_ms=5)
@@ -141,7 +141,7 @@ def reclaim(stage: Stage) -> Iterator[Truth]:
 
 @fault("major_faults", common=True)
 def major_faults(stage: Stage) -> Iterator[Truth]:
-    """The pages of a mapped file of the victim are dropped again and again."""
+    """The pages of a file that the victim has mapped are dropped from memory again and again."""
     victim = stage.tenant("victim")
     pages = stage.whole("pages", 16, 64)
     stage.files.remember("data")

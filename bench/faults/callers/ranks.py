@@ -46,7 +46,7 @@ def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
 
 def remote_rank(stage: Stage, place: Place, speed: Speed) -> Caller:
     """Starts a process that seems to share a communicator with a rank on another host. There is no other
-    host: the process waits for as long as the file of ``speed`` says, as if it waited for that rank."""
+    host: the process waits as if for that rank. The factor in the file of ``speed`` scales the waits."""
     durations = latencies(8)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed.path)
     caller = stage.process(place, "train.py", latencies=durations)

@@ -21,10 +21,11 @@ from stalltop.demo.build import Built
 
 AT_ONCE: Final = max(CPUS // 2, 1)
 """Number of programs that run at the same time. A program and its workers use about one CPU, and two CPUs for
-some seconds while they start; beside more programs they would really lack CPU time and be reported."""
+some seconds while they start; with more programs they would really lack CPU time, and the diagnosis would
+rightly report them."""
 NEED_ALL_CPUS: Final = ("cpu_contention", "own_threads")
-"""Causes whose victims use all CPUs even before the fault. Beside a second program such a victim would really
-lack CPU time and be reported, so these victims are left out."""
+"""Causes whose victims use all CPUs even before the fault. Together with a second program such a victim would
+really lack CPU time, and the diagnosis would rightly report it. So these victims are left out."""
 _LEAST_SECONDS, _MOST_SECONDS = 40.0, 90.0
 """How long a program runs."""
 _TURN_SECONDS: Final = 5.0
@@ -32,8 +33,8 @@ _TURN_SECONDS: Final = 5.0
 
 
 def healthy_programs() -> list[Fault]:
-    """Returns the faults whose victims run as healthy programs: the first part of each fault's script starts
-    them, and the second part, which harms them, is not run."""
+    """Returns the faults whose victims run as healthy programs. Only the first part of each fault's script
+    runs, which starts the victim; the second part, which harms the victim, does not run."""
     return [fault for fault in FAULTS.values() if fault.real and fault.cause not in NEED_ALL_CPUS]
 
 
@@ -44,7 +45,8 @@ class _Program:
     name: str
     stage: Stage
     script: Iterator[Truth]
-    """Kept until the program ends, because a script that is garbage collected ends what it has started."""
+    """Kept until the program ends, because a script that is garbage collected ends the processes that it has
+    started."""
     until: float
     """When the program ends (time.monotonic())."""
 

@@ -98,15 +98,15 @@ def beside_a_hog(stage: Stage) -> Iterator[Truth]:
 
 @fault("loader_cpu", "pool-computes")
 def pool(stage: Stage) -> Iterator[Truth]:
-    """Batches come through shared memory from a pool of multiprocessing, whose processes compute for 25 to 60
-    ms for each."""
+    """Batches come through shared memory from a pool of multiprocessing. Its processes compute for 25 to 60
+    ms for each batch."""
     return _pool(stage, "multiprocessing", POOL_MS)
 
 
 @fault("loader_cpu", "joblib-computes")
 def joblib(stage: Stage) -> Iterator[Truth]:
-    """Batches come from a pool of joblib (loky), which the training program polls; the pool's processes
-    compute for 25 to 60 ms for each."""
+    """Batches come from a pool of joblib (loky), which the training program polls. The pool's processes
+    compute for 25 to 60 ms for each batch."""
     return _pool(stage, "joblib", POLLED_MS)
 
 

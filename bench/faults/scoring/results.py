@@ -63,7 +63,7 @@ class Results:
         return any(wanted == (one.seed, one.fault, one.strength) for one in self.outcomes)
 
     def document(self) -> dict[str, Any]:
-        """Returns everything as a dict for JSON."""
+        """Returns the outcomes and the facts about the run as a dict for JSON."""
         return {
             "machine": self.machine,
             "command": list(self.command),

@@ -1,4 +1,5 @@
-"""Sets limits of one tenant by cgroup controllers, of cgroup v1 or v2, whichever of them this host uses."""
+"""Sets limits of one tenant by cgroup controllers: those of cgroup v1 or of v2, depending on the version that
+this host uses."""
 
 from __future__ import annotations
 
@@ -114,14 +115,14 @@ def disk_of(folder: Path) -> str:
 
 
 def _enable(place: Path, controller: str) -> None:
-    """Enables the v2 ``controller`` for the cgroup ``place``, which is possible only if all its ancestors
-    enable the controller too."""
+    """Enables the v2 ``controller`` for the cgroup ``place``. This is possible only if all ancestors of
+    ``place`` enable the controller too."""
     root = hierarchy()
     if controller not in (root / "cgroup.controllers").read_text().split():
         raise StalltopError(f"this host has no cgroup controller {controller}")
     for parent in reversed([parent for parent in place.parents if parent.is_relative_to(root)]):
-        # The Linux kernel refuses this for a parent that has processes. Setting the limit then fails, with a
-        # message.
+        # The Linux kernel refuses to enable a controller in a parent that has processes. Setting the limit
+        # later fails with a message.
         with contextlib.suppress(OSError):
             (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 

@@ -44,8 +44,8 @@ class StandInDevice:
 
 
 def looks_well(devices: Devices) -> bool:
-    """Returns whether ``devices`` show no fault of an earlier trial. They may show one for some seconds,
-    because the monitor reads the driver's counters only every few seconds."""
+    """Returns whether ``devices`` show no fault of an earlier trial. They may show such a fault for some
+    seconds after the trial, because the monitor reads the driver's counters only every few seconds."""
     return not any(
         device.lost or device.xids or device.ecc_uncorrected or device.remap_pending or device.pcie_replays
         for device in devices.devices

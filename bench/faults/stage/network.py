@@ -1,4 +1,4 @@
-"""Makes a network of two: this host and a network namespace, joined by a link that can be made to lose
+"""Makes a network of this host and a network namespace, joined by a link. The link can be made to lose
 segments, to deliver them late, or to interrupt a CPU.
 
 The network namespace belongs to a process in it. When that process ends, the Linux kernel removes the
@@ -56,7 +56,7 @@ class PrivateLink:
 
     def delay(self, kbit: float) -> None:
         """Limits what the other end sends to ``kbit`` kbit/s, without losing any segments. A timer of the
-        Linux kernel releases them, so that they arrive late, like those of a slow host."""
+        Linux kernel releases the segments, so that they arrive late, like the segments of a slow host."""
         shape = ("tbf", "rate", f"{kbit}kbit", "burst", "1600", "limit", "1000000")
         _run(*self._inside, "tc", "qdisc", "replace", "dev", "eth0", "root", *shape)
 

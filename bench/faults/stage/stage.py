@@ -90,9 +90,9 @@ class Stage:
         containers: str = "",
         strength: float = 0.0,
     ) -> None:
-        """``containers`` decides about the containers' ids. If it is '', the ids are random. Otherwise they
-        depend only on ``containers`` and the tenants' names, so that another trial can have the same ids.
-        ``chance`` makes all random choices of the trial."""
+        """``containers`` determines the ids of the containers. If it is '', the ids are random. Otherwise
+        they depend only on ``containers`` and the tenants' names, so that another trial can have the same
+        ids. ``chance`` makes all random choices of the trial."""
         self.files = files
         self.strength = strength
         """Share of the victim's time that the fault is meant to take; 0 if the script chooses the

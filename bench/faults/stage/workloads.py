@@ -18,8 +18,8 @@ COPY: Final = Latency("spin", "lognormal", 9_000.0, 0.3)
 
 
 class Speed:
-    """A file with a factor for the duration of stand-in functions (`demo.latencies.Latency.path`), with which
-    device work can be slowed down while programs run."""
+    """A file with a factor for the duration of stand-in functions (`demo.latencies.Latency.path`). Changing
+    the factor slows device work down while programs run."""
 
     def __init__(self, stage: Stage) -> None:
         self.path: Final = stage.folder / f"speed-{stage.chance.randrange(1 << 30)}"
@@ -84,8 +84,8 @@ def loading_trainer(
 
 
 def disk_victim(stage: Stage) -> tuple[str, Place, str]:
-    """Makes a tenant for which a disk will be slow. Returns what will make the disk slow (``neighbour``:
-    another tenant; ``limit``: the tenant's own I/O limit), the tenant, and items that its processes must run
+    """Makes a tenant that is to be slowed down by a disk. Returns the means (``neighbour``: another tenant
+    loads the disk; ``limit``: the tenant's own I/O limit), the tenant, and items that its processes must run
     in addition ('' if none).
 
     By chance, the tenant has a memory limit that its page cache fills, which is not a fault.
@@ -98,8 +98,8 @@ def disk_victim(stage: Stage) -> tuple[str, Place, str]:
 
 
 def fill_limit(place: Place) -> str:
-    """Gives a tenant a memory limit, and returns the item that keeps its page cache at this limit: reading on
-    and on through a file that is larger than the limit."""
+    """Gives a tenant a memory limit, and returns the item that keeps its page cache at this limit, by reading
+    a file that is larger than the limit again and again."""
     assert place.limits is not None
     place.limits.memory(_FULL_MIB << 20)
     return f"@cached:{STREAM}:262144"

@@ -25,8 +25,8 @@ _MOST: Final = 3
 """Maximum number of temporary tenants at a time. With more of them, a host with two CPUs would lack CPU time,
 and the diagnosis would rightly report a problem."""
 _SETTLE_SECONDS: Final = 2.0
-"""Time between the start of the first tenants and the first window: while they all start together, two CPUs
-are not enough. Later tenants start one by one and are observed from their start."""
+"""Time between the start of the first tenants and the first window: two CPUs are not enough while all of
+these tenants start together. Later tenants start one by one and are observed from their start."""
 _LONG_SECONDS: Final = 12.0
 _PHASES: Final = (
     f"!800 {step(20)}",
@@ -34,8 +34,8 @@ _PHASES: Final = (
     f"!1500 {step(40)} ~9000",
     f"{step(4)} ~60000",
 )
-"""What a tenant may do, as items of `native/caller/caller.c`: training, evaluation, a larger model, an idle
-server."""
+"""Possible cycles of a tenant, as items of `native/caller/caller.c`: training, evaluation, a larger model, an
+idle server."""
 
 
 @dataclass(slots=True)

@@ -75,8 +75,8 @@ def _told(chain: Chain, places: Sequence[Place]) -> str:
 
 def _since(chain: Chain, number: int, after: Sequence[Seen]) -> bool:
     """Returns whether ``chain``, open in window ``number`` (from 0) after the injection, may result from the
-    injection. A chain first seen before the injection counts only after as many windows as a chain needs to
-    open (``SIGHTS``)."""
+    injection. If it was first seen before the injection, it counts only from window ``SIGHTS`` on: a chain
+    needs so many windows to open."""
     return chain.since >= after[0].window.start or number + 1 >= SIGHTS
 
 
@@ -112,7 +112,7 @@ def chains_of(window: Window, truth: Truth, places: Sequence[Place]) -> list[Cha
 
 
 def quiet_chains(seen: Sequence[Seen], truth: Truth, places: Sequence[Place]) -> list[Chain]:
-    """Returns what `chains_of` returns for the last window in ``seen``, without chains that rightly blame a
+    """Returns the chains of `chains_of` for the last window in ``seen``, except those that rightly blame a
     process outside of the trial."""
     return [
         chain for chain in chains_of(seen[-1].window, truth, places) if not is_excused(seen, chain, places)

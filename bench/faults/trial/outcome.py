@@ -10,8 +10,7 @@ MOST_OUTSIDE: Final = 0.03
 """Share of the victim's time that processes outside of a trial may take, if the fault has a chosen strength.
 If they take more, the trial does not count."""
 MOST_OUTSIDE_OF_STRENGTH: Final = 0.25
-"""Share of the fault's strength that processes outside of the trial may take from the victim, if that is more
-than `MOST_OUTSIDE`."""
+"""The same limit as a share of the fault's strength. The greater of this limit and `MOST_OUTSIDE` applies."""
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ class Outcome:
     injected."""
     disturbed: tuple[str, ...] = ()
     """Alarms before the fault that rightly blame a process outside of the trial: that process used as much of
-    a resource as the alarm charges to it. They are not false alarms; they show that the host was not
+    a resource as the alarm charges to it. Such alarms are not false; they show that the host was not
     quiet."""
     said: tuple[str, ...] = ()
     """The victim's chains at the end, as text."""

@@ -15,14 +15,14 @@ from stalltop.model.chain import Chain, Link
 from stalltop.model.window import Window
 
 COVERED: Final = 0.9
-"""A process is rightly blamed if it used at least this share of what it is charged with. The share is less
-than 1 because use and charge are not measured over exactly the same time."""
+"""A process is rightly blamed if it used at least this share of the CPU or disk time with which it is
+charged. The share is less than 1 because use and charge are not measured over exactly the same time."""
 
 
 def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> bool:
     """Returns whether ``chain``, which is open in the last of ``looks``, rightly blames a process outside of
-    the trial: its first culprit is not part of the trial, and used as much CPU or disk time as it is charged
-    with, by a separate measurement.
+    the trial: its first culprit is not part of the trial, and a separate measurement shows that this culprit
+    used about as much CPU or disk time as it is charged with.
 
     Without this proof, returns False, and the chain counts as wrong. Also returns False if the culprit is
     this process itself, in which the tracer runs.

@@ -1,5 +1,5 @@
-"""Runs one trial: first without and then with a fault. Records what the diagnosis finds before the fault, how
-soon it finds the fault, and what it says at the end."""
+"""Runs one trial: first without and then with a fault. Records the findings of the diagnosis before the
+fault, the time until it finds the fault, and its findings at the end."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from stalltop.demo.build import Built
 _GLANCE_SECONDS: Final = 0.2
 """Time between two checks of what the diagnosis found."""
 _WELL_SECONDS: Final = 15.0
-"""Maximum time for which a trial waits until the windows no longer show the faults that the previous trial
-gave the stand-in GPU."""
+"""Maximum time for which a trial waits until windows no longer show the faults that the previous trial
+injected into the stand-in GPU."""
 
 
 def run_trial(
@@ -34,7 +34,7 @@ def run_trial(
     *,
     patience_seconds: float = 0.0,
 ) -> list[Outcome]:
-    """Injects ``faults`` at the same time, watches for as long as the slowest of them needs to be found, and
+    """Injects ``faults`` at the same time, watches for the longest ``watch_seconds`` of these faults, and
     returns one outcome per fault. If ``patience_seconds`` is not 0, watches only until all faults are
     diagnosed right, and for at most that time.
 

@@ -1,5 +1,5 @@
-"""Reads a window of the host once a second, and stores it with the chains that the diagnosis finds in it and
-the time at which it found them."""
+"""Reads a window of the host once a second, and stores the window, the chains that the diagnosis finds in it,
+and the time at which the diagnosis was complete."""
 
 from __future__ import annotations
 

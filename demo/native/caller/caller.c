@@ -251,7 +251,7 @@ int main(int count, char **values)
     }
     if (optind < count)
         choose_folder(values[optind]);
-    /* Ctrl-C is for the program that started this one: that program then closes stdin */
+    /* the program that started this one handles Ctrl-C, and then closes stdin */
     signal(SIGINT, SIG_IGN);
     /* Without this line, the Linux kernel may end pauses and waits up to 50 us late (timer slack). */
     prctl(PR_SET_TIMERSLACK, 1);

@@ -39,7 +39,7 @@ struct item {
     uint64_t count;
     uint64_t size[3]; /* [0]: number of bytes or elements, or the width; [1]: height; [2]: depth */
     uint64_t kind;    /* a value of cudaMemcpyKind or ncclDataType_t */
-    uint64_t bytes;   /* bytes of one call that a tracer should count */
+    uint64_t bytes;   /* number of bytes that a tracer should count for one call */
     uint64_t ns;      /* length of a pause or of computing */
     const struct action *action;
 };

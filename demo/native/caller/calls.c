@@ -260,8 +260,8 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
         }
     }
     /*
-     * `fields` are the 8-byte fields of the structs in cuda.h and driver_types.h. The numbers are the
-     * positions of the extents and of the kind in them.
+     * `fields` are the 8-byte fields of the structs in cuda.h and driver_types.h. The numbers below are the
+     * indices of the extents and of the kind among these fields.
      */
     if (strchr(item->shape, '2'))
         memcpy(fields + 14, item->size, 2 * sizeof *fields);

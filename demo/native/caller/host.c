@@ -151,7 +151,10 @@ static void touch(const struct action *action)
     uint64_t bytes = action->number[0] * PAGE;
     off_t start = place(action, bytes);
     if (action->number[1])
-        /* the whole file, because folios that reach beyond a range would stay in memory */
+        /*
+         * drops the whole file: if only a range were dropped, folios that reach beyond it would stay in
+         * memory
+         */
         posix_fadvise(action->file, 0, 0, POSIX_FADV_DONTNEED);
     const volatile char *pages = mmap(NULL, bytes, PROT_READ, MAP_SHARED, action->file, start);
     if (pages == MAP_FAILED)
@@ -214,7 +217,7 @@ static void flood(const struct action *action)
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
     for (uint64_t left = action->number[1]; left;) {
         int sent = sendmmsg(action->file, messages, left < DATAGRAMS ? (unsigned)left : DATAGRAMS, 0);
-        /* This error may mean that the other end refused earlier datagrams, which does not matter. */
+        /* ECONNREFUSED reports that the other end refused earlier datagrams. That does no harm. */
         if (sent < 0 && errno != ECONNREFUSED)
             give_up(action);
         left -= sent > 0 ? (uint64_t)sent : 0;

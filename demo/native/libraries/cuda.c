@@ -52,8 +52,8 @@ uint32_t standin_state __attribute__((used, visibility("hidden")));
     symbols(base)
 
 /*
- * A function that allocates. Its first argument is where it stores an address; `bytes` is the size that is
- * asked for.
+ * A function that allocates. Its first argument points to the place for the new address; `bytes` is the
+ * requested size.
  */
 #define ALLOCATION(symbols, base, bytes, ...)                                             \
     IMPLEMENTATION(base, uint64_t *result, __VA_ARGS__)                                   \
@@ -270,7 +270,7 @@ ONLY(cuDevicePrimaryCtxRetain);
 
 /*
  * CUDA kernels that were looked up. The handle of a CUDA kernel is the address of its entry in this table. So
- * after its module was unloaded, another CUDA kernel may get the same handle.
+ * another CUDA kernel may get the same handle after the module of the first one was unloaded.
  */
 #define MAX_KERNELS 256
 #define NOT_FOUND 500

@@ -47,7 +47,7 @@ __attribute__((constructor)) static void load_driver(void)
 
 #define DRIVER(symbol, ...) (symbol ? symbol(__VA_ARGS__) : NO_DRIVER)
 
-/* The device that this thread has chosen, and whether the device's primary context is current in this thread. */
+/* `device`: ordinal of this thread's device. `ready`: whether CUDA is initialized for this thread. */
 static __thread int device;
 static __thread int ready;
 
@@ -75,9 +75,7 @@ static int make_ready(int fresh)
     return 0;
 }
 
-/*
- * One exported function. It first takes its own time, and then makes its driver call, which is an expression.
- */
+/* One exported function. It first takes its own time, and then evaluates `driver_call`, an expression. */
 #define FUNCTION(symbol, base, params, driver_call)                                       \
     EXPORT int symbol params                                                              \
     {                                                                                     \
@@ -188,8 +186,8 @@ PLAIN(cudaMemcpyPeerAsync,
       DRIVER(cuMemcpyPeerAsync, to, 0, from, 0, bytes, stream))
 
 /*
- * CUDA_MEMCPY2D and CUDA_MEMCPY3D in cuda.h consist of 8-byte fields. These are the numbers of the fields
- * that hold sizes.
+ * CUDA_MEMCPY2D and CUDA_MEMCPY3D in cuda.h consist of 8-byte fields. The numbers below are the indices of
+ * the fields that hold sizes.
  */
 enum { WIDTH_2D = 14, HEIGHT_2D = 15, WIDTH_3D = 22, HEIGHT_3D = 23, DEPTH_3D = 24 };
 

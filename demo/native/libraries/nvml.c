@@ -106,8 +106,8 @@ NUMBER(nvmlDeviceGetCurrentClocksEventReasons, u64, "reasons", 0)
 #endif
 
 /*
- * Functions that return one number, which an argument selects. If `keys` has no name for the argument, the
- * call is refused.
+ * Functions that return one number. An argument selects the number. If `keys` has no name for the argument,
+ * the call fails.
  */
 #define NUMBER_OF(function, type, keys, otherwise)                                            \
     Return function(Handle gpu, unsigned which, type *value)                                  \
@@ -132,8 +132,8 @@ NUMBER_OF(nvmlDeviceGetFanSpeed_v2, unsigned, LIST_OF("fan", "fan"), LIST_OF(30,
 NUMBER_OF(nvmlDeviceGetPcieThroughput, unsigned, LIST_OF("pcie_tx", "pcie_rx"), LIST_OF(0, 0))
 
 /*
- * Functions that return two numbers. These are a figure and the us over which it was measured, or a mode and
- * the mode that applies after the next start.
+ * Functions that return two numbers. The second number is the time over which the first was measured, in us,
+ * or the mode after the next start.
  */
 #define PAIR(function, key, otherwise, second)                      \
     Return function(Handle gpu, unsigned *value, unsigned *and)     \

@@ -125,7 +125,7 @@ Return nvmlEventSetWait_v2(void *set, struct Event *event, unsigned timeout_ms)
                 continue;
             int listed = xids(gpu, gpu->told, &xid);
             if (listed <= gpu->told) {
-                gpu->told = listed; /* if the list has become shorter, reports begin anew */
+                gpu->told = listed; /* if the list has become shorter, XIDs added to it from now on are new */
                 continue;
             }
             gpu->told++;
@@ -143,8 +143,8 @@ Return nvmlEventSetWait_v2(void *set, struct Event *event, unsigned timeout_ms)
 struct Process { unsigned pid; u64 bytes; unsigned gpu_instance, compute_instance; };
 
 /*
- * Returns the next number of an entry, which follows a colon. Returns `otherwise` if there is no number, or
- * if it is `-` (not known).
+ * Returns the number at `*rest`, which a colon precedes, and sets `*rest` to the text after it. Returns
+ * `otherwise` if there is no number, or if it is `-` (not known).
  */
 static u64 next(char **rest, u64 otherwise)
 {

@@ -38,7 +38,7 @@ struct entry {
     double error_share;   /* share of the calls, 0 to 1 */
     int error_code;
     const char *path;     /* for HOLD: the file PATH */
-    const volatile double *factor; /* for SPIN to POLL: the double in the file PATH; NULL without PATH */
+    const volatile double *factor; /* for SPIN, SLEEP, FUTEX, POLL: the double in the file PATH; NULL without PATH */
     uint64_t *arrived;    /* for MEET: number of calls by all processes, in the file PATH */
     uint64_t turns;       /* for MEET: number of calls by this process */
 };

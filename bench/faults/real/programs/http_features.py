@@ -17,7 +17,7 @@ async def answer(_: web.Request) -> web.Response:
 
 
 async def begin(_: web.Application) -> None:
-    """Tells that the server is ready."""
+    """Reports that the server is ready."""
     control.ready()
 
 

@@ -1,5 +1,5 @@
 """One rank of a job of `torch.distributed` (gloo): computes, makes a step on the device, and adds its
-gradients to those of the others. Number 0 of the control file is the computing time of a step, ms."""
+gradients to those of the other ranks. Number 0 of the control file is the computing time of a step, ms."""
 
 import argparse
 import os
