@@ -117,9 +117,9 @@ def added_calls(parts: Iterable[CapturedCalls]) -> CapturedCalls:
     """Merges the captured calls of several windows.
 
     If there are too many slow calls, the slowest call of each row is kept first, then the second slowest of
-    each row, and so on; the others count as ``passed_over``. If there are too many sampled calls, one random
-    call of each row is kept first, then a second one of each row, and so on. The order of ``parts`` does not
-    matter.
+    each row, and so on; ``passed_over`` counts the calls that are dropped. If there are too many sampled
+    calls, one random call of each row is kept first, then a second one of each row, and so on. The order of
+    ``parts`` does not matter.
     """
     some = [part for part in parts if part]
     if len(some) == 1:

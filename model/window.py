@@ -35,9 +35,9 @@ class SplitPart(NamedTuple):
     """How a part of a split (where a call's time goes) is shown and described."""
 
     letter: str
-    """Tells the part apart without colours."""
+    """Letter that identifies the part where there are no colours."""
     short: str
-    """Name in a few cells."""
+    """Short name for narrow columns."""
     meaning: str
     """Explanation of the part on the help page of the screen."""
     thread: str

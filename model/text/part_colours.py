@@ -4,7 +4,7 @@ The colours are from the 256-colour palette of xterm, so that a part looks alike
 bits. They differ in lightness as well as in hue, because people with deuteranopia or protanopia see few hues.
 No part has the colour of a severity in any theme.
 
-docs/config.md promises how far apart the colours are at least; ``tests/tui/settings/test_part_colours.py``
+docs/config.md states a minimum difference between the colours; ``tests/tui/settings/test_part_colours.py``
 checks this.
 """
 
