@@ -20,8 +20,8 @@ OTHER_NUMBERS: Final = Missing(
 def with_owners(devices: Devices, tenant_of: Callable[[int], str], name_of: Callable[[int], str]) -> Devices:
     """Returns ``devices`` with the tenant id and name of each process on them and on their MIG devices.
 
-    A process whose tenant is unknown (``tenant_of`` returns '') gets no name either: in this PID namespace
-    its PID may belong to another process.
+    A process whose tenant is unknown (``tenant_of`` returns '') gets no name either, because its PID may
+    belong to another process in this PID namespace.
     """
     known: dict[int, tuple[str, str]] = {}
 

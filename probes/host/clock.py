@@ -1,4 +1,4 @@
-"""Reads how wrong the host's clock may be, as the Linux kernel estimates it from NTP or PTP."""
+"""Reads the maximum error of the host's clock, as the Linux kernel estimates it from NTP or PTP."""
 
 from __future__ import annotations
 

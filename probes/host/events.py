@@ -1,9 +1,9 @@
 """Reads what the Linux kernel reports of the host: block I/O, reclaim, OOM kills, retransmits, forks and
 exits, stops.
 
-Runs the programs of ``bpf/host.c``. Each part of the programs needs members of some kernel structs and some
-tracepoints. If the Linux kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says
-which.
+Runs the programs of ``bpf/host.c``. Each part of the programs needs some members of kernel structs and some
+tracepoints. If the Linux kernel lacks one of them, only this part is not loaded, and `HostEvents.unknown`
+says what is not measured.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class RawBlockIo(NamedTuple):
     service_ns: int
     max_ns: int
     idle_ns: int
-    """How long the cgroup had no request under way before these were submitted, in ns. Known only if tgid is
-    0."""
+    """Time in ns for which the cgroup had no request under way before these requests were submitted. Known
+    only if tgid is 0."""
 
 
 class RawUse(NamedTuple):
     """What a process did, or what happened to it, since the previous read."""
 
     tgid: int
-    """The process itself for reclaims and forks. For execs and exits, it is the parent of the process if the
-    process is in the root cgroup; otherwise 0."""
+    """For reclaims and forks: the process itself. For execs and exits: the parent of the process if the
+    process is in the root cgroup, otherwise 0."""
     cgroup_id: int
     reclaims: int
     reclaim_ns: int
@@ -205,7 +205,7 @@ class HostEvents:
         unknown: list[str] = []
         try:
             self._load_parts(unknown)
-        except Exception as error:  # Any failure costs only the host's events.
+        except Exception as error:  # After a failure, only the host's events are missing.
             unknown.append(f"what the host does to its processes: {error}")
         self._unknown = tuple(unknown)
         self._done = True
@@ -221,7 +221,7 @@ class HostEvents:
                 if len(parts) == 1 or reason.remedy:
                     unknown += [f"{part.what}: {reason.reason}" for part in parts]
                 if reason.remedy:
-                    return  # Each part, loaded alone, would fail for the same reason.
+                    return  # Loading each part alone would fail for the same reason.
                 continue
             if not self._keep(loaded) or len(parts) > 1:
                 return
@@ -243,7 +243,7 @@ def _attempts(parts: list[Part]) -> list[list[Part]]:
 
 def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dict[str, int]]:
     """Returns the parts whose struct members the Linux kernel has, and the offsets of these members by their
-    names in the C source. Adds to ``unknown`` what the other parts would have measured."""
+    names in the C source. Adds to ``unknown`` the figures that the other parts would have measured."""
     try:
         types = KernelTypes.of_kernel()
     except NoBtfError as reason:

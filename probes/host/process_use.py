@@ -21,12 +21,12 @@ _NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _STAT_BYTES: Final = 1024
 _CPU_CLOCK: Final = 2
-"""Number of the clock of a process that counts its CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
+"""Number of the kind of clock that counts a process's CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
 _SWAP: Final = re.compile(rb"^VmSwap:\s*(\d+) kB", re.MULTILINE)
 
 
 class Use(NamedTuple):
-    """Figures of one process. Sums are since the previous sample; other figures are as of now."""
+    """Figures of one process. Sums are since the previous sample; all other figures are present values."""
 
     cpu_ns: int
     minor_faults: int
@@ -199,7 +199,8 @@ class SwapReader:
         self._before = self._pages()
 
     def look(self) -> Swapped:
-        """Returns how much was moved since the previous sample, or since this object was created."""
+        """Returns the bytes moved to and from swap since the previous sample, or since this object was
+        created."""
         before, self._before = self._before, self._pages()
         into, out = (max(now - then, 0) * _PAGE_BYTES for now, then in zip(self._before, before, strict=True))
         return Swapped(into, out)

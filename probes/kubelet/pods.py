@@ -32,7 +32,7 @@ class Pods:
 
     pods: tuple[Pod, ...] = ()
     source: str = ""
-    """Source of the list; '' if none answered."""
+    """Source of the list; '' if no source answered."""
     silent: tuple[tuple[str, str], ...] = ()
     """Sources that were asked before ``source`` and failed, each with the reason."""
 

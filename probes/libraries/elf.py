@@ -147,7 +147,7 @@ def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
     """Returns the address of a variable that the file at ``fd`` exports under one of ``names``, and whether
     this address is relative to the place where a process has loaded the file.
 
-    Returns None if the file exports no such variable. Raises like `function_symbols`.
+    Returns None if the file exports no such variable. Raises the same errors as `function_symbols`.
     """
     _, tables = _parts(fd, platform.machine())
     for symbols, texts in tables:

@@ -4,8 +4,8 @@ A probe replaces an instruction by a breakpoint. The replaced instruction still 
 kernel emulates nop, push, near jmp, call and conditional jumps (x86's ``arch/x86/kernel/uprobes.c``). It
 single-steps a copy of any other instruction, which takes a second exception and 2 to 20 times as long. So the
 probe is moved to the first emulated instruction, if the arguments and the return address can still be found
-there. This is so if no instruction before it writes the stack pointer, an argument register or the stack, or
-jumps away.
+there. They can be found if no earlier instruction writes the stack pointer, an argument register or the
+stack, or jumps away.
 
 If a later jump leads back to a place between the first byte and the probe (a loop around the function's first
 instructions), the probe would count one call several times. Such a function is probed on its first byte,
@@ -55,7 +55,7 @@ _RETURN_AND_ARGUMENTS: Final = frozenset(
 
 
 class ProbePlace(NamedTuple):
-    """Where the probe of one function goes."""
+    """The place of the probe of one function."""
 
     offset: int
     """Offset in the file."""

@@ -13,8 +13,8 @@ from stalltop.probes.libraries.mmap_watch import Changes, MmapWatch
 from stalltop.probes.process_maps import library_layers, pids
 
 LIST_SECONDS: Final = 1.0
-"""Seconds between two lists of all processes. Only such a list shows forked processes, because a child has
-its parent's libraries and does not map them itself."""
+"""Seconds between two lists of all processes. Only a list shows forked processes: a child has its parent's
+libraries and does not map them itself."""
 
 
 @dataclass(slots=True)

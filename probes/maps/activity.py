@@ -33,10 +33,10 @@ from stalltop.probes.programs.loading import Programs
 
 TICK_NS: Final = 1 << TICK_SHIFT
 LOOK_NS: Final = 2_000_000_000
-"""If the last sample is at least this old, a new one is due, ns. This is well below the 4.3 seconds of ticks
+"""Age of the last sample, in ns, from which a new sample is due. This is well below the 4.3 seconds of ticks
 that the BPF programs keep."""
 MOST_TICKS: Final = 128 << 10
-"""Maximum number of ticks that are kept until they are read: two minutes. If they are not read within that
+"""Maximum number of ticks that are kept until they are read (two minutes). If they are not read within that
 time, the oldest ticks are dropped."""
 FORGET_TICKS: Final = 3600 * 10**9 // TICK_NS
 """Number of ticks between two removals of old ticks from the records: an hour. A record stores the lap of

@@ -1,9 +1,9 @@
-"""Reads which culprit is charged with how much off-CPU time, and frees elements that are no longer used.
+"""Reads the off-CPU time that each culprit is charged with, and frees elements that are no longer used.
 
 An element of ``charges`` goes through these stages. Free: its number is in the free queue. Used: the BPF
-programs took it for a new pair of victim and culprit. Retired: no BPF program can find it any more. Then it
-is free again. An element is retired if it did not change for a while, or if its victim or culprit is a
-process that is released.
+programs took it for a new pair of victim and culprit. Retired: no BPF program can find it any more; shortly
+afterwards it is free again. An element is retired if it did not change for a while, or if its victim or
+culprit is a process that is released.
 """
 
 from __future__ import annotations
