@@ -19,8 +19,7 @@ Why = Literal["slow", "sample"]
 
 
 class CapturedCall(NamedTuple):
-    """One captured call. It is also counted by the row whose key has the same fields ``tenant`` to ``nested``
-    and ``device``."""
+    """One captured call. The row with the same ``tenant`` to ``nested`` and ``device`` counts it as well."""
 
     tenant: str
     pid: int
@@ -86,7 +85,8 @@ class CapturedCalls:
 
     @property
     def passed_over(self) -> int:
-        """Number of slow calls that were dropped because there were too many. Their rows count them."""
+        """Number of slow calls that were dropped because there were too many. The rows still count these
+        calls."""
         self._work_out()
         return self._passed_over
 

@@ -1,4 +1,5 @@
-"""Causal chains: what is slow, where its time goes, which process or tenant causes it, and what helps."""
+"""Causal chains: what is slow, where the time goes, which process or tenant causes the loss, and what
+helps."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from stalltop.model.row_key import RowKey
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
-"""Severities, worst first. ``info`` is not a fault: it says what bounds a workload."""
+"""Severities, worst first. ``info`` marks no fault, but a fact: which resource limits a workload."""
 
 OTHERS: Final = "others"
 """Process name of a link that stands for several culprits together."""
@@ -74,8 +75,8 @@ class Chain:
     """One problem, or one fact about a workload (severity ``info``), followed over time."""
 
     id: str
-    """Made of cause, tenant and what is slow, so a chain that opens again has the same id. The id of the
-    earlier, closed occurrence then gets the suffix ``@`` and the field ``since`` in seconds."""
+    """Consists of cause, tenant and the slow operation, so a chain that opens again has the same id. The id
+    of the earlier, closed occurrence then gets the suffix ``@`` and the field ``since`` in seconds."""
     cause: str
     """A key of ``diagnosis.causes.CAUSES``."""
     title: str

@@ -22,8 +22,8 @@ Signed = Annotated[int, "may be below zero"]
 HOST_LAYER: Final = "host"
 """The layer of the operations ``HOST_GAP`` and ``HOST_WORK``."""
 HOST_GAP: Final = "host gap"
-"""Name of the operation that stands for the time of a thread between two of its outermost traced calls. It
-has a split, as calls have."""
+"""Name of the operation that stands for the time of a thread between two of its outermost traced calls. This
+time has a split, as calls have."""
 HOST_WORK: Final = "host work"
 """Name of the operation that stands for the time of a followed thread from waking a thread to waking the
 next. A followed thread wakes threads that make traced calls."""
@@ -246,8 +246,8 @@ class Evidence:
     activity: tuple[DeviceActivity, ...] = ()
     """How long each tenant had work on each device; empty if not measured."""
     overlaps: tuple[DeviceOverlap, ...] = ()
-    """How long two tenants had work on one device at the same time. A pair of tenants without a record never
-    had work at the same time."""
+    """How long two tenants had work on one device at the same time. Pairs of tenants that never had have no
+    record."""
     network_ports: tuple[NetworkPort, ...] = ()
     """Network interfaces and RDMA ports of the host."""
     threads: ThreadEvidence = field(default_factory=ThreadEvidence)

@@ -16,7 +16,7 @@ from stalltop.model.evidence import HOST_LAYER
 
 
 class Family(StrEnum):
-    """Family of an operation: what a call of it does."""
+    """Family of an operation: the kind of work that its calls do."""
 
     LAUNCH = "launch"
     GRAPH_LAUNCH = "graph launch"

@@ -1,4 +1,4 @@
-"""Words for each cause that a diagnosis can name, for sentences that say who does what to whom."""
+"""The words that describe each cause in a sentence, such as ``train is slow: encode takes its CPU``."""
 
 from __future__ import annotations
 

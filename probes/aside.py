@@ -46,11 +46,11 @@ class Aside:
         return self._current is not None and not self._current.done.is_set()
 
     def call(self, work: Callable[[], T], patience_seconds: float) -> T | None:
-        """Returns what ``work`` returns. Returns None if ``work`` takes too long, or if an earlier call is
-        still running.
+        """Runs ``work`` and returns its result. Returns None if ``work`` takes too long, or if an earlier
+        call is still running.
 
-        Raises what ``work`` raises. A late result is dropped; if the caller needs it later, ``work`` itself
-        must store it.
+        Exceptions of ``work`` are raised again. A late result is dropped; if the caller needs it later,
+        ``work`` itself must store it.
         """
         if self.busy:
             return None

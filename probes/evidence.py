@@ -128,7 +128,8 @@ class EvidenceReader:
         self._pressures = Pressures()
         self._uses = ProcessUses()
         self.without_overlaps = 0
-        """Number of tenants whose overlaps with others the last read left out, summed over all devices."""
+        """Number of tenants whose overlaps with other tenants were left out in the last read, summed over all
+        devices."""
         self._swap = SwapReader()
         self._interrupts = InterruptReader()
         self._sockets = SocketOwners()
@@ -139,7 +140,7 @@ class EvidenceReader:
         self._culprits: dict[int, int] = {}
         """By culprit: the number of further samples for which it stays followed."""
         self._unowned: list[RawRetransmits] = []
-        """Retransmits on sockets whose processes have not been found yet."""
+        """Retransmits on sockets for which no process has been found yet."""
 
     @property
     def tenants(self) -> Mapping[str, Tenant]:

@@ -95,7 +95,7 @@ def compare_chains(
 
 
 class ChainTally:
-    """Average loss of every chain over many windows."""
+    """Averages the loss of each chain over many windows."""
 
     def __init__(self) -> None:
         self._seconds = 0.0

@@ -453,8 +453,8 @@ class Device:
 
     @property
     def throttle_told(self) -> bool:
-        """True if the driver reported throttle reasons; if not, an empty ``throttle_reasons`` means
-        nothing."""
+        """True if the driver reported throttle reasons; if not, an empty ``throttle_reasons`` does not mean
+        that the clocks are not limited."""
         asked = "throttle reasons"
         return not self.lost and all(asked not in said.partition(": ")[0].split(", ") for said in self.notes)
 

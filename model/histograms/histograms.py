@@ -20,7 +20,7 @@ _GROUPS_AT_ONCE = 64
 cache."""
 _DENSE_SHARE = 32
 """``_summed`` adds into a dense array if the array has at most this many counters per entry to add. Otherwise
-it sorts the entries."""
+``_summed`` sorts the entries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -77,8 +77,8 @@ def _inflated(payload: bytes) -> bytes:
 
 
 def _counter_bytes(many: Histograms) -> tuple[bytes, NDArray[np.int64]]:
-    """Encodes the counters of all histograms one after the other. Returns the bytes, and the offset at which
-    each histogram ends in them."""
+    """Encodes the counters of all histograms one after the other. Returns the bytes, and the end of each
+    histogram as an offset in the bytes."""
     n = len(many.index)
     before = np.empty(n, np.int64)
     before[1:] = many.index[:-1]
@@ -108,8 +108,7 @@ def _counter_bytes(many: Histograms) -> tuple[bytes, NDArray[np.int64]]:
 
 
 def _read(parts: Sequence[bytes]) -> Histograms:
-    """Decodes the counters of several histograms, given as the bytes that ``_inflated`` returns,
-    vectorized."""
+    """Decodes the counters of several histograms with numpy, from the bytes that ``_inflated`` returns."""
     data = np.frombuffer(b"".join(parts), np.uint8)
     if not len(data):
         return Histograms.empty(len(parts))

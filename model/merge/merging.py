@@ -44,10 +44,10 @@ def merge(windows: Sequence[Window]) -> Window:
     one host only.
 
     Calls, losses, histograms and evidence always add up exactly. Merging is associative: merging windows in
-    groups, and then the merged windows, gives the same result as merging all windows at once. There are two
-    limits. First, the windows of each host must be merged before windows of several hosts are. Second, if the
-    driver gives no UUID of a device, the device is taken for the one that had its label before. At the
-    beginning of a group of windows, it is taken for the next device that has its label.
+    groups and then merging the results is the same as merging all windows at once. There are two limits.
+    First, the windows of each host must be merged before windows of several hosts are. Second, if the driver
+    gives no UUID of a device, the device is taken for the one that had its label before. At the beginning of
+    a group of windows, it is taken for the next device that has its label.
     """
     if not windows:
         raise ValueError("no windows to merge")
@@ -261,7 +261,7 @@ def add_losses(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def longest_ended(calls: Iterable[OpenCall]) -> tuple[OpenCall, ...]:
-    """Returns those of ``calls`` whose threads have ended, the longest first, at most ``MOST_ENDED``."""
+    """Returns the calls of ended threads among ``calls``: at most ``MOST_ENDED``, the longest first."""
     return tuple(sorted((call for call in calls if call.ended), key=lambda call: -call.age_ns)[:MOST_ENDED])
 
 

@@ -36,8 +36,8 @@ class Sliding:
     windows since the first.
 
     The cost of a push hardly depends on ``seconds``, because it adds the newest window and subtracts the
-    windows that leave the sum. Only ``max_ns`` cannot be subtracted. It is computed anew from all windows if
-    a window that leaves may have the longest call of a row.
+    windows that leave the sum. Only ``max_ns`` cannot be subtracted. If a window that leaves may have the
+    longest call of a row, ``max_ns`` is computed anew from all windows.
     """
 
     def __init__(self, seconds: float | None, windows: Iterable[Window | Packed] = ()) -> None:

@@ -182,8 +182,8 @@ def parse(text: str) -> Filter:
 
 
 def _hint(typed: re.Match[str]) -> str:
-    """Returns a hint if the text before a colon is not a key; else ''. Such a term is no error, because names
-    such as image:tag contain colons."""
+    """Returns a hint if the text before a colon is not a key; else ''. An unknown key is no error, because
+    names such as image:tag contain colons."""
     name = (typed["key"] or "").lower()
     if not name or name in KEYS or name in SHORT_KEYS:
         return ""

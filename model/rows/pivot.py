@@ -191,8 +191,8 @@ class RowNaming:
         """Returns (key, label) of a row in one dimension: its parts of ``Groups.keys`` and
         ``Groups.labels``."""
         if dimension == "device":
-            # If a process is on several devices, it may be unknown which call ran on which of them. Such a
-            # row belongs to a group for this set of devices.
+            # If a process uses several devices, the device of each of its calls may be unknown. The row then
+            # belongs to a group for the set of these devices.
             on = text_of(self.placement.devices(key))
             if not on:
                 return "", NO_DEVICE

@@ -73,7 +73,7 @@ class Sharer:
 
     @property
     def ended(self) -> bool:
-        """True if the tenant is ``ENDED_PROCESSES``, which stands for processes that ended before their
+        """True if this is not a real tenant but ``ENDED_PROCESSES``: all processes that ended before their
         tenant was known."""
         return is_ended(self.tenant)
 

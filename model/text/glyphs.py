@@ -47,7 +47,7 @@ class Glyphs:
     chosen: str = "✓"
     """Marks the chosen entry of a list."""
     ok: str = "✓"
-    """Verdict ``ok`` of the readiness check. The three verdicts have one width."""
+    """Verdict ``ok`` of the readiness check. The three verdicts have the same width."""
     warn: str = "!"
     """Verdict ``warn`` of the readiness check."""
     fail: str = "✗"

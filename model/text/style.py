@@ -20,7 +20,7 @@ _LEAST_TEXT = 8
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the output that text is printed to can show: its width, colours and character set."""
+    """Capabilities of the output that text is printed to: width, colours and character set."""
 
     width: int
     """Number of columns."""

@@ -49,7 +49,7 @@ def with_owners(devices: Devices, tenant_of: Callable[[int], str], name_of: Call
 
 
 def holders(devices: Devices) -> set[int]:
-    """Returns the processes on the devices and on their MIG devices whose tenants are known."""
+    """Returns the processes with known tenants on the devices and on their MIG devices."""
     return {process.pid for process in listed(devices) if process.tenant}
 
 

@@ -91,8 +91,8 @@ class _Known:
 class ProcessDevices:
     """Finds the labels of the devices that processes' calls are for. Used from one thread.
 
-    ``program_of`` returns what the kernel side saw of a process. ``uninitialized`` returns whether a process
-    had not yet loaded CUDA's driver when it was first seen with a probed CUDA runtime.
+    ``program_of`` returns the kernel side's record of the program that a process runs. ``uninitialized``
+    returns True if a process had a probed CUDA runtime before it loaded CUDA's driver.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ProcessDevices:
         """By PID: the views of the processes for which ``label`` was called in this window."""
 
     def begin(self, devices: Devices, *, same_numbers: bool = True) -> None:
-        """Begins a new window with the current devices; if there are none, the previous ones are kept.
+        """Begins a new window with the current devices; if there are none, the previous devices are kept.
 
         ``same_numbers`` says that the PIDs in the driver's lists are those of this PID namespace.
         """

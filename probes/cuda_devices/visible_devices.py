@@ -87,7 +87,7 @@ def visible_devices(
     """Returns the devices of a program by ordinal, or None if they are not known.
 
     ``gpus`` are the GPUs that the program can open. ``contained`` says that the program is in a container, so
-    that its environment may name the devices that the container was given.
+    that its environment may name the devices of the container.
     """
     seen = _seen(environment, gpus, contained=contained)
     left = [gpu for gpu in gpus if not gpu.lost]
@@ -132,7 +132,7 @@ def _allowed(environment: Mapping[str, str], gpus: Sequence[VisibleGpu]) -> Sequ
     Slurm works in one of two ways. With ``ConstrainDevices``, a step can open only the GPUs that it was
     given, and numbers them from 0. Without ``ConstrainDevices``, a step can open all GPUs, and numbers all of
     them. The numbers in ``CUDA_VISIBLE_DEVICES``, which Slurm sets, show which way applies. If a task was
-    given fewer GPUs than its step, the answer is None, because nothing says which GPUs these are.
+    given fewer GPUs than its step, the result is None, because the environment does not show which GPUs.
     """
     given = _numbers(environment.get(STEP_GPUS) or environment.get(JOB_GPUS) or "")
     chosen = environment.get(VISIBLE)
@@ -174,8 +174,8 @@ def _every(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contai
 
 
 def _given(words: str, gpus: Sequence[VisibleGpu]) -> Labels | None:
-    """Returns the one MIG device that a container was given; None if it was given several, or if it is not
-    known."""
+    """Returns the only MIG device of a container; None if the container has several, or if its devices are
+    not known."""
     parts = [word.strip() for word in words.split(",")]
     if len(parts) != 1:
         return None

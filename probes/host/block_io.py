@@ -21,7 +21,7 @@ WRITEBACK: Final = "writeback"
 """Name of block I/O that kernel threads submit on behalf of a tenant."""
 MOST_DEVICES: Final = 1024
 """Maximum number of device names that are remembered. When the maximum is reached, all names are forgotten
-and looked up again. This also drops names whose device number has been reused."""
+and looked up again. So names of reused device numbers are dropped, too."""
 
 
 class _Key(NamedTuple):

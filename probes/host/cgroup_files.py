@@ -48,7 +48,7 @@ class CgroupFigures:
     used_bytes: int | None = None
     limit_bytes: int | None = None
     oom_kills: int = 0
-    """OOM kills. With cgroup v2 they include those in descendant cgroups, with v1 they do not."""
+    """OOM kills. cgroup v2 includes the kills in descendant cgroups, cgroup v1 does not."""
     refaults: int | None = None
     """Refaults of file pages, including those of descendant cgroups; None if unknown."""
     limit_hits: int = 0
@@ -119,7 +119,7 @@ class Directory:
         return int(text) if text.isdecimal() else None
 
     def counters(self, name: str) -> dict[str, int]:
-        """Returns the counters of a file whose lines are a name and a number."""
+        """Returns the counters of a file that has a name and a number on each line."""
         pairs = (line.split() for line in self.text(name).splitlines())
         return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 

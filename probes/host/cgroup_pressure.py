@@ -90,7 +90,8 @@ class Pressures:
         self._tenant_of_inode: dict[int, str] = {}
 
     def look(self, tenants: Mapping[str, tuple[str, Collection[int]]]) -> dict[str, Pressed]:
-        """Returns what each tenant used since the previous sample, and what limits it.
+        """Returns the resources that each tenant used since the previous sample, and the limits of the
+        tenant.
 
         ``tenants`` gives, by tenant id, the path of the tenant's own cgroup ('' if it has none) and the PIDs
         of its processes. Counts of a cgroup that was not read in the previous sample are 0.
@@ -125,8 +126,8 @@ class Pressures:
         return {inode: next(iter(users)) for inode, users in tenants.items() if len(users) == 1}
 
     def tenant_of_block_cgroup(self, inode: int) -> str | None:
-        """Returns the tenant whose cgroup in the block controller's hierarchy had this inode number in the
-        last sample; None if there is none, or if several tenants use that cgroup."""
+        """Returns the tenant of the cgroup that had this inode number in the last sample, in the block
+        controller's hierarchy; None if there is none, or if several tenants use the cgroup."""
         return self._tenant_of_inode.get(inode)
 
     def close(self) -> None:
@@ -228,8 +229,9 @@ def _folder(controller: str, directory: Directory | None) -> dict[str, Any]:
 
 
 def _cpuset(places: Iterable[_Place]) -> str:
-    """Returns the CPU list of the tenant's own cgroup. If it has none, returns the CPU list of its processes'
-    cgroup. Returns '' if the list is unknown, or if several such cgroups have different lists."""
+    """Returns the CPU list of the tenant's own cgroup. If the tenant has no own cgroup, returns the CPU list
+    of its processes' cgroup. Returns '' if the list is unknown, or if several such cgroups have different
+    lists."""
     found = set()
     for place in places:
         above = place.chain[place.chain.index(place.within[-1]) :] if place.within else place.chain

@@ -1,4 +1,4 @@
-"""Finds out which of two processes is a client of the other, and to which servers on other hosts a process is
+"""Finds which of two connected processes is the client, and the servers on other hosts to which a process is
 connected."""
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Connections:
         return tuple(ordered[:MOST_PEERS])
 
     def local(self, pid: int) -> bool:
-        """Returns whether a process receives data from this host only; False if that is not known."""
+        """Returns True if it is known that a process receives data from this host only."""
         return self._of(pid).local
 
     def _asks(self, client: int, server: int) -> bool:

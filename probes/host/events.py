@@ -1,4 +1,4 @@
-"""Reads what the Linux kernel reports of the host: block I/O, reclaim, OOM kills, retransmits, forks and
+"""Reads events of the host from the Linux kernel: block I/O, reclaim, OOM kills, retransmits, forks and
 exits, stops.
 
 Runs the programs of ``bpf/host.c``. Each part of the programs needs some members of kernel structs and some
@@ -56,7 +56,7 @@ class RawBlockIo(NamedTuple):
 
 
 class RawUse(NamedTuple):
-    """What a process did, or what happened to it, since the previous read."""
+    """Reclaims, forks, execs and exits of a process since the previous read."""
 
     tgid: int
     """For reclaims and forks: the process itself. For execs and exits: the parent of the process if the
@@ -127,7 +127,7 @@ NOTHING: Final = RawHostEvents([], [], [], [], [], 0)
 
 
 class HostEvents:
-    """Loads the BPF programs in the background, and reads what they count. Used from one thread."""
+    """Loads the BPF programs in the background, and reads their counts. Used from one thread."""
 
     def __init__(self, parts: tuple[Part, ...] = PARTS) -> None:
         self._parts = parts
@@ -140,7 +140,7 @@ class HostEvents:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Returns what is not measured and why, one line each."""
+        """Returns the figures that are not measured, each with the reason, in one line each."""
         if self._done:
             return self._unknown
         if self._loader is None:
@@ -161,8 +161,7 @@ class HostEvents:
             self._loader.start()
 
     def read(self) -> RawHostEvents:
-        """Returns what happened since the previous read; nothing before the programs are loaded. Raises
-        OSError."""
+        """Returns the events since the previous read; none before the programs are loaded. Raises OSError."""
         found: dict[str, tuple[NDArray[np.void], NDArray[np.void]]] = {}
         with self._lock:
             taken = [loaded.take() for loaded in self._loaded]
@@ -283,7 +282,7 @@ def recipe(parts: Sequence[Part], values: Iterable[str]) -> Recipe:
     """Returns the recipe of the BPF programs of ``parts``. ``values`` names the constants that get their
     values when the programs are loaded."""
     # Linux kernels have the members of a struct in different orders. Sorted names make the recipe, and so the
-    # compiled file, the same for all of them.
+    # compiled file, the same for all Linux kernels.
     return Recipe(
         source_text("host.c"),
         {name: RAW_TRACEPOINT for part in parts for name in part.programs},
@@ -308,8 +307,8 @@ class _Loaded:
 
     @classmethod
     def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
-        """Compiles, loads and attaches ``parts``; adds to ``unknown`` what is not measured. Raises
-        TracingError."""
+        """Compiles, loads and attaches ``parts``; adds to ``unknown`` the figures that are not measured.
+        Raises TracingError."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
         values = {**pid_namespace(), **offsets}
         fds, _ = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)

@@ -16,8 +16,8 @@ from stalltop.model.text.clean import clean
 from stalltop.probes.aside import Aside
 
 PATIENCE_SECONDS: Final = 0.2
-"""Longest time, in seconds, for which a window waits for the counters. To read those of an RDMA port, the
-Linux kernel asks the adapter's firmware, which may be busy or may hang."""
+"""Longest time, in seconds, for which a window waits for the counters. For the counters of an RDMA port, the
+Linux kernel queries the adapter's firmware, which may be busy or may hang."""
 LOOK_AGAIN_SECONDS: Final = 10.0
 """Interval, in seconds, between two searches for ports; a search also reads the speeds of the ports. Reading
 the speed of an interface needs a lock of the Linux kernel (rtnl) that others may hold."""
@@ -39,7 +39,7 @@ _OF_INTERFACE: Final[Mapping[str, tuple[str, ...]]] = {
 """By counter of ``NetworkPort``: the files of an interface that may have it, in its folder
 (Documentation/ABI/testing/sysfs-class-net-statistics and sysfs-class-net)."""
 _WORDS: Final = ("counters/port_rcv_data", "counters/port_xmit_data")
-"""Files whose unit is a word of ``_WORD_BYTES``."""
+"""Files that count words of ``_WORD_BYTES`` instead of bytes."""
 _WORD_BYTES: Final = 4
 _OF_RDMA_PORT: Final[Mapping[str, tuple[str, ...]]] = {
     "rx_bytes": ("counters/port_rcv_data", "hw_counters/rx_bytes"),
@@ -72,7 +72,7 @@ _STACKED: Final = frozenset(("bond", "team", "vlan", "wireguard", "ppp", "macsec
 bytes. Bridges, veth and tap interfaces are not listed: they belong to the host's containers and virtual
 machines."""
 _IFF_TUN: Final = 0x0001
-"""Flag of an interface that gives IP packets to a program, such as a VPN (linux/if_tun.h)."""
+"""Flag of an interface that passes IP packets to a program, such as a VPN (linux/if_tun.h)."""
 _INFINIBAND, _LOOPBACK = "32", "772"
 """Types of interfaces (linux/if_arp.h)."""
 _REPRESENTOR: Final = re.compile(r"(?:c\d+)?pf\d+(?:vf|sf)\d+")

@@ -57,8 +57,8 @@ class _Stat(NamedTuple):
 class _Watched:
     fd: int
     before: _Stat | None = None
-    """The fields that were read in the previous sample; None before the first one, because what the process
-    did earlier is not reported."""
+    """The fields that were read in the previous sample; None before the first sample. Sums do not include the
+    time before the first sample."""
     swap_bytes: int = 0
     looks: int = 0
 
@@ -76,8 +76,8 @@ class ProcessUses:
         self._watched: dict[int, _Watched] = {}
 
     def look(self, pids: Collection[int]) -> dict[int, Use]:
-        """Returns, for each of ``pids`` that is alive, what it did since the previous sample, and its present
-        state.
+        """Returns the figures of each of ``pids`` that is alive: sums since the previous sample, and present
+        values.
 
         For a process that is sampled for the first time, all sums are 0. Processes that are not in ``pids``
         are forgotten.
@@ -136,7 +136,7 @@ class ProcessUses:
 
     def _cpu_ns(self, pid: int) -> int:
         """Returns the CPU time, in ns, of all threads of a process, from the CPU clock of the process; 0 if
-        that cannot be read. /proc would give it only in ticks of 10 ms."""
+        it cannot be read. /proc has this time only in ticks of 10 ms."""
         try:
             return time.clock_gettime_ns(~pid << 3 | _CPU_CLOCK) if self._own else 0
         except OSError:

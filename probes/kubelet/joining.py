@@ -27,7 +27,7 @@ def known(pods: Iterable[Pod]) -> Known:
 
 
 class Binder:
-    """Finds the pod of each allocation. Remembers which devices each pod was given: they never change while
+    """Finds the pod of each allocation. Remembers the devices of each pod, because they never change while
     the pod lives."""
 
     def __init__(self) -> None:
@@ -68,8 +68,8 @@ class Binder:
 
 
 def with_pod(tenant: Tenant, found: Known) -> Tenant:
-    """Returns ``tenant`` with what ``found`` says about its pod."""
-    # The user who runs such a container may choose its id, so this id is not trusted.
+    """Returns ``tenant`` with the data of its pod in ``found``."""
+    # A user who runs a container may choose its id, so the id is not trusted.
     if tenant.id.startswith(USERS):
         return tenant
     pod, container = (

@@ -1,5 +1,5 @@
-"""Keeps track of which pod this node's kubelet gave which devices. Runs on its own thread, which never delays
-windows."""
+"""Keeps track of the devices that this node's kubelet allocated to pods. Runs on its own thread, which never
+delays windows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class KubeletAnswer:
     """The known pods and allocations, for one window."""
 
     tenants: dict[str, Tenant]
-    """The given tenants, with what is known of their pods."""
+    """The given tenants, with the known facts about their pods."""
     allocations: tuple[Allocation, ...] = ()
     missing: tuple[Missing, ...] = ()
     scheduled: tuple[str, ...] = ()
@@ -91,7 +91,8 @@ class KubeletReader:
         threading.Thread(target=self._run, name="kubelet", daemon=True).start()
 
     def read(self, tenants: Mapping[str, Tenant]) -> KubeletAnswer:
-        """Returns what is known for a window with these tenants. Never raises and never waits."""
+        """Returns the known pods and allocations for a window with these tenants. Never raises and never
+        waits."""
         answer = self._answer
         if self._named_by is not answer:
             self._named, self._named_by = {}, answer
@@ -196,7 +197,7 @@ class _Poll:
             allocations, clock = self._left(last, after), last.clock
             complete: frozenset[str] = frozenset()
         else:
-            # If a pod appeared while the kubelet was asked, the answer may lack that pod.
+            # If a pod appeared during the request to the kubelet, the answer may lack this pod.
             there = set(before.uids().items()) & set(after.uids().items())
             complete = frozenset(uid for name, uid in there if name in told.pods)
             if due:
@@ -208,7 +209,7 @@ class _Poll:
         self._soon = 0 if unsure != self._unsure else self._soon + 1
         self._unsure = unsure
         self.pause = SOON_SECONDS if unsure and self._soon < SOON_TIMES else ASK_SECONDS
-        # The kubelet folder has no pods in it, so the kubelet never ran here.
+        # If the kubelet's folder has no pods in it, the kubelet never ran here.
         why = told.unavailable if clock is not None or is_node(self._root) else ""
         return _Answer(allocations, clock, why, known(after.pods), complete, self._allocatable)
 

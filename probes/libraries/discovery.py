@@ -25,9 +25,10 @@ from stalltop.probes.operations import DRIVER, RUNTIME
 from stalltop.probes.process_maps import Mapping, libraries_of, program_of
 
 LINGER_SECONDS: Final = 5.0
-"""Time for which a file that no process uses keeps its probes, in seconds. It is short because probes keep
-the file system from being unmounted, and break programs that map the file after it was rewritten in place. It
-is not 0 because the libraries of a job that restarts often should not be read again each time."""
+"""Time for which a file that no process uses keeps its probes, in seconds. The time is short because probes
+keep the file system from being unmounted, and break programs that map the file after it was rewritten in
+place. The time is not 0, so that the libraries of a job that restarts often need not be read again each
+time."""
 RECHECK_SECONDS: Final = 20.0
 """Seconds between two checks of the processes that use a probed file: the Linux kernel does not report when a
 process unloads a file."""
@@ -94,7 +95,7 @@ class Libraries:
         return self._rows
 
     def missing(self) -> tuple[Missing, ...]:
-        """Returns what should be traced but is not, or only partly."""
+        """Returns the files and processes that should be traced but are not, or only partly."""
         return self._missing
 
     def traced_pids(self) -> set[int]:
@@ -387,5 +388,5 @@ def _source(mapping: Mapping) -> str:
         os.stat(exact)
         return exact
     # Without CAP_SYS_ADMIN in the initial user namespace, map_files cannot be used. Then the path of the
-    # mapping is used, at which there may be another file by now.
+    # mapping is used, although another file may have this path by now.
     return f"/proc/{mapping.thread}/root{mapping.path}"

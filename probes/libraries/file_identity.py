@@ -2,7 +2,7 @@
 
 A probe is bound to the real inode. Overlay and bind mounts show one real file under many paths, device
 numbers and inode numbers, so these cannot be compared. But pages of the page cache belong to the real inode.
-So both files are mapped: if their first pages are the same page of memory, the files are the same.
+Both files are therefore mapped: if their first pages are the same page of memory, the files are the same.
 """
 
 from __future__ import annotations

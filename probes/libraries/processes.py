@@ -43,7 +43,7 @@ class Processes:
         self._lost = False
         self._named: set[int] = set()
         """Processes that were returned since the last list of all processes. They may end before they are in
-        such a list."""
+        a list."""
         if watch is not None:
             with contextlib.suppress(OSError):
                 self._watch = watch()

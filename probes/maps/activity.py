@@ -1,5 +1,5 @@
-"""Reads when processes were active on devices: when they were in a call that gives a device work, or that
-waits for it.
+"""Reads when processes were active on devices, which means in a call that submits work to a device or waits
+for it.
 
 Time is counted in ticks of 2^20 ns (1.05 ms) of CLOCK_MONOTONIC. A set of ticks is an integer whose bit n
 stands for the nth tick. The BPF programs mark the ticks of a call when it returns (``bpf/cuda/activity.h``),
@@ -90,7 +90,7 @@ class Activities:
         return self._clock() - (self._upto << TICK_SHIFT) > LOOK_NS
 
     def look(self) -> None:
-        """Takes a sample: reads what the BPF programs keep."""
+        """Takes a sample: reads the ticks that the BPF programs keep."""
         first, upto = self._upto, (self._clock() >> TICK_SHIFT) - _MARGIN
         if upto <= first:
             return

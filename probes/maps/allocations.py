@@ -57,7 +57,7 @@ class Allocations:
         return found
 
     def tgids(self) -> set[int]:
-        """Returns the processes whose device memory is followed and that have not been released."""
+        """Returns the processes with followed device memory that have not been released."""
         return set(self._heaps["tgid"][~self._released].tolist()) - {0}
 
     def release(self, tgid: int) -> None:

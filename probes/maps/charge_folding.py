@@ -30,7 +30,7 @@ class Folded(NamedTuple):
 
     victims: NDArray[np.void]
     """Process, operation and part of the split whose time was lost, dtype ``layout.CHARGE_KEY``. The culprits
-    in these keys have no meaning: the next columns say which culprit took the time."""
+    in these keys have no meaning: the next columns identify the culprit."""
     culprits: NDArray[np.int64]
     cgroups: NDArray[np.uint64]
     ns: NDArray[np.int64]

@@ -66,8 +66,7 @@ class Charges:
         return self._waits
 
     def read(self) -> list[RawCharge]:
-        """Returns what was charged since the previous read. Small charges are summed up
-        (`charge_folding`)."""
+        """Returns the charges since the previous read. Small charges are summed up (`charge_folding`)."""
         now = self._clock()
         # ``times`` is read before ``ns``, because the BPF programs add to ``ns`` first. So ``ns`` includes
         # the time of every wait that is counted in ``times``.
@@ -99,7 +98,7 @@ class Charges:
 
     def release(self, tgid: int) -> None:
         """Retires the charges in which process ``tgid`` is the victim or the culprit. The next read still
-        returns what was not read yet."""
+        returns their time that was not read yet."""
         keys = self._charges["key"]
         own = (keys["tgid"] == tgid) | (keys["culprit_tgid"] == tgid)
         self._retire(np.flatnonzero(own & (self._charges["times"] != 0) & np.isinf(self._retired_at)))

@@ -20,8 +20,8 @@ from stalltop.probes.programs.bpf_calls import delete, fill_queue
 from stalltop.probes.programs.loading import Programs
 
 _OLDEST_FROM_END: Final = ENTRIES - 1
-"""Number of a rank's latest entries whose times are reliable. The BPF programs may be overwriting the entry
-before them."""
+"""Number of a rank's latest entries with reliable times. The BPF programs may be overwriting the entry before
+these."""
 
 
 class Communicators:
@@ -67,8 +67,8 @@ class Communicators:
             self._free(index)
 
     def _another_program(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Returns which of the records ``used`` belong to an earlier program, which its process has replaced
-        by another one (exec)."""
+        """Returns which of the records ``used`` belong to an earlier program of their process, from before an
+        exec."""
         heap = self._members["heap"][used]
         followed = heap < len(self._heaps)
         heaps = self._heaps[np.where(followed, heap, 0)]
