@@ -75,8 +75,9 @@ class Chain:
     """One problem, or one fact about a workload (severity ``info``), followed over time."""
 
     id: str
-    """Consists of cause, tenant and the slow operation, so a chain that opens again has the same id. The id
-    of the earlier, closed occurrence then gets the suffix ``@`` and the field ``since`` in seconds."""
+    """Consists of cause, tenant and, if the tenant can have several such chains, a device, process or the
+    like. A chain that opens again has the same id. The id of the earlier, closed occurrence then gets the
+    suffix ``@`` and the field ``since`` in seconds."""
     cause: str
     """A key of ``diagnosis.causes.CAUSES``."""
     title: str

@@ -155,7 +155,7 @@ class EvidenceReader:
     def read(
         self, kernel: KernelSource, callers: Iterable[tuple[int, int]], *, wall: float, clock: float
     ) -> Evidence:
-        """Returns what happened from the previous read until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix
+        """Returns the evidence from the previous read until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix
         time), both in seconds.
 
         ``callers`` are the (process, v2 cgroup) pairs of the window's rows.

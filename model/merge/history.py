@@ -1,5 +1,5 @@
 """The history of windows in memory: the original windows for ten minutes, merged windows for a day, within a
-limit of bytes."""
+memory limit."""
 
 from __future__ import annotations
 

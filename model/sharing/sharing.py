@@ -128,8 +128,8 @@ class Sharing:
     hidden: Hidden = ""
     """Kind of users of the device that stalltop cannot see; '' if there are none."""
     unplaced: tuple[Sharer, ...] = ()
-    """Tenants of the device's host that made calls on an unknown GPU, which may be this device. ``sharers``
-    are left out."""
+    """Tenants, without ``sharers``, that made calls on an unknown GPU of the device's host: it may be this
+    device."""
 
     @property
     def tenants(self) -> tuple[Sharer, ...]:

@@ -54,7 +54,7 @@ def holders(devices: Devices) -> set[int]:
 
 
 def listed(devices: Devices) -> Iterator[DeviceProcess]:
-    """Yields the processes on the devices and on their MIG devices; one may be on both."""
+    """Yields the processes on the devices and on their MIG devices; a process may be yielded for both."""
     for device in devices.devices:
         yield from device.processes
         for instance in device.instances:

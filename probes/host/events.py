@@ -274,7 +274,7 @@ def _offsets(types: KernelTypes, members: Mapping[str, tuple[str, ...]]) -> dict
 
 
 def value_name(struct: str, member: str) -> str:
-    """Returns the name under which the C source uses the offset of a member."""
+    """Returns the name that the C source uses for the offset of a member."""
     return f"{struct}_{member}".upper()
 
 

@@ -91,7 +91,7 @@ class Libraries:
         self._update(BUDGET_SECONDS)
 
     def library_rows(self) -> tuple[Library, ...]:
-        """Returns the probed files, a row for each layer in them."""
+        """Returns one record for each probed file and each layer in the file."""
         return self._rows
 
     def missing(self) -> tuple[Missing, ...]:

@@ -56,7 +56,7 @@ class Charges:
         self._times = np.zeros(n, np.uint64)
         self._ns = np.zeros(n, np.uint64)
         self._changed_at = np.zeros(n)
-        """When each element was last seen to change."""
+        """Time at which each element was last seen to change."""
         self._retired_at = np.full(n, np.inf)
         self._waits: list[RawWait] = []
 
