@@ -2,8 +2,8 @@
 exits, stops.
 
 Runs the programs of ``bpf/host.c``. Each part of the programs needs some members of kernel structs and some
-tracepoints. If the Linux kernel lacks one of them, only this part is not loaded, and `HostEvents.unknown`
-says what is not measured.
+tracepoints. If the Linux kernel lacks one of them, the parts that need it are not loaded, and
+`HostEvents.unknown` lists the figures that are not measured.
 """
 
 from __future__ import annotations

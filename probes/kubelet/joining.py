@@ -69,7 +69,7 @@ class Binder:
 
 def with_pod(tenant: Tenant, found: Known) -> Tenant:
     """Returns ``tenant`` with the data of its pod in ``found``."""
-    # A user who runs a container may choose its id, so the id is not trusted.
+    # A tenant that belongs to a user may have any container id that the user chose, so the id is not trusted.
     if tenant.id.startswith(USERS):
         return tenant
     pod, container = (
