@@ -246,8 +246,8 @@ class Evidence:
     activity: tuple[DeviceActivity, ...] = ()
     """How long each tenant had work on each device; empty if not measured."""
     overlaps: tuple[DeviceOverlap, ...] = ()
-    """How long two tenants had work on one device at the same time. Pairs of tenants that never had have no
-    record."""
+    """How long two tenants had work on one device at the same time. Pairs of tenants without such time have
+    no record."""
     network_ports: tuple[NetworkPort, ...] = ()
     """Network interfaces and RDMA ports of the host."""
     threads: ThreadEvidence = field(default_factory=ThreadEvidence)
