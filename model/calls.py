@@ -19,8 +19,7 @@ Why = Literal["slow", "sample"]
 
 
 class CapturedCall(NamedTuple):
-    """One captured call. It is also counted by the row whose key has the same fields ``tenant`` to ``nested``
-    and ``device``."""
+    """One captured call. The row with the same ``tenant`` to ``nested`` and ``device`` counts it as well."""
 
     tenant: str
     pid: int
@@ -86,7 +85,8 @@ class CapturedCalls:
 
     @property
     def passed_over(self) -> int:
-        """Number of slow calls that were dropped because there were too many. Their rows count them."""
+        """Number of slow calls that were dropped because there were too many. The rows still count these
+        calls."""
         self._work_out()
         return self._passed_over
 
@@ -117,9 +117,9 @@ def added_calls(parts: Iterable[CapturedCalls]) -> CapturedCalls:
     """Merges the captured calls of several windows.
 
     If there are too many slow calls, the slowest call of each row is kept first, then the second slowest of
-    each row, and so on; the others count as ``passed_over``. If there are too many sampled calls, one random
-    call of each row is kept first, then a second one of each row, and so on. The order of ``parts`` does not
-    matter.
+    each row, and so on; ``passed_over`` counts the calls that are dropped. If there are too many sampled
+    calls, one random call of each row is kept first, then a second one of each row, and so on. The order of
+    ``parts`` does not matter.
     """
     some = [part for part in parts if part]
     if len(some) == 1:

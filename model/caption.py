@@ -1,4 +1,4 @@
-"""The caption of a demonstration: lines of text that its source sets and the screen shows."""
+"""The caption of a demonstration: lines of text that the screen shows while the demonstration runs."""
 
 from __future__ import annotations
 

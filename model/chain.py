@@ -1,4 +1,5 @@
-"""Causal chains: what is slow, where its time goes, which process or tenant causes it, and what helps."""
+"""Causal chains: what is slow, where the time goes, which process or tenant causes the loss, and what
+helps."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from stalltop.model.row_key import RowKey
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
-"""Severities, worst first. ``info`` is not a fault: it says what bounds a workload."""
+"""Severities, worst first. ``info`` marks no fault, but a fact: which resource limits a workload."""
 
 OTHERS: Final = "others"
 """Process name of a link that stands for several culprits together."""
@@ -26,7 +27,7 @@ class Link:
     """effect: what is slow; mechanism: where the time of the effect goes; culprit: who causes the mechanism;
     reason: why the culprit itself is delayed; factor: what makes the loss worse."""
     text: str
-    """One line for a person. It leaves out figures that the fields below hold."""
+    """Description of the step for a person, in one line, without the figures that the fields below hold."""
     share: float | None = None
     """Part of the effect's loss that this step explains, 0 to 1; None if not measured."""
     ns_per_s: float | None = None
@@ -47,8 +48,8 @@ class Link:
         return self.role == "culprit" and self.process == OTHERS and not self.tenant
 
     def plus(self, other: Link) -> Link:
-        """Returns this link with the share and the time of ``other`` added. ``other`` is the same step (such
-        as the same culprit) of another loss."""
+        """Returns this link with the share and the time of ``other`` added. ``other`` describes the same step
+        (such as the same culprit), but explains another loss."""
         share, ns_per_s = self.share, self.ns_per_s
         if share is not None and other.share is not None:
             share = min(share + other.share, 1.0)
@@ -66,7 +67,7 @@ class Fix:
     command: str = ""
     """Shell command to type on this host; '' if there is none."""
     look: bool = False
-    """True if the command only shows more about the problem and changes nothing."""
+    """True if the command only shows details of the problem and changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,9 @@ class Chain:
     """One problem, or one fact about a workload (severity ``info``), followed over time."""
 
     id: str
-    """Made of cause, tenant and what is slow, so a chain that opens again has the same id. The id of the
-    earlier, closed occurrence then gets the suffix ``@`` and the field ``since`` in seconds."""
+    """Consists of cause, tenant and, if the tenant can have several such chains, a device, process or the
+    like. A chain that opens again has the same id. The id of the earlier, closed occurrence then gets the
+    suffix ``@`` and the field ``since`` in seconds."""
     cause: str
     """A key of ``diagnosis.causes.CAUSES``."""
     title: str
@@ -155,7 +157,8 @@ def in_window(chain: Chain, start: float) -> bool:
 
 
 def loss_step(lost_ms_per_s: float) -> int:
-    """Rounds a loss to quarters of a decade: 0 below 1 ms/s, 1 up to 1.8 ms/s, 2 up to 3.2 ms/s, and so on.
+    """Returns the step of a loss on a logarithmic scale with four steps per factor of 10: 0 below 1 ms/s, 1
+    up to 1.8 ms/s, 2 up to 3.2 ms/s, and so on.
 
     Lists sorted by this step keep a steady order: noise rarely changes the step of a loss, but a loss that
     doubles (from 1 ms/s on) always gets another step.

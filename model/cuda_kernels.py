@@ -1,8 +1,9 @@
 """Launches by CUDA kernel: how often each CUDA kernel was launched, and how long the launching calls took.
 
 Durations are counted in buckets that are coarser than the counters of a row's histogram: there are four
-buckets to an octave, and each bucket stands for 32 neighbouring counters (``model.histograms.hdr``). If the
-launches of unknown CUDA kernels are included, the buckets of a row therefore add up to the row's histogram.
+buckets per factor of 2, and each bucket stands for 32 neighbouring counters (``model.histograms.hdr``). If
+the launches of unknown CUDA kernels are included, the buckets of a row therefore add up to the row's
+histogram.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class UsageError(StalltopError):
 
 class TracingError(StalltopError):
     """Tracing is impossible on this host, with this Linux kernel or for this user; functions that do not
-    trace still work. `Monitor` keeps this error in ``cannot_trace``: the commands ``live`` and ``serve`` then
-    show what needs no tracing, all other commands exit with the error."""
+    trace still work. `Monitor` keeps this error in ``cannot_trace``. The commands ``live`` and ``serve`` then
+    show only figures that need no tracing; all other commands exit with the error."""
 
     exit_code = 3
 

@@ -1,8 +1,8 @@
 """Evidence: what was measured besides the calls themselves, such as charges, quotas, I/O, reclaim and ranks.
 
 Every record belongs to one window. A record has two sorts of fields: counts and times of events within the
-window, which add up when windows are added (``added``), and gauges (such as a limit or a size), of which the
-sum of windows takes the last value.
+window, which add up when windows are added (``added``), and gauges (such as a limit or a size), for which a
+sum of windows has the value of the last window.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Signed = Annotated[int, "may be below zero"]
 HOST_LAYER: Final = "host"
 """The layer of the operations ``HOST_GAP`` and ``HOST_WORK``."""
 HOST_GAP: Final = "host gap"
-"""Name of the operation that stands for the time of a thread between two of its outermost traced calls. It
-has a split, as calls have."""
+"""Name of the operation that stands for the time of a thread between two of its outermost traced calls. This
+time has a split, as calls have."""
 HOST_WORK: Final = "host work"
-"""Name of the operation that stands for the time of a followed thread between two wake-ups that it gives. A
-followed thread wakes threads that make traced calls."""
+"""Name of the operation that stands for the time of a followed thread from waking a thread to waking the
+next. A followed thread wakes threads that make traced calls."""
 
 
 class Charge(NamedTuple):
-    """Time that the threads of one row (``tenant`` to ``operation``) lost off the CPU, and that is charged to
-    one other process."""
+    """Time that the threads of one row (``tenant`` to ``operation``) lost off the CPU because of one other
+    process."""
 
     tenant: str
     pid: int
@@ -111,8 +111,8 @@ class TenantUse:
     """Memory allocations that reached the memory limit of the tenant's cgroup or of an ancestor, and had to
     reclaim memory first."""
     limit_kills: int = 0
-    """Number of ``oom_kills`` that happened because a cgroup's memory limit was reached; in the others, the
-    host ran out of memory."""
+    """Number of ``oom_kills`` that happened because a cgroup's memory limit was reached; the other kills
+    happened because the host ran out of memory."""
     forks: int = 0
     execs: int = 0
     exits: int = 0
@@ -159,9 +159,8 @@ class ProcessUse:
     allocated_bytes: int = 0
     freed_bytes: int = 0
     link: Signed = -1
-    """Distance in the chain of wake-ups. 0: the process makes traced calls; 1: it wakes a process of distance
-    0; 2 or 3: it wakes a process of distance 1 or 2; -1: none of these. This field and all fields below are
-    gauges."""
+    """Distance in the chain of wake-ups. 0: the process makes traced calls; n (up to 3): it wakes a process
+    of distance n - 1; -1: none of these. This field and all fields below are gauges."""
     threads: int = 0
     allowed_cpus: int = 0
     """Number of CPUs that the main thread of the process may run on; 0 if unknown."""
@@ -180,8 +179,7 @@ class ProcessUse:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One rank of an NCCL communicator: which process it is, and how far it lags behind the other local
-    ranks."""
+    """One rank of an NCCL communicator: its process, and how far it lags behind the other local ranks."""
 
     communicator: str
     """Hash of the communicator's unique id, in hex. All ranks of a communicator have equal hashes."""
@@ -246,10 +244,10 @@ class Evidence:
     unknown: tuple[str, ...] = ()
     """What could not be measured here and why, one line each. A gauge."""
     activity: tuple[DeviceActivity, ...] = ()
-    """How long tenants had work on devices; empty if not measured."""
+    """How long each tenant had work on each device; empty if not measured."""
     overlaps: tuple[DeviceOverlap, ...] = ()
-    """How long two tenants had work on one device at the same time. A pair of tenants without a record never
-    had work at the same time."""
+    """How long two tenants had work on one device at the same time. Pairs of tenants without such time have
+    no record."""
     network_ports: tuple[NetworkPort, ...] = ()
     """Network interfaces and RDMA ports of the host."""
     threads: ThreadEvidence = field(default_factory=ThreadEvidence)

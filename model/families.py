@@ -16,7 +16,7 @@ from stalltop.model.evidence import HOST_LAYER
 
 
 class Family(StrEnum):
-    """Family of an operation: what a call of it does."""
+    """Family of an operation: the kind of work that its calls do."""
 
     LAUNCH = "launch"
     GRAPH_LAUNCH = "graph launch"
@@ -65,8 +65,8 @@ class OperationKind(NamedTuple):
     """Direction of a copy: ``HtoD``, ``DtoH``, ``DtoD``, ``HtoH``; '' if the name does not show it, and for
     operations that are no copies."""
     asynchronous: bool = False
-    """True if the call may return before the device is done. Asynchronous copies of pageable memory may block
-    all the same."""
+    """True if the call may return before the device is done. Asynchronous copies of pageable memory have True
+    here although they may block."""
 
 
 _PATTERNS: Final = tuple(
@@ -104,8 +104,8 @@ _PATTERNS: Final = tuple(
 its name."""
 
 _DIRECTIONS: Final = {"HtoA": "HtoD", "AtoH": "DtoH", "DtoA": "DtoD", "AtoD": "DtoD", "AtoA": "DtoD"}
-"""Directions of copies that involve CUDA arrays (A), and the directions that they count as: CUDA arrays are
-in device memory (D)."""
+"""By direction of a copy that involves CUDA arrays (A): the direction that it counts as. CUDA arrays are in
+device memory (D)."""
 _DIRECTION: Final = re.compile(r"(HtoH|HtoD|DtoH|DtoD|HtoA|AtoH|DtoA|AtoD|AtoA)(?![a-z])")
 
 

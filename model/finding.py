@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["ok", "warn", "fail"]
-"""``ok``: nothing is missing; ``warn``: a function of stalltop, which the finding names, does not work on
-this host; ``fail``: nothing can be traced on this host."""
+"""``ok``: nothing is missing; ``warn``: a function of stalltop does not work on this host (the finding names
+the function); ``fail``: nothing can be traced on this host."""
 
 
 @dataclass(frozen=True, slots=True)

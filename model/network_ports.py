@@ -1,4 +1,4 @@
-"""Network ports of a host: what they moved and what went wrong on them in a window, and sums of windows."""
+"""Network ports of a host: their traffic and errors in a window, and sums of windows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ CounterSort = Literal["traffic", "error", "drop", "congestion"]
 ``congestion``: signs that a receiver or a switch was too slow."""
 
 MOST_PORTS: Final = 1024
-"""Maximum number of ports in a sum that covers all windows since the first: those of most bytes are kept."""
+"""Maximum number of ports in a sum that covers all windows since the first. The ports with most bytes are
+kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class NetworkPort:
     host: str = ""
     """Host of the port in a window of several hosts; '' in a window of one host."""
     physical: bool = True
-    """False if another port counts the same bytes as well: this one is a bond, a VLAN, a tunnel, or an
-    interface for IP over InfiniBand."""
+    """False if another port counts the same bytes as well, because this port is a bond, a VLAN, a tunnel, or
+    an interface for IP over InfiniBand."""
     state: str = ""
     """State of the link as the Linux kernel calls it, in small letters, such as ``up``, ``down`` or
     ``active``; '' if unknown."""
@@ -143,7 +144,7 @@ _Key = tuple[str, str, str]
 
 
 class Throughput(NamedTuple):
-    """What network ports moved per second, together."""
+    """Traffic and errors per second of several network ports together."""
 
     rx_bytes: float
     tx_bytes: float
@@ -151,7 +152,8 @@ class Throughput(NamedTuple):
 
 
 def throughput(ports: Iterable[NetworkPort], seconds: float) -> Throughput | None:
-    """Returns what ``ports`` moved per second in a window of ``seconds``; None if nothing is known.
+    """Returns the traffic and errors per second of ``ports`` in a window of ``seconds``; None if nothing is
+    known.
 
     Bytes that several ports count, such as a bond and its interfaces, count once. Errors of all ports count.
     """
@@ -239,7 +241,7 @@ class MovingPorts:
 
 
 def added_ports(parts: Iterable[Sequence[NetworkPort]]) -> tuple[NetworkPort, ...]:
-    """Adds the ports of consecutive windows, oldest first, or of windows of several hosts."""
+    """Adds up the ports of consecutive windows (oldest first) or of windows of several hosts."""
     together = MovingPorts()
     for ports in parts:
         together.add(ports)

@@ -24,7 +24,7 @@ class RowKey(NamedTuple):
     nested: bool = False
     device: str = ""
     """Label of the device that the calls ran on (see ``model.devices.labels``); '' if it was not measured.
-    ``model.sharing.placing`` may then know on which devices the calls can have run."""
+    ``model.sharing.placing`` may then know the devices on which the calls can have run."""
 
     @property
     def outermost(self) -> bool:

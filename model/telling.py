@@ -1,4 +1,4 @@
-"""What a sentence says of each cause that a diagnosis can name: who does what, to whom."""
+"""The words that describe each cause in a sentence, such as ``train is slow: encode takes its CPU``."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """The words with which a sentence tells a problem of one cause.
+    """The words for one cause, in the sentence that describes a problem.
 
-    With a culprit the sentence is ``VICTIM is slow: CULPRIT does``, otherwise ``VICTIM without``.
+    If a culprit is known, the sentence is ``VICTIM state: CULPRIT does``, otherwise ``VICTIM without``.
     ``{device}`` stands for the device of the problem, ``{operation}`` for its operation.
     """
 
     does: str
     """What the culprit does, such as ``takes its CPU``; "its" means the victim's."""
     without: str
-    """What the victim does, where no culprit is known, such as ``waits for a CPU``."""
+    """What the victim does, such as ``waits for a CPU``; used if no culprit is known."""
     state: str = "is slow"
-    """What is wrong with the victim, if a culprit is named after it."""
+    """What is wrong with the victim; used if a culprit is known."""
     device: str = "the GPU"
-    """Stands for ``{device}`` if the problem names none."""
+    """Replaces ``{device}`` if the problem names no device."""
     parts: tuple[str, ...] = ()
     """The parts of a row's split in which the time is lost (names of ``model.window.SPLITS``); () if it is
     the whole time of the row."""

@@ -1,8 +1,8 @@
 """Evidence about single threads: which thread waited for which, what the threads that ended these waits did,
-and how much time interrupts took of the CPUs.
+and how much CPU time interrupts took.
 
-Diagnosis finds causes by this evidence. The evidence belongs to one window of one host, and is dropped once
-the window is diagnosed, because the chains then contain the conclusions.
+The evidence belongs to one window of one host. Diagnosis finds causes with it; once a window is diagnosed,
+its chains contain the conclusions, and this evidence is dropped.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TRACED: Final = "traced"
 FROZEN: Final = "frozen"
 """Kind of wait: the thread was in a frozen cgroup."""
 HELD_BACK: Final = (STOPPED, TRACED, FROZEN)
-"""Kinds of waits in which something outside held a runnable thread back. The waker recorded for such a wait
-is whoever let the thread continue (SIGCONT, debugger, thaw)."""
+"""Kinds of waits in which a thread was stopped from outside. The waker recorded for such a wait is the thread
+that let it continue (by SIGCONT, with a debugger, or by thawing the cgroup)."""
 
 FSYNC: Final = "fsync"
-"""Kind of wait: the thread waited in fsync(2) or a similar call until data that was written is on the
+"""Kind of wait: the thread waited in fsync(2) or a similar call until the data of earlier writes were on
 disk."""
 
 
@@ -81,8 +81,8 @@ class ThreadWork:
     split_ns: tuple[int, ...]
     """Time of the thread in ns by part, in the order of ``model.window.SPLITS``."""
     startup_ns: int = 0
-    """Time in ns from the start of the thread's process until stalltop first saw the thread give a wake-up,
-    if both were in the window; else 0."""
+    """Time in ns from the start of the thread's process until stalltop first saw the thread wake another one,
+    if both happened in the window; else 0."""
 
 
 class Asks(NamedTuple):
@@ -127,9 +127,8 @@ class Stop:
     signal: str = ""
     """Name of the signal that stopped the process, such as SIGSTOP; '' if unknown, or if no signal did."""
     still_ns: int = 0
-    """Time in ns, within the window, for which a thread of the process has been stopped that has not
-    continued yet. If there are several such threads, the longest of their times. 0 if all threads have
-    continued."""
+    """Time in ns, within the window, for which a thread that is still stopped has been stopped: the longest
+    time if several threads are still stopped; 0 if all threads have continued."""
 
 
 class Placed(NamedTuple):
@@ -170,7 +169,7 @@ class ThreadEvidence:
     waits: tuple[ThreadWait, ...] = ()
     works: tuple[ThreadWork, ...] = ()
     asks: tuple[Asks, ...] = ()
-    """Connected pairs of processes of which one waited long for data of the other."""
+    """Pairs of connected processes in which one process waited long for data of the other."""
     servers: tuple[Servers, ...] = ()
     """Servers on other hosts, for each process that waited long for data that no process of this host sent.
     Processes that are servers themselves are left out, because they may have waited for their own
@@ -182,7 +181,7 @@ class ThreadEvidence:
     """PIDs of the processes with waits of kind `TIMEOUT` that run a Python interpreter."""
     local: tuple[int, ...] = ()
     """PIDs of the processes that waited long for data that no process of this host sent, although they are
-    connected to this host only. So a timer ended these waits."""
+    connected to this host only. A timer must have ended these waits."""
     placed: tuple[Placed, ...] = ()
     """On which CPUs the threads that make traced calls or are followed ran, or waited to run."""
     interrupts: tuple[CpuInterrupts, ...] = ()

@@ -35,9 +35,9 @@ class SplitPart(NamedTuple):
     """How a part of a split (where a call's time goes) is shown and described."""
 
     letter: str
-    """Tells the part apart without colours."""
+    """Letter that identifies the part where there are no colours."""
     short: str
-    """Name in a few cells."""
+    """Short name for narrow columns."""
     meaning: str
     """Explanation of the part on the help page of the screen."""
     thread: str
@@ -186,10 +186,11 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A gap in the coverage: something that should be traced or known and is not."""
+    """A gap in the coverage: calls that should be traced and are not, or other information that is
+    missing."""
 
     what: str
-    """Path of the file, name of the process or tenant, or a description of what is unknown."""
+    """Path of the file, name of the process or tenant, or a description of the missing information."""
     reason: str
     remedy: str = ""
     pid: int = 0
@@ -197,7 +198,8 @@ class Missing:
 
     @property
     def untraced(self) -> bool:
-        """True if calls of a file, process or tenant are not counted; False if other knowledge is missing."""
+        """True if calls of a file, process or tenant are not counted; False if other information is
+        missing."""
         return bool(self.pid or self.tenant) or "/" in self.what
 
 
@@ -222,10 +224,10 @@ class Coverage:
     tracing: str = ""
     """'' while tracing works; else one line that says why it does not."""
     scheduled: tuple[str, ...] = ()
-    """Ids of the tenants whose allocated devices a scheduler reported completely. Devices that it did not
-    report were not allocated to these tenants; for all other tenants that is unknown."""
+    """Ids of the tenants whose allocated devices a scheduler reported completely. These tenants have no other
+    allocated devices. All other tenants may have some that are not known."""
     schedulable: tuple[str, ...] = ()
-    """UUIDs of the devices that a scheduler allocates; any tenant may use the others."""
+    """UUIDs of the devices that a scheduler allocates; any tenant may use the other devices."""
 
 
 LOSSES: Mapping[str, str] = MappingProxyType(
@@ -260,7 +262,7 @@ the texts of windows list them."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """All that was measured on one host (or on several, merged) from ``start`` on, for ``seconds``."""
+    """All measurements of one host (or of several, merged) for ``seconds`` from ``start`` on."""
 
     start: float
     """Unix time in seconds."""

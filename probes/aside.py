@@ -27,7 +27,8 @@ class _Job:
 
 
 class Aside:
-    """Runs one call at a time on its own thread. The caller says how long it waits for the result at most.
+    """Runs one call at a time on its own thread. The caller sets the maximum time that it waits for the
+    result.
 
     The thread is a daemon: a call that never returns does not keep the program from ending.
     """
@@ -45,11 +46,11 @@ class Aside:
         return self._current is not None and not self._current.done.is_set()
 
     def call(self, work: Callable[[], T], patience_seconds: float) -> T | None:
-        """Returns what ``work`` returns. Returns None if ``work`` takes too long, or if an earlier call is
-        still running.
+        """Runs ``work`` and returns its result. Returns None if ``work`` takes too long, or if an earlier
+        call is still running.
 
-        Raises what ``work`` raises. A result that comes too late is dropped, so ``work`` itself must store
-        what the caller needs later.
+        Exceptions of ``work`` are raised again. A late result is dropped; if the caller needs it later,
+        ``work`` itself must store it.
         """
         if self.busy:
             return None

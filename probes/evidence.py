@@ -1,5 +1,5 @@
-"""Reads what is measured besides calls, and returns it as model types: raw figures, to which it adds names
-and owners."""
+"""Reads all measurements besides calls, adds names and owners to the raw figures, and returns them as model
+types."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from stalltop.probes.tenants.tenants import Tenants
 from stalltop.probes.thread_reader import ThreadReader
 
 MOST_CULPRITS: Final = 64
-"""Maximum number of culprits (processes that took CPU time from others) that are sampled: those that took
-most."""
+"""Maximum number of culprits (processes that took CPU time from others) that are sampled; the culprits that
+took most are chosen."""
 CULPRIT_LOOKS: Final = 10
 """Number of samples for which a culprit is still followed after it last took time from others."""
 MOST_SLEEPERS: Final = 16
-"""Maximum number of processes that sleep between their calls and whose children are therefore sampled: those
-that sleep longest."""
+"""Maximum number of processes whose children are sampled because the process sleeps between its calls; the
+processes that sleep longest are chosen."""
 LEAST_SLEPT_NS: Final = 20_000_000
 """The children of a process are sampled only if it sleeps at least this long between its calls in a window,
 ns."""
@@ -74,7 +74,8 @@ def _nowhere(pid: int, device: int) -> str:
 
 
 class KernelSource(Protocol):
-    """What the Linux kernel side reports; each method returns what happened since it was last called."""
+    """The reports of the kernel side (BPF programs and maps). Counts and times are since the previous call of
+    the same method."""
 
     def charges(self) -> list[RawCharge]:
         """Returns off-CPU time that other processes caused."""
@@ -84,17 +85,17 @@ class KernelSource(Protocol):
         returned last."""
 
     def works(self) -> list[RawWork]:
-        """Returns what each followed thread did."""
+        """Returns the split of the time of each thread that makes calls or is followed."""
 
     def placed(self) -> list[RawPlaced]:
-        """Returns on which CPUs threads were."""
+        """Returns on which CPUs the threads of each process ran or waited to run."""
 
     def links(self) -> dict[int, int]:
         """Returns the link of each process: 0 for processes that make calls, 1 and more for followed
         processes."""
 
     def held(self) -> list[RawHeld]:
-        """Returns the device memory that processes hold."""
+        """Returns the device memory that each process allocated, freed and holds."""
 
     def ranks(self) -> list[RawRank]:
         """Returns the ranks in NCCL communicators."""
@@ -103,7 +104,7 @@ class KernelSource(Protocol):
         """Returns when processes were active on devices."""
 
     def unknown_communicators(self) -> set[int]:
-        """Returns the processes with communicators that are older than the probes."""
+        """Returns the processes with communicators that were made before the probes were attached."""
 
     def tgids(self) -> set[int]:
         """Returns the processes for which the kernel side has counts."""
@@ -127,7 +128,8 @@ class EvidenceReader:
         self._pressures = Pressures()
         self._uses = ProcessUses()
         self.without_overlaps = 0
-        """Number of tenants whose overlaps with others the last read left out, summed over all devices."""
+        """Number of tenants whose overlaps with other tenants were left out in the last read, summed over all
+        devices."""
         self._swap = SwapReader()
         self._interrupts = InterruptReader()
         self._sockets = SocketOwners()
@@ -136,9 +138,9 @@ class EvidenceReader:
         self._links: dict[int, int] = {}
         """Link of every process at the last read, as in ``ProcessUse.link``."""
         self._culprits: dict[int, int] = {}
-        """By culprit: the number of further samples for which it is followed."""
+        """By culprit: the number of further samples for which it stays followed."""
         self._unowned: list[RawRetransmits] = []
-        """Retransmits on sockets whose processes have not been found yet."""
+        """Retransmits on sockets for which no process has been found yet."""
 
     @property
     def tenants(self) -> Mapping[str, Tenant]:
@@ -153,7 +155,7 @@ class EvidenceReader:
     def read(
         self, kernel: KernelSource, callers: Iterable[tuple[int, int]], *, wall: float, clock: float
     ) -> Evidence:
-        """Returns what happened from the previous read until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix
+        """Returns the evidence from the previous read until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix
         time), both in seconds.
 
         ``callers`` are the (process, v2 cgroup) pairs of the window's rows.
@@ -230,8 +232,8 @@ class EvidenceReader:
         return raw, unknown
 
     def _every_link(self, kernel: KernelSource) -> dict[int, int]:
-        """Returns the link of each process, including ended processes for which counts may still be
-        unread."""
+        """Returns the link of each process, including ended processes whose last counts may not have been
+        read yet."""
         links, ended = kernel.links(), kernel.tgids()
         return {tgid: self._links.get(tgid, 0) for tgid in ended} | links
 
@@ -308,8 +310,8 @@ class EvidenceReader:
             cpu_ns[owners[pid].tenant] += use.cpu_ns
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for done in raw:
-            # Every process that had to reclaim memory is reported. Processes begin and end in large numbers,
-            # so forks, execs and exits are reported only of processes that are known already.
+            # Reclaims are reported for every process. Processes begin and end in large numbers, so forks,
+            # execs and exits are reported only for processes that are known already.
             find = self._owners.of if done.reclaims else self._owners.known
             counted = counts[find(done.tgid, done.cgroup_id).tenant]
             for name in ("reclaims", "reclaim_ns", "forks", "execs", "exits"):
@@ -364,8 +366,8 @@ class EvidenceReader:
 
 
 def _children_of_sleepers(waits: Iterable[RawWait]) -> set[int]:
-    """Returns the children of the processes that slept longest between their calls: they may sleep until a
-    child has done something."""
+    """Returns the children of the processes that slept longest between their calls. Such a process may sleep
+    until a child has finished a task."""
     slept = Counter[int]()
     for wait in waits:
         if SPLITS[wait.part] == "sleep" and wait.operation & (NESTED - 1) == HOST_GAP:

@@ -11,16 +11,16 @@ from stalltop.model.chain import Chain, in_window, worst_first
 from stalltop.model.window import Window
 
 MUCH: Final = 1.5
-"""Factor by which a loss must change to count as worse or better: losses that have the same cause vary by
-nearly this factor from window to window."""
+"""Factor by which a loss must change to count as worse or better. Even if nothing changed, the loss by one
+cause varies by nearly this factor from window to window."""
 
 State = Literal["new", "worse", "same", "better", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
 class ChainChange:
-    """One problem in two windows: as it was ``then`` and as it is ``now``. The field of a window that does
-    not have the problem is None."""
+    """One problem in two windows: the earlier window ``then`` and the later window ``now``. If a window does
+    not have the problem, its field is None."""
 
     then: Chain | None
     now: Chain | None
@@ -87,7 +87,7 @@ def compare_chains(
 
     Two chains are the same problem if cause, name of the tenant, program, layer and operation are equal;
     ``name_then`` and ``name_now`` map the id of a tenant to its name. If several chains of one window are the
-    same problem, the worst of these chains is taken and the others are left out.
+    same problem, only the worst of them is compared.
     """
     before, after = _by_fault(then, name_then), _by_fault(now, name_now)
     changes = [ChainChange(before.get(fault), after.get(fault)) for fault in {**after, **before}]
@@ -95,7 +95,7 @@ def compare_chains(
 
 
 class ChainTally:
-    """Average loss of every chain over many windows."""
+    """Averages the loss of each chain over many windows."""
 
     def __init__(self) -> None:
         self._seconds = 0.0

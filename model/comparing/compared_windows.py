@@ -21,6 +21,6 @@ class ComparedWindows:
     """Dimensions of the rows that are compared."""
     compared: Compared
     order: Sequence[int]
-    """Indices of rows of ``compared``, those that changed most first."""
+    """Indices of rows of ``compared``; the rows that changed most come first."""
     faults: tuple[ChainChange, ...]
     conditions: tuple[tuple[Condition, Met], ...] = ()

@@ -1,9 +1,9 @@
 """Conditions of ``stalltop diff --fail-if``, such as ``p99 > 1.5x``, evaluated for each row of a difference.
 
-A condition is ``FIGURE > LIMIT`` (or ``>=``, ``<``, ``<=``). If the limit ends in ``x``, the ratio of the
-figure now to the figure then is compared with the limit; otherwise the figure now is. Durations need a unit,
-as in ``20ms``. A percentile meets a condition only if its whole 95 % confidence interval is beyond the limit,
-so that a row with few calls does not meet the condition by chance.
+A condition is ``FIGURE > LIMIT`` (or ``>=``, ``<``, ``<=``). If the limit ends in ``x``, it is compared with
+the ratio of the figure now to the figure then; otherwise it is compared with the figure now. Durations need a
+unit, as in ``20ms``. A percentile meets a condition only if its whole 95 % confidence interval is beyond the
+limit, so that a row with few calls does not meet the condition by chance.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Condition:
     """True if the limit was typed with an ``x``."""
 
     def judge(self, difference: Difference, faults: Sequence[ChainChange]) -> Met:
-        """Evaluates the condition for each row of ``difference``. If the condition is about faults, evaluates
-        it for the number of new ``faults`` instead.
+        """Evaluates the condition for each row of ``difference``. If the figure of the condition is
+        ``faults``, compares the number of new ``faults`` with the limit instead.
 
         Rows of host gaps and host work never meet a condition. Rows that only one of the windows has never
         meet a condition on a ratio.
@@ -94,7 +94,7 @@ class Condition:
         now, then = _figure(difference.now, self.figure), _figure(difference.then, self.figure)
         if not self.ratio:
             return _whole(difference.now, self.figure) if self.figure == "errors" else now
-        # If there are errors now and there were none then, the ratio is infinite and exceeds every limit.
+        # If there are errors now and there were none then, the ratio is infinite and above every limit.
         with np.errstate(divide="ignore", invalid="ignore"):
             return now / then
 

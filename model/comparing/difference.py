@@ -6,8 +6,9 @@ mean duration), changes for two reasons, and the two parts add up exactly:
     T_now - T_then = c_now (m_now - m_then)  +  (c_now - c_then) m_then
                      ``lost``: calls are slower  ``more``: there are more calls
 
-Both parts are computed for each operation of a row and then added up. So a container that makes a greater
-share of long calls has lost nothing. Processes that started or ended between the windows make no difference.
+Both parts are computed for each operation of a row and then added up. So a container whose mix of calls
+shifts to longer operations has lost nothing. Processes that started or ended between the windows make no
+difference.
 
 A program that spends all its time in calls cannot spend more if each call takes twice as long: it makes half
 as many calls. ``lost`` still shows the loss. Rows that only one of the windows has are new or gone: their
@@ -16,11 +17,11 @@ as many calls. ``lost`` still shows the loss. Rows that only one of the windows 
 **Significance.** The 95 % confidence interval of a percentile follows from the order statistics of n calls:
 from the value of rank ``floor(n p - z s)`` to that of rank ``ceil(n p + z s) + 1``, with ``s = sqrt(n p (1 -
 p))`` and z = 1.96 (J.-Y. Le Boudec, Performance Evaluation of Computer and Communication Systems, theorem
-2.1; W. J. Conover, Practical Nonparametric Statistics, 3.2). The interval assumes that calls are independent,
-and nothing about the distribution of their durations. If the lower rank is below 1 or the upper rank is above
-n, the interval has no bound on that side, so the p99 of a hundred calls never changes significantly. A change
-is significant if the intervals of the two windows do not overlap; for equal distributions that happens about
-once in 180 times (N. Schenker, J. F. Gentleman, The American Statistician 55/3, 2001).
+2.1; W. J. Conover, Practical Nonparametric Statistics, 3.2). The interval assumes that calls are independent;
+it assumes nothing about the distribution of durations. If the lower rank is below 1 or the upper rank is
+above n, the interval has no bound on that side, so the p99 of a hundred calls never changes significantly. A
+change is significant if the intervals of the two windows do not overlap; for equal distributions that happens
+about once in 180 times (N. Schenker, J. F. Gentleman, The American Statistician 55/3, 2001).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 _Kind = tuple[int, str, str, bool]
-"""(row of the difference, layer, operation, ``nested``)."""
+"""Identifies the calls of one operation in one row: (row of the difference, layer, operation, ``nested``)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class ComparedSide:
 
     def kinds(self) -> dict[_Kind, tuple[int, int]]:
         """Returns (number of calls, their time in ns) for each operation of each row."""
-        row_of_group = np.full(len(self.groups) + 1, -1)  # index -1, the last element: no group, so no row
+        row_of_group = np.full(len(self.groups) + 1, -1)  # the last element is for group -1, no group
         here = np.flatnonzero(self.at >= 0)
         row_of_group[self.at[here]] = here
         rows = self.window.rows
@@ -132,8 +133,8 @@ class Difference:
 
     @cached_property
     def mean_ratio(self) -> Floats:
-        """Mean duration now divided by the mean then, if the calls of each operation were as many as now: the
-        ratio that ``lost_ns_per_s`` comes from. NaN in new and gone rows."""
+        """Time in calls now, divided by the time that as many calls of each operation would have taken then.
+        ``lost_ns_per_s`` is the difference of these two times. NaN in new and gone rows."""
         now = self.now.ns_per_s
         then = np.where(self.new | self.gone, np.nan, now - self.lost_ns_per_s)
         ratio: Floats = np.divide(now, then, out=np.full(len(now), np.nan), where=then > 0)
@@ -141,8 +142,8 @@ class Difference:
 
     @cached_property
     def more_ns_per_s(self) -> Floats:
-        """Time in additional calls, ns per second; negative if there are fewer calls. In new rows it is their
-        whole time, in gone rows minus their whole time."""
+        """Time in additional calls, ns per second; negative if there are fewer calls. New rows have their
+        whole time here, gone rows their whole time with a minus sign."""
         return self.now.ns_per_s - self.then.ns_per_s - self.lost_ns_per_s
 
     @cached_property
@@ -164,8 +165,7 @@ class Difference:
     @cached_property
     def share(self) -> Floats:
         """``weight`` of each row divided by the sum of the weights of all rows of outermost calls; NaN for
-        time between calls. So the shares of outermost calls add up to 1; shares of nested rows are not part
-        of this sum."""
+        time between calls. The shares of outermost calls add up to 1, not counting nested rows."""
         whole = float(self.weight[~(self.nested | self.between)].sum())
         share = self.weight / whole if whole else np.zeros(len(self.weight))
         return np.where(self.between, np.nan, share)

@@ -1,7 +1,7 @@
 """Makes windows of different runs or hosts comparable.
 
-Ids of tenants, PIDs and hosts differ between two runs of the same job. This module therefore identifies
-tenants and processes by their names.
+Ids of tenants, PIDs and hosts differ between two runs of the same job. This module therefore uses the names
+of tenants and processes as their ids.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Activity of tenants on devices: how long each tenant, and each pair of tenants, had work on a device.
 
-The driver does not report how much of a shared device each tenant uses. stalltop therefore measures in which
-milliseconds a tenant submits work (launches, copies, collectives) to a device or waits for the device, and in
-which of these milliseconds another tenant does so as well.
+The driver does not report how much of a shared device each tenant uses. stalltop therefore measures the
+milliseconds in which a tenant submits work (launches, copies, collectives) to a device or waits for the
+device, and the milliseconds in which two tenants do so at once.
 """
 
 from __future__ import annotations

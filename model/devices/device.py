@@ -68,7 +68,7 @@ _UNITS: Final = {
     "_millijoules": "mJ",
     "_ns": "ns",
 }
-"""Units by the end of a figure's name."""
+"""Unit of a figure, by the suffix of the figure's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class DeviceFigure:
     """Name on the screen, in reports and in traces; '' if the figure is shown only within the text of another
     figure."""
     most: float | str | None = None
-    """End of the scale: a number, or the field of ``Device`` that has it; None if it is not known. For a
-    percentage it is 100."""
+    """Upper end of the figure's scale: a number (100 for a percentage), or the field of ``Device`` with that
+    number; None if it is not known."""
     phrase: str = ""
     """Words that follow the value on the page of a GPU, such as ``of its bandwidth``."""
     gauge: int = 0
@@ -113,18 +113,18 @@ class DeviceFigure:
 
     @property
     def unit(self) -> str:
-        """Unit of the value, by the end of the name; '' if it has none."""
+        """Unit of the value, derived from the suffix of the name; '' if the value has none."""
         return next((unit for end, unit in _UNITS.items() if self.name.endswith(end)), "")
 
     @property
     def chart_unit(self) -> tuple[str, float]:
-        """(unit, factor): the unit that charts and traces use, and by what the figure is divided to get this
-        unit."""
+        """(unit, divisor): the unit that charts and traces use, and the number by which they divide the
+        figure to convert it to this unit."""
         return {"B": ("GiB", 2.0**30), "B/s": ("MB/s", 1e6)}.get(self.unit, (self.unit, 1.0))
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The names that ``Device.notes`` use for the figure and for the end of its scale."""
+        """The names that ``Device.notes`` uses for the figure and for the upper end of the figure's scale."""
         limit = DEVICE_FIGURE[self.most].questions if isinstance(self.most, str) else ()
         return (self.question or self.label, *limit)
 
@@ -134,13 +134,13 @@ class DeviceFigure:
         return value
 
     def limit(self, device: Device) -> float | None:
-        """Returns the value at the end of the figure's scale as ``device`` reports it, such as its power
-        limit. None if ``device`` does not report it, or if the end is a fixed number."""
+        """Returns the upper end of the figure's scale as ``device`` reports it, such as the power limit. None
+        if ``device`` does not report the end, or if the end is a fixed number."""
         limit: float | None = getattr(device, self.most) if isinstance(self.most, str) else None
         return limit
 
     def end(self, device: Device) -> float | None:
-        """Returns the value at the end of the figure's scale, reported or fixed; None if neither is known."""
+        """Returns the upper end of the figure's scale, reported or fixed; None if neither is known."""
         if isinstance(self.most, str):
             return self.limit(device)
         return 100.0 if self.unit == "%" else self.most
@@ -453,8 +453,8 @@ class Device:
 
     @property
     def throttle_told(self) -> bool:
-        """True if the driver reported throttle reasons; if not, an empty ``throttle_reasons`` means
-        nothing."""
+        """True if the driver reported throttle reasons; if not, an empty ``throttle_reasons`` does not mean
+        that the clocks are not limited."""
         asked = "throttle reasons"
         return not self.lost and all(asked not in said.partition(": ")[0].split(", ") for said in self.notes)
 
@@ -513,7 +513,7 @@ class System:
 class GoneDevice:
     """A GPU or MIG device that was there in a part of a merged window, but not at the end of the window.
 
-    ``model.merge`` needs these records when a merged window is merged again: they tell which device a label
+    ``model.merge`` needs these records when a merged window is merged again: they show which device a label
     in the rows stands for, and keep the counts of a device that comes back.
     """
 

@@ -15,11 +15,12 @@ from stalltop.model.cpu_list import cpus_of, list_of
 UNKNOWN: Final = ""
 _LABEL: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?", re.ASCII)
 _LAST: Final = 1 << 32
-"""Position at which texts that are not labels are sorted; greater than every index of a device."""
+"""Sort position of texts that are not labels; greater than every index of a device."""
 
 
 def label_of(gpu: int, instance: int | None = None) -> str:
-    """Returns the label of the GPU ``gpu``; or, if ``instance`` is given, of this MIG device of the GPU."""
+    """Returns the label of the GPU ``gpu`` or, if ``instance`` is given, of the GPU's MIG device
+    ``instance``."""
     return str(gpu) if instance is None else f"{gpu}:{instance}"
 
 
@@ -65,7 +66,8 @@ def wanted_of(text: str) -> frozenset[str]:
 
 
 def is_wanted(wanted: frozenset[str], label: str) -> bool:
-    """Returns True if ``wanted`` has ``label``, or the GPU of which ``label`` is a MIG device."""
+    """Returns True if ``wanted`` contains ``label`` or, if ``label`` is a MIG device, the GPU of this MIG
+    device."""
     return label in wanted or label.partition(":")[0] in wanted
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 SUB_BUCKET_BITS = 8
-HALF = 1 << (SUB_BUCKET_BITS - 1)  # 128: sub-buckets added by each bucket after the first
+HALF = 1 << (SUB_BUCKET_BITS - 1)  # 128: number of sub-buckets that each bucket after the first one adds
 HIGHEST_BITS = 37
 HIGHEST_NS = (1 << HIGHEST_BITS) - 1
-"""Longest duration in ns that is counted (137 s). A longer call is counted as a call of this duration, and
-also in the loss ``clamped``."""
+"""Longest duration that the histograms can hold, in ns (137 s). A longer call is counted with this duration,
+and also in the loss ``clamped``."""
 COUNTERS = (HIGHEST_BITS - SUB_BUCKET_BITS + 2) * HALF
 """Number of counters in one histogram: 3,968."""
 

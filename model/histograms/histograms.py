@@ -20,7 +20,7 @@ _GROUPS_AT_ONCE = 64
 cache."""
 _DENSE_SHARE = 32
 """``_summed`` adds into a dense array if the array has at most this many counters per entry to add. Otherwise
-it sorts the entries."""
+``_summed`` sorts the entries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +129,8 @@ class Histograms:
         return result
 
     def reaching(self, ranks: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Returns, for each row, the index of the counter that counts the value whose rank is in ``ranks``.
+        """Returns, for each row, the index of the counter that counts the value of this rank; ``ranks`` has
+        the rank of each row.
 
         ``ranks`` and the result have shape (n,). Rank 1 is the lowest value of a row; a rank must not exceed
         the row's total. The result is undefined for rows without values.

@@ -2,9 +2,9 @@
 
 Any HdrHistogram library reads these payloads. A payload consists of a header and zlib data. The zlib data
 consist of a second header and the counters as ZigZag LEB128 integers, where a negative number -n stands for n
-counters that are zero. Counts must be below 2^55 (a billion calls a second for a year), so that every integer
-has at most 8 bytes, which numpy can separate. Payloads to decode may come from an untrusted file, so every
-size is checked.
+counters that are zero. Counts must be below 2^55 (a billion calls a second for a year). Every integer then
+has at most 8 bytes, and numpy can find the ends of all integers at once. Payloads to decode may come from an
+untrusted file, so every size is checked.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _COMPRESSED_COOKIE = 0x1C849304 | 0x10
 _PLAIN_COOKIE = 0x1C849303 | 0x10
 _DIGITS = 2
 _LONGEST = 8
-"""Maximum length of an integer in bytes. The format also has integers of nine bytes, but the last byte of
-these has no mark, so that numpy cannot separate them."""
+"""Maximum length of an integer in bytes. The format also has integers of nine bytes. Their last byte has no
+continuation bit, so numpy could not find their ends."""
 _MOST_BYTES = _HEADER.size + COUNTERS * _LONGEST
 _WINDOW_BITS = 12
 """Size of the zlib window as a power of 2: 4 KiB are enough for payloads of a few hundred bytes, and take
@@ -77,15 +77,15 @@ def _inflated(payload: bytes) -> bytes:
 
 
 def _counter_bytes(many: Histograms) -> tuple[bytes, NDArray[np.int64]]:
-    """Encodes the counters of all histograms one after the other. Returns the bytes, and the offset at which
-    each histogram ends in them."""
+    """Encodes the counters of all histograms one after the other. Returns the bytes, and the end of each
+    histogram as an offset in the bytes."""
     n = len(many.index)
     before = np.empty(n, np.int64)
     before[1:] = many.index[:-1]
     first = many.start[:-1][np.diff(many.start) > 0]
     before[first] = -1
-    # numbers has two columns: the number of zero counters before each counter, as a negative ZigZag integer
-    # (0 if there are none, which is not written), and the value of the counter.
+    # numbers has two columns. First: the number of zero counters before each counter, as a negative ZigZag
+    # integer (if there are none, 0, which is not written). Second: the value of the counter.
     empty = many.index.astype(np.int64) - before - 1
     numbers = np.empty((n, 2), np.uint64)
     numbers[:, 0] = np.where(empty > 0, 2 * empty - 1, 0)
@@ -108,8 +108,7 @@ def _counter_bytes(many: Histograms) -> tuple[bytes, NDArray[np.int64]]:
 
 
 def _read(parts: Sequence[bytes]) -> Histograms:
-    """Decodes the counters of several histograms, given as the bytes that ``_inflated`` returns,
-    vectorized."""
+    """Decodes the counters of several histograms with numpy, from the bytes that ``_inflated`` returns."""
     data = np.frombuffer(b"".join(parts), np.uint8)
     if not len(data):
         return Histograms.empty(len(parts))

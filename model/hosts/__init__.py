@@ -1,2 +1,2 @@
-"""What windows of several hosts need: names of hosts, clock offsets, and detection of machines with the same
-name."""
+"""Support for windows of several hosts: names of hosts, clock offsets, and detection of machines with the
+same name."""

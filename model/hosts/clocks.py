@@ -2,12 +2,12 @@
 
 **By collectives.** All ranks of an NCCL communicator enter its collectives in the same order, so the n-th
 entry of a rank on one host corresponds to the n-th entry of a rank on another host. Every window says how
-many collectives a rank had entered and how long ago the last entry was. This is a point (n, time) on the
-clock of the rank's host. Times between two points are interpolated linearly. The median difference of two
-hosts' times for the same n is taken as the offset of their clocks. Programs may enter collectives ahead of
-the device, on some hosts further ahead than on others, which falsifies the estimate. The stated error of the
-offset is therefore half the range of the middle 90 % of the differences, and at least the time from one
-collective to the next.
+many collectives a rank had entered and how long ago the last entry was. These two figures are a point (n,
+time) on the clock of the rank's host. Times between two points are interpolated linearly. The median
+difference of two hosts' times for the same n is taken as the offset of their clocks. Programs may enter
+collectives before the device runs them, on some hosts earlier than on others. This distorts the estimate. The
+stated error of the offset is therefore half the range of the middle 90 % of the differences, and at least the
+time from one collective to the next.
 
 **By the time server.** The Linux kernel estimates the error of a synchronised clock
 (``System.clock_error_ns``). The offset of two synchronised clocks is taken as 0; its error is the sum of
@@ -29,8 +29,8 @@ from stalltop.model.window import Window
 LEAST_POINTS: Final = 5
 """Minimum number of differences for an estimate."""
 _MIDDLE: Final = (5.0, 95.0)
-"""Percentiles of the differences. The error is half the range between these two; differences outside are
-taken as outliers."""
+"""Percentiles of the differences. The error is half the range between these two; differences outside the
+range are outliers."""
 
 How = Literal["reference", "given", "collectives", "time server", "not known"]
 
@@ -62,7 +62,7 @@ class Clock:
 
 
 class Recollection(NamedTuple):
-    """What the recording of one host says about the clock of this host."""
+    """Data about the clock of one host, from the recording of this host."""
 
     entries: Sequence[CollectiveEntry] = ()
     error_ns: int | None = None
@@ -81,8 +81,8 @@ def clocks(hosts: Mapping[str, Recollection], given_ns: Mapping[str, int] | None
     found = {names[0]: Clock(0, 0, "reference")} if names else {}
     found |= {name: Clock(given_ns[name], 0, "given") for name in names[1:] if name in given_ns}
     while len(found) < len(names):
-        # The next host is the one whose clock can be estimated with the smallest error, through a host whose
-        # clock is known already.
+        # Through the hosts whose clocks are known, the clocks of others can be estimated. The next host is
+        # the one with the smallest error.
         best: tuple[int, str, Clock] | None = None
         for name in names:
             if name in found:

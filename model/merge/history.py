@@ -1,5 +1,5 @@
 """The history of windows in memory: the original windows for ten minutes, merged windows for a day, within a
-limit of bytes."""
+memory limit."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class History:
         """Returns by how many seconds a level may exceed its maximum age: 0, except in the last level.
 
         In the last level, the oldest window is dropped only if the remaining windows still reach back to the
-        maximum age. The length of the oldest window is therefore allowed on top.
+        maximum age. The result is therefore the length of the oldest window.
         """
         return 0.0 if number + 1 < len(LEVELS) else self._levels[number][0].window.seconds
 

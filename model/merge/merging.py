@@ -34,20 +34,20 @@ def merge(windows: Sequence[Window]) -> Window:
     is empty.
 
     Windows of one host are consecutive: their seconds and the counters of devices add up, gauges (devices,
-    system, open calls, coverage, chains) are those of the last window, and the cost of the probes is the
-    mean over time. Calls whose threads ended inside them are not gauges: the longest ``MOST_ENDED`` of all
-    windows are kept. In all rows, a device has its last label, or its UUID if a later device has that label.
-    ``Devices.gone`` has the devices that the last window lacks.
+    system, open calls, coverage, chains) are those of the last window, and the cost of the probes is the mean
+    over time. Open calls of ended threads are not gauges: the longest ``MOST_ENDED`` of all windows are kept.
+    In all rows, a device has its last label, or its UUID if a later device has that label. ``Devices.gone``
+    has the devices that the last window lacks.
 
     Windows of several hosts are parallel: the result has the seconds of the longest window and the gauges
     of all windows. Ids of tenants and chains get the name of their host in front, because they are unique on
     one host only.
 
     Calls, losses, histograms and evidence always add up exactly. Merging is associative: merging windows in
-    groups, and then the merged windows, gives the same result as merging all windows at once. There are two
-    limits. First, the windows of each host must be merged before windows of several hosts are. Second, if the
-    driver gave no UUID for a device, a label counts for the device that had this label before; at the
-    beginning of a group of windows, it counts for the next device that has the label.
+    groups and then merging the results is the same as merging all windows at once. There are two limits.
+    First, the windows of each host must be merged before windows of several hosts are. Second, if the driver
+    gives no UUID of a device, the device is taken for the one that had its label before. At the beginning of
+    a group of windows, it is taken for the next device that has its label.
     """
     if not windows:
         raise ValueError("no windows to merge")
@@ -213,7 +213,7 @@ def _all_devices(parts: Sequence[Devices]) -> Devices:
     devices = tuple(device for part in parts for device in part.devices)
     reasons = dict.fromkeys(part.unavailable for part in parts if part.unavailable)
     drivers = dict.fromkeys(part.driver for part in parts if part.driver)
-    # GPUs of several hosts have equal labels: only the UUID tells them apart.
+    # GPUs of several hosts have equal labels: only UUIDs are unique.
     gone = tuple(replace(device, label=device.uuid) for part in parts for device in part.gone)
     return Devices(devices, "" if devices else "; ".join(reasons), ", ".join(drivers), gone)
 
@@ -261,7 +261,7 @@ def add_losses(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def longest_ended(calls: Iterable[OpenCall]) -> tuple[OpenCall, ...]:
-    """Returns those of ``calls`` whose threads have ended, the longest first, at most ``MOST_ENDED``."""
+    """Returns the calls of ended threads among ``calls``: at most ``MOST_ENDED``, the longest first."""
     return tuple(sorted((call for call in calls if call.ended), key=lambda call: -call.age_ns)[:MOST_ENDED])
 
 

@@ -198,8 +198,8 @@ class MovingEvidence:
             entry.largest.popleft()
 
     def _fold(self, kind: type, gone: Sequence[_RecordSum]) -> None:
-        """Adds up the records of ended processes, which are in ``gone``, under PID 0. If there are still too
-        many records of this class, keeps the largest."""
+        """Adds up under PID 0 the records of ended processes, whose PIDs are in ``gone``. If there are still
+        too many records of this class, keeps the largest."""
         entries = self._records[kind]
         for entry in gone:
             record = _built(entry)
@@ -238,7 +238,7 @@ def _built(entry: _RecordSum) -> Any:
 
 
 def _largest_charges(charges: _Charges, alive: set[int]) -> _Charges:
-    """Adds up charges of ended processes under PID 0. If there are still too many charges, keeps the
+    """Adds up under PID 0 the charges of ended processes. If there are still too many charges, keeps the
     largest."""
     sums: _Charges = {}
     for key, (ns, times, windows) in charges.items():
@@ -285,7 +285,7 @@ class _SeenDevice:
         return tuple(sorted(+self.xids))
 
     def counts(self) -> Iterator[tuple[str, int | None]]:
-        """Yields (name, sum) of each counter; the sum is None if no window knows the counter."""
+        """Yields (name, sum) of each counter; the sum is None if the counter is unknown in all windows."""
         for name, total, known in zip(DEVICE_COUNTERS, self.sums, self.known, strict=True):
             yield name, total if known else None
 
@@ -359,18 +359,18 @@ class MovingDevices:
 
 
 def renamed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Returns the new name of each device whose name changes, by the old name of the device. ``before`` and
-    ``now`` are earlier and later results of ``MovingDevices.names``."""
+    """Returns the devices whose names changed, as a map from the old to the new name. ``before`` and ``now``
+    are earlier and later results of ``MovingDevices.names``."""
     if before is now:
         return {}
     return {name: now[uuid] for uuid, name in before.items() if now.get(uuid, name) != name}
 
 
 def renamings(following: Iterable[Devices]) -> tuple[list[dict[str, str]], MovingDevices]:
-    """Returns, for each of several consecutive windows, the map from the names of devices in this window to
-    their names in the merged window; and the sums over all windows.
+    """Returns two results: for each of several consecutive windows, a map from the names of devices in this
+    window to their names in the merged window; and the sums over all windows.
 
-    ``following`` has the devices of each window. A device without a UUID is taken for the device that had its
+    ``following`` has the devices of each window. A device without a UUID counts as the device that had its
     label before.
     """
     devices = MovingDevices()
@@ -393,7 +393,7 @@ def _devices_of(devices: Devices) -> Iterator[_DeviceEntry]:
         yield gone.uuid, gone.label, [counts.get(name) for name in DEVICE_COUNTERS], gone.xids
     for device in sorted(devices.devices, key=lambda device: not device.lost):
         values = [getattr(device, name) for name in DEVICE_COUNTERS]
-        # GPUs of several hosts have equal labels: only the UUID tells them apart.
+        # GPUs of several hosts have equal labels: only UUIDs are unique.
         yield device.uuid, device.uuid if device.host else device.label, values, device.xids
         for part in device.instances:
             yield part.uuid, part.uuid if device.host else part.label, (), ()

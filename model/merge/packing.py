@@ -58,9 +58,9 @@ class Peak:
     def of(window: Window, before: Sequence[Chain] | None = None) -> Peak:
         """Computes the peak of ``window``. ``before`` has all chains of the previous window; None if unknown.
 
-        Diagnosis opens a chain some windows after its problem began, when the problem is certain. If
-        ``before`` is known, a chain therefore counts as begun in the first window that contains the chain; if
-        not, in the window that contains its ``since``.
+        Diagnosis opens a chain only when the problem is certain, some windows after the problem began. If
+        ``before`` is known, a chain therefore counts as begun in the first window that contains the chain;
+        otherwise in the window in which its time ``since`` lies.
         """
         faults = [chain for chain in window.chains if chain.open and chain.severity != "info"]
         if before is None:
@@ -96,8 +96,8 @@ class Packed:
     """The window without its rows, its captured calls and the fields of ``PackedParts``."""
     keys: tuple[RowKey, ...]
     _columns: tuple[_Smallest, ...]
-    """The columns calls, errors, bytes, total_ns and max_ns of the rows, then start and count of their
-    histograms."""
+    """Arrays: the columns calls, errors, bytes, total_ns and max_ns of the rows, then ``start`` and ``count``
+    of the rows' histograms."""
     _index: NDArray[np.uint16]
     _split_ns: U64 | None
     _told: bytes
@@ -147,7 +147,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
 
     ``keys`` is equal to the keys of the window's rows, but may consist of objects that several windows share.
     ``peak`` is needed for a merged window: the combined peak of the windows that it was merged from, because
-    a merged window only has the chains of the last of them. By default, the peak is computed.
+    a merged window has only the chains of the last of these windows. By default, the peak is computed.
     """
     rows = window.rows
     histograms = rows.histograms
@@ -164,7 +164,8 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
     told = PackedParts._make(getattr(window, name) for name in PackedParts._fields)
     packed = b""
     if told != _NOTHING:
-        # Compression makes the bytes twenty times smaller. Unpickling is safe: they never leave this process.
+        # Compression makes the bytes twenty times smaller. Unpickling is safe, because the bytes never leave
+        # this process.
         packed = zlib.compress(pickle.dumps(tuple(told), pickle.HIGHEST_PROTOCOL), 1)
     calls = pack_calls(window.calls)
     objects = (

@@ -36,12 +36,13 @@ class Sliding:
     windows since the first.
 
     The cost of a push hardly depends on ``seconds``, because it adds the newest window and subtracts the
-    windows that leave the sum. Only ``max_ns`` cannot be subtracted. It is computed anew from all windows if
-    a window that leaves may have the longest call of a row.
+    windows that leave the sum. Only ``max_ns`` cannot be subtracted. If a window that leaves may have the
+    longest call of a row, ``max_ns`` is computed anew from all windows.
     """
 
     def __init__(self, seconds: float | None, windows: Iterable[Window | Packed] = ()) -> None:
-        """Starts with the sum of ``windows`` (oldest first, packed or not), such as those of a history."""
+        """Starts with the sum of ``windows`` (oldest first, packed or not), such as the windows of a
+        history."""
         if seconds is not None and not seconds > 0:
             raise ValueError(f"seconds must be above 0, got {seconds}")
         self.seconds = seconds
@@ -292,7 +293,7 @@ class Sliding:
             self._sum = replace(described, tenants=kept)
 
     def _fold(self, alive: set[int]) -> None:
-        """Adds up the rows of processes that are not in ``alive`` under PID 0."""
+        """Adds up under PID 0 the rows of the processes that are not in ``alive``."""
         rows, unsplit = self._rows(), self._unsplit
         keys = [key if key.pid in alive else key._replace(pid=0) for key in rows.keys]
         self._clear()
@@ -319,7 +320,7 @@ class Sliding:
         alive = self._live()
         live = np.flatnonzero(alive)
         counts = self._counts[live].T.copy()
-        # Histograms are never modified in place: if every row is live, no copy is needed.
+        # Histograms are never modified in place, so no copy is needed if all rows are kept.
         whole = bool(alive.all())
         return Rows(
             keys=tuple(self._keys) if whole else tuple(self._keys[column] for column in live),
@@ -337,8 +338,8 @@ def _with_added(sums: Histograms, parts: Sequence[Histograms], places: Sequence[
     """Adds every row of ``parts`` to a row of ``sums``, and returns the result.
 
     ``places`` has, for each part, the target row of each of its rows; a part has at most one row for each
-    target. Consecutive windows have most counters in common. Counters that ``sums`` already has are
-    increased, and only new counters are inserted, which is several times as fast as computing the sum anew.
+    target. Consecutive windows mostly have the same counters. Counters that ``sums`` already has are
+    increased, and only new counters are inserted. This is several times as fast as computing the sum anew.
     """
     rows = len(sums)
     known = sums.row_of_entry() * COUNTERS + sums.index

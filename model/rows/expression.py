@@ -1,8 +1,9 @@
 """Regular expressions that a user types, limited so that a search cannot take exponential time.
 
-Python's ``re`` backtracks, and no other thread runs during a search. ``(a+)+$``, for example, can match n
-letters in 2^n ways, and a search that fails tries them all. This module therefore limits the number of ways
-in which an expression can match, and the length of the text that is searched.
+Python's ``re`` backtracks, and holds the global interpreter lock, so no other thread runs during a search.
+``(a+)+$``, for example, can match n letters in 2^n ways, and a search that fails tries them all. This module
+therefore limits the number of ways in which an expression can match, and the length of the text that is
+searched.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _ways_of(name: str, held: Any) -> int:
         least, most, inner = held
         most = min(int(most), MOST_LETTERS)
         # If the inner part has at least two ways, 25 repetitions have 2^25 or more, which exceeds MOST_WAYS
-        # (2^24). So a larger power is not needed.
+        # (2^24). So more repetitions need not be computed.
         return (max(most - int(least), 0) + 1) * int(_ways(inner) ** min(most, 25))
     if name == "BRANCH":
         return sum(_ways(one) for one in held[1])

@@ -75,7 +75,7 @@ _TERM = re.compile(
 
 _Test = Callable[[RowKey, Tenant, Labels], bool]
 _Sought = tuple[str, re.Pattern[str]]
-"""(key that a term searches, or '' for all names; pattern that it searches for)."""
+"""What a term searches: (its key, or '' for all names; the pattern to find)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Filter:
     def spans(self, text: str, name: str) -> tuple[tuple[int, int], ...]:
         """Returns (start, end) of each part of ``text`` that the filter matches, for highlighting.
 
-        ``text`` is what a row shows for ``name``, one of ``KEYS``. Overlapping parts are joined.
+        ``text`` is the text of a row for the key ``name``, one of ``KEYS``. Overlapping parts are joined.
         """
         parts = {
             match.span()
@@ -182,8 +182,8 @@ def parse(text: str) -> Filter:
 
 
 def _hint(typed: re.Match[str]) -> str:
-    """Returns a hint if the text before a colon is not a key; else ''. Such a term is no error, because names
-    such as image:tag contain colons."""
+    """Returns a hint if the text before a colon is not a key; else ''. An unknown key is no error, because
+    names such as image:tag contain colons."""
     name = (typed["key"] or "").lower()
     if not name or name in KEYS or name in SHORT_KEYS:
         return ""
@@ -215,8 +215,9 @@ def _term_of(typed: re.Match[str]) -> _Term | str | None:
 
 
 def _test_of(value: str, name: str) -> _Test:
-    """Returns a function that tests whether the text that the key ``name`` searches contains ``value``, which
-    must be casefolded. If ``name`` is '', the function tests all names of a row."""
+    """Returns a function that tests whether a row matches ``value``, which must be casefolded. If ``name`` is
+    ``pid`` or ``device``, ``value`` is the PID or a list of devices; for all other keys, it is a part of the
+    text of the key ``name``. If ``name`` is '', ``value`` is the PID or a part of any name."""
     if name == "pid":
         return lambda key, tenant, on: str(key.pid) == value
     if name == "device":

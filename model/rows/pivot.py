@@ -97,8 +97,8 @@ class Groups:
 def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) -> Groups:
     """Groups the rows of ``window`` by the dimensions ``by``. If ``by`` is empty, there is one group.
 
-    If ``all_rows`` is True, nested rows and time between calls are counted in any grouping, which is meant
-    for a window that was narrowed to one operation or layer. Raises ValueError for a dimension that is not in
+    If ``all_rows`` is True, nested rows and time between calls are counted in any grouping, as is right for a
+    window that was narrowed to one operation or layer. Raises ValueError for a dimension that is not in
     ``DIMENSIONS``.
     """
     unknown = set(by) - set(DIMENSIONS)
@@ -157,8 +157,8 @@ def _with(kind: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> NDA
 
 
 def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]:
-    """Returns ``percentiles_ns``, in which some percentiles are replaced by ``max_ns``: those that are above
-    ``max_ns`` and in the same counter of the histogram.
+    """Returns ``percentiles_ns`` with each percentile replaced by ``max_ns`` if it is greater than ``max_ns``
+    but in the same counter of the histogram.
 
     ``percentiles_ns`` has a row of percentiles for each group, ``max_ns`` the longest call of each group. A
     percentile is the upper edge of a counter, which may be longer than the longest call. A p99 above the
@@ -191,8 +191,8 @@ class RowNaming:
         """Returns (key, label) of a row in one dimension: its parts of ``Groups.keys`` and
         ``Groups.labels``."""
         if dimension == "device":
-            # If a process is on several devices, it may be unknown which call ran on which of them. Such a
-            # row belongs to a group for this set of devices.
+            # If a process uses several devices, the device of each of its calls may be unknown. The row then
+            # belongs to a group for the set of these devices.
             on = text_of(self.placement.devices(key))
             if not on:
                 return "", NO_DEVICE

@@ -1,4 +1,5 @@
-"""Placement: on which devices the calls of a row ran, or can have run. All other code asks this module.
+"""Placement: on which devices the calls of a row ran, or can have run. All other code uses this module to
+find out.
 
 If the device was measured, the key of the row names it. Otherwise the calls can have run on any of the
 devices on which, according to NVML, their process has a context.
@@ -68,7 +69,7 @@ def held_bytes(window: Window) -> Mapping[tuple[str, int], Mapping[str, int]]:
 def processes_on(device: Device, place: Device | MigInstance) -> tuple[DeviceProcess, ...]:
     """Returns the processes on ``place``, which is ``device`` or one of its MIG instances.
 
-    The driver lists the processes of a MIG instance with the instance or with its GPU.
+    The driver may list a process of a MIG instance with the instance or with the instance's GPU.
     """
     if isinstance(place, Device) or place.processes or place.gpu_instance is None:
         return place.processes

@@ -1,9 +1,10 @@
-"""Which tenants share which GPU, and what was measured of each tenant. All other code asks this module.
+"""Which tenants share which GPU, and what was measured of each tenant. All other code uses this module to
+find out.
 
-The driver reports how busy a shared device is as a whole. With MPS or time-slicing nothing measures the
-share of each tenant, and this module does not estimate the shares. Instead it collects what was measured of
-each tenant: calls on the device, time spent waiting for the device, bytes copied, memory held, and the time
-in which other tenants had work on the device as well.
+The driver reports how busy a shared device is as a whole. With MPS or time-slicing, nothing measures the
+share of each tenant. This module does not estimate the shares, but collects what was measured of each tenant:
+calls on the device, time spent waiting for the device, bytes copied, memory held, and the time in which other
+tenants had work on the device as well.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Sharer:
 
     @property
     def ended(self) -> bool:
-        """True if the tenant is ``ENDED_PROCESSES``, which stands for processes that ended before their
+        """True if this is not a real tenant but ``ENDED_PROCESSES``: all processes that ended before their
         tenant was known."""
         return is_ended(self.tenant)
 
@@ -86,9 +87,8 @@ Use = Literal["used", "idle", "absent", "unknown"]
 """Use of an allocated device. used: the container made calls on the device; idle: the container has a context
 on the device, but made no calls; absent: the container has no context on the device; or unknown."""
 Why = Literal["", "tenant", "list", "device"]
-"""What stalltop does not know if the use is ``unknown``. tenant: which tenant runs in the container; list:
-which processes are on the device; device: on which device the tenant made its calls. '' for all other
-uses."""
+"""The missing fact if the use is ``unknown``. tenant: which tenant runs in the container; list: which
+processes are on the device; device: on which device the tenant made its calls. '' for all other uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Holding:
     allocation: Allocation
     use: Use
     why: Why = ""
-    """What stalltop does not know, if ``use`` is ``unknown``; else ''."""
+    """The missing fact if ``use`` is ``unknown``; else ''."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Sharing:
     hidden: Hidden = ""
     """Kind of users of the device that stalltop cannot see; '' if there are none."""
     unplaced: tuple[Sharer, ...] = ()
-    """Tenants of the device's host, without ``sharers``, that made calls on an unknown GPU, which may be this
+    """Tenants, without ``sharers``, that made calls on an unknown GPU of the device's host: it may be this
     device."""
 
     @property
@@ -379,7 +379,7 @@ def _holdings(window: Window, allocations: Iterable[Allocation], on: Sharing) ->
     elsewhere = {one.tenant for one in on.unplaced}
     for one in sorted(allocations, key=lambda one: (one.namespace, one.pod, one.container, one.pod_uid)):
         sharer = by_tenant.get(one.tenant)
-        # If True, no tenant of this pod makes calls or has a context: the pod does not use the device.
+        # If True, no tenant of this pod makes calls or has a context, so the pod does not use the device.
         nobody = one.pod_uid != "" and one.pod_uid not in at_hand
         if sharer is not None:
             yield Holding(one, "used" if sharer.at_work else "idle")

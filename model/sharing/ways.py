@@ -23,8 +23,9 @@ first 15 characters of a name."""
 LISTS: Final = ("compute processes", "graphics processes", "MPS clients")
 """Names of the process lists. A note in ``Device.notes`` has such a name if the list could not be read."""
 _NONE_OF_ITS: Final = "not supported"
-"""Reason in a note if the board does not support a list. A board that does not support graphics processes or
-MPS clients has no such processes; a board that does not support compute processes may have some."""
+"""Reason that a note gives if the board does not support a list. A board that does not support graphics
+processes or MPS clients has no such processes; a board that does not support compute processes may have
+some."""
 DRIVERS_BYTES: Final = 4 << 30
 """Upper bound (4 GiB) of the device memory that the driver itself uses. If more memory is in use, some
 process uses the device."""
@@ -78,8 +79,8 @@ def hidden(device: Device | MigInstance, tenants: int) -> Hidden:
 
 
 def is_mps(process: DeviceProcess) -> bool:
-    """Returns True if ``process`` belongs to MPS itself (server or control daemon). Such a process is no
-    tenant's: the MPS server runs the work of its clients."""
+    """Returns True if ``process`` belongs to MPS itself (server or control daemon). Such a process does not
+    count for a tenant, because the MPS server runs the work of its clients."""
     return process.process.startswith(MPS_PROCESS)
 
 

@@ -150,8 +150,8 @@ class DeviceWork:
             )
             waited = 0.0
             if waits and splits is not None and total_ns:
-                # If calls are longer than the window on average, a part of their time lies before the window.
-                # Their waits are then reduced by the factor by which the calls are longer than the window.
+                # If the calls are longer than the window on average, a part of their time lies before the
+                # window. Their waits are then divided by (mean duration / length of the window).
                 within = min(1.0, calls * wall_ns / total_ns)
                 waited = within * sum(splits[at][part] for part in _WAITING)
             for found in self._of(key):

@@ -27,7 +27,7 @@ def clean(text: str | bytes, limit: int = LIMIT) -> str:
     """
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}")
-    looked_at = text[: 8 * limit]  # bounds the work for text of megabytes
+    looked_at = text[: 8 * limit]  # limits the work if the text has megabytes
     cut = len(looked_at) < len(text)
     decoded = looked_at.decode("utf-8", "replace") if isinstance(looked_at, bytes) else _whole(looked_at)
     if not (decoded.isascii() and decoded.isprintable()):

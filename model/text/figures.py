@@ -25,13 +25,13 @@ PERCENT_WIDTH = 5
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB")
 _ROUNDS_UP = 999.5
-"""Smallest value that would be rounded to 1000 (and so take four digits). From this value on, the next unit
-is used."""
+"""Smallest value that three significant digits would round up to 1000. From this value on, the next unit is
+used."""
 
 
 def pressure(system: System) -> list[str]:
-    """Formats the pressure figures (PSI) of a host as a list of one text, whose width varies, such as
-    ``pressure CPU 54.1% memory 0% I/O 12.3%``. Returns [] if all figures are unknown."""
+    """Formats the pressure figures (PSI) of a host as a list of one text, such as ``pressure CPU 54.1% memory
+    0% I/O 12.3%``; its width varies. Returns [] if all figures are unknown."""
     shares = {
         "CPU": system.cpu_pressure_percent,
         "memory": system.memory_pressure_percent,

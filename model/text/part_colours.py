@@ -1,10 +1,10 @@
 """The colours of the parts of a call's time. They are the same in all themes of the screen and on HTML pages.
 
 The colours are from the 256-colour palette of xterm, so that a part looks alike with 256 colours and with 24
-bits. They differ in lightness as well as in hue, because people with deuteranopia or protanopia see few hues.
+bits. They differ in lightness as well as in hue, because people with red-green colour blindness see few hues.
 No part has the colour of a severity in any theme.
 
-docs/config.md promises how far apart the colours are at least; ``tests/tui/settings/test_part_colours.py``
+docs/config.md states a minimum difference between the colours; ``tests/tui/settings/test_part_colours.py``
 checks this.
 """
 

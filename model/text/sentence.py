@@ -1,7 +1,7 @@
 """A problem as one sentence: who is slow, who does what to it, how much time that costs, and what helps.
 
-A short line leaves out the lost time first, then the process of the culprit; who is slow and who does it
-stay.
+If the line is too short, the lost time is left out first, then the process of the culprit. The victim and the
+culprit always stay.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from stalltop.model.text.figures import middle
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 
 SentenceRole = Literal["victim", "culprit", "text", "lost"]
-"""What a part of the sentence says, for its style."""
+"""Role of a part of the sentence, which determines the style of the part."""
 SentencePart = tuple[str, SentenceRole]
 
 LEAST_NAME = 8
-"""Names that are shortened keep at least this many cells."""
+"""Minimum width of a shortened name, in cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Sentence:
     does: str
     """What the culprit does or, without a culprit, what happens to the victim."""
     victim: str = ""
-    """Who is slow; empty if ``does`` says it, or if the culprit itself is what is wrong."""
+    """Who is slow; empty if ``does`` already names the victim, or if the culprit itself is the problem."""
     state: str = ""
-    """What is wrong with the victim, such as ``is slow``, if a culprit follows."""
+    """What is wrong with the victim, such as ``is slow``; shown only if a culprit follows."""
     culprit: str = ""
     detail: str = ""
     """The process of the culprit, such as ``encode, pid 21741``."""
@@ -62,7 +62,7 @@ class Sentence:
         return f"{said} {glyphs.remedy}{self.fix}" if self.fix else said
 
     def fitted(self, width: int, glyphs: Glyphs = UNICODE) -> list[SentencePart]:
-        """Return as much of the sentence, without its fix, as ``width`` cells have room for."""
+        """Return the sentence without its fix, shortened to fit into ``width`` cells."""
         for detail, lost in ((True, True), (True, False), (False, False)):
             parts = self.parts(detail=detail, lost=lost)
             if cells(parts) <= width:
@@ -76,8 +76,8 @@ def cells(parts: list[SentencePart]) -> int:
 
 
 def _shortened(parts: list[SentencePart], width: int, glyphs: Glyphs) -> list[SentencePart]:
-    """Return ``parts`` with names cut in their middles, the longest one first, until they fit or all are
-    short."""
+    """Return ``parts`` with characters cut out of the middles of names, the longest name first, until the
+    parts fit into ``width`` cells or no name can be shortened further."""
     while cells(parts) > width:
         names = [at for at, (text, role) in enumerate(parts) if role in ("victim", "culprit")]
         at = max(names, key=lambda at: cell_len(parts[at][0]), default=-1)

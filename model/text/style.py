@@ -13,14 +13,14 @@ from stalltop.model.text.glyphs import Glyphs
 BOLD, DIM, RED, YELLOW = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"
 _RESET = "\x1b[0m"
 ENDLESS = 1 << 16
-"""Width of lines that are not limited, in columns."""
+"""Width in columns that stands for lines without a limit."""
 _LEAST_TEXT = 8
 """Minimum number of columns for folded text, even if a long indent leaves fewer columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the output that text is printed to can show: its width, colours and character set."""
+    """Capabilities of the output that text is printed to: width, colours and character set."""
 
     width: int
     """Number of columns."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 def numbered(count: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun, such as ``1 call`` and ``1,200 calls``. ``plural`` is the plural of the
-    noun if that is not the noun with an ``s``."""
+    noun; by default, the noun with an ``s``."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def with_pid(process: str, pid: int) -> str:
-    """Return the name of a process with its PID, such as ``train 412``. The name alone if the PID is not
-    known, or if the name is the PID already (``pid 412``), as of a process that ended before its name was
+    """Return the name of a process with its PID, such as ``train 412``. Return only the name if the PID is
+    not known, or if the name already is the PID (``pid 412``), because the process ended before its name was
     read."""
     if pid <= 0 or process == f"pid {pid}":
         return process
@@ -19,8 +19,8 @@ def with_pid(process: str, pid: int) -> str:
 
 
 def program(process: str, pid: int) -> str:
-    """Return the name of a process with its PID in parentheses, such as ``train (pid 412)``. The PID alone if
-    no name is known."""
+    """Return the name of a process with its PID in parentheses, such as ``train (pid 412)``. Return only the
+    PID if no name is known."""
     pid_text = f"pid {pid}"
     if not pid:
         return process
@@ -28,7 +28,7 @@ def program(process: str, pid: int) -> str:
 
 
 def program_of(process: str, pid: int, tenant: str) -> str:
-    """Return a process with its PID and its tenant, such as ``train (pid 412) of pod-a``. A tenant outside
-    containers has the name of its program; that name is not repeated."""
+    """Return the name of a process with its PID and its tenant, such as ``train (pid 412) of pod-a``. A
+    tenant outside containers has the name of its program, and is then left out."""
     said = program(process, pid)
     return f"{said} of {tenant}" if tenant and tenant != process.partition(" (")[0] else said

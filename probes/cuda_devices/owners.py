@@ -20,8 +20,8 @@ OTHER_NUMBERS: Final = Missing(
 def with_owners(devices: Devices, tenant_of: Callable[[int], str], name_of: Callable[[int], str]) -> Devices:
     """Returns ``devices`` with the tenant id and name of each process on them and on their MIG devices.
 
-    A process whose tenant is unknown (``tenant_of`` returns '') gets no name either: in this PID namespace
-    its PID may belong to another process.
+    A process whose tenant is unknown (``tenant_of`` returns '') gets no name either, because its PID may
+    belong to another process in this PID namespace.
     """
     known: dict[int, tuple[str, str]] = {}
 
@@ -49,12 +49,12 @@ def with_owners(devices: Devices, tenant_of: Callable[[int], str], name_of: Call
 
 
 def holders(devices: Devices) -> set[int]:
-    """Returns the processes on the devices and on their MIG devices whose tenants are known."""
+    """Returns the processes with known tenants on the devices and on their MIG devices."""
     return {process.pid for process in listed(devices) if process.tenant}
 
 
 def listed(devices: Devices) -> Iterator[DeviceProcess]:
-    """Yields the processes on the devices and on their MIG devices; one may be on both."""
+    """Yields the processes on the devices and on their MIG devices; a process may be yielded for both."""
     for device in devices.devices:
         yield from device.processes
         for instance in device.instances:

@@ -1,12 +1,12 @@
 """Finds on which GPU of the host the calls of a process ran: translates the process's own ordinals to labels.
 
-A process numbers the devices that it sees, beginning with 0. Which devices it sees is known from one of two
-sources. The more reliable source is the UUIDs that the process asked the driver for. The other source is its
-environment and the device files that it can open. This source is not used if NVML contradicts it: NVML lists
-processes by the GPUs that they hold. An unknown label is left empty, never guessed.
+A process numbers the devices that it sees, beginning with 0. There are two sources for the list of these
+devices. The more reliable source is the UUIDs that the process asked the driver for. The other source is its
+environment and the device files that it can open. The other source is not used if it contradicts NVML, which
+lists the processes on each GPU. An unknown label is left empty, never guessed.
 
-If a process sees one device, all its calls ran there, whatever is known of its threads. So such a process has
-its rows under one label from the first window to the last.
+If a process sees only one device, all its calls count as calls on this device, even if the devices that its
+threads chose are unknown. So all windows have its rows under one label.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class _View:
 
     by_uuid: Mapping[int, str]
     visible: tuple[Labels, ...]
-    """Every list of devices that the program may see; the right one is among them. Empty if nothing is
-    known."""
+    """Candidates: each is a list of the devices that the program may see, and one of the lists is right.
+    Empty if nothing is known."""
     watched: bool
     listed: frozenset[int]
     """GPUs on which NVML lists the program."""
@@ -55,11 +55,11 @@ class _View:
     def label(self, device: int, *, is_listed: bool) -> str:
         """Returns the label of ``device``.
 
-        ``is_listed`` says that NVML's list is newer than the calls for ``device``: it then shows the program
-        on the GPU of these calls.
+        ``is_listed`` says that NVML's list is newer than the calls for ``device``. The list then has the
+        program on the GPU of these calls.
         """
         if len(self.visible) == 1 == len(self.visible[0]):
-            # A program that sees one device uses that one, whatever its thread chose.
+            # A program that sees only one device uses this device, whatever its thread chose.
             return self.by_uuid.get(0, self.visible[0][0])
         if device == UNKNOWN_DEVICE or not (device or self.watched):
             return UNKNOWN
@@ -76,22 +76,23 @@ class _View:
 
 @dataclass(slots=True)
 class _Known:
-    """What is remembered of a program."""
+    """Facts about a program that are kept from window to window."""
 
     visible: tuple[tuple[str, ...], ...] | None
-    """Every list of devices that the program may see, as UUIDs, by its environment and device files; None if
-    not known. The first answer is kept: a program sees the same devices even if the host's GPUs change."""
+    """Candidates: each is a list of the devices that the program may see, as UUIDs, according to its
+    environment and device files; None if not known. The first result is kept, because a program sees the same
+    devices even if the host's GPUs change."""
     begun: int
     """Number of the device sample in which the program was first seen."""
     chosen: dict[int, int] = field(default_factory=dict)
-    """Number of the device sample in which each device was first seen in calls of the program."""
+    """By device: number of the device sample in which calls of the program first used it."""
 
 
 class ProcessDevices:
-    """Returns labels of devices for the calls of processes. Used from one thread.
+    """Finds the labels of the devices that processes' calls are for. Used from one thread.
 
-    ``program_of`` returns what the kernel side saw of a process. ``uninitialized`` returns whether a process
-    had not yet loaded CUDA's driver when it was first seen with a probed CUDA runtime.
+    ``program_of`` returns the kernel side's record of the program that a process runs. ``uninitialized``
+    returns True if a process had a probed CUDA runtime before it loaded CUDA's driver.
     """
 
     def __init__(
@@ -118,10 +119,10 @@ class ProcessDevices:
         """Number of device samples so far in which the driver's process lists were freshly read."""
         self._known: dict[Program, _Known] = {}
         self._views: dict[int, tuple[_View, _Known]] = {}
-        """By PID: the views of the processes whose labels were asked for in this window."""
+        """By PID: the views of the processes for which ``label`` was called in this window."""
 
     def begin(self, devices: Devices, *, same_numbers: bool = True) -> None:
-        """Begins a new window with the current devices; if there are none, the previous ones are kept.
+        """Begins a new window with the current devices; if there are none, the previous devices are kept.
 
         ``same_numbers`` says that the PIDs in the driver's lists are those of this PID namespace.
         """
@@ -143,7 +144,7 @@ class ProcessDevices:
                 *device.processes,
                 *(each for part in device.instances for each in part.processes),
             ):
-                if holder.kind != "G":  # A graphics process says nothing about what CUDA sees.
+                if holder.kind != "G":  # A graphics process gives no evidence of the devices that CUDA sees.
                     listed.setdefault(holder.pid, set()).add(device.index)
         self._listed = {pid: frozenset(indices) for pid, indices in listed.items()}
 
@@ -202,8 +203,8 @@ class ProcessDevices:
         return known
 
     def _visible(self, sight: Sight | None) -> tuple[Labels, ...]:
-        """Returns every list of devices that a program may see, by its environment and device files; none if
-        not known."""
+        """Returns the candidates for the list of devices that a program sees, according to its environment
+        and device files; none if not known."""
         if len(self._gpus) == 1 and not self._gpus[0].mig and (sight is None or len(sight.environments) > 1):
             return ((self._gpus[0].label,),)
         gpus = None if sight is None else _openable(self._gpus, sight.files)
@@ -215,8 +216,8 @@ class ProcessDevices:
 
 
 def _openable(gpus: tuple[VisibleGpu, ...], files: frozenset[int]) -> tuple[VisibleGpu, ...] | None:
-    """Returns the GPUs whose device files a program has; None if not known. A container may have the device
-    files of only some GPUs."""
+    """Returns the GPUs whose device files a program can open; None if not known. A container may have the
+    device files of only some GPUs."""
     minors = {gpu.minor for gpu in gpus}
     if not files or minors == files:
         return gpus
@@ -235,7 +236,7 @@ def _with_minors(gpus: tuple[VisibleGpu, ...], root: Path) -> tuple[VisibleGpu, 
 
 
 def _minors(root: Path) -> dict[int, str]:
-    """Returns the UUID of each GPU by the number of its device file, as the driver's files tell; empty if
+    """Returns the UUID of each GPU by the number of its device file, read from the driver's files; empty if
     these cannot be read."""
     found = {}
     try:

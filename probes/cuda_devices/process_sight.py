@@ -1,4 +1,4 @@
-"""Reads what decides which GPUs a process sees (its sight): its environment and its device files.
+"""Reads the sight of a process (its environment and device files), which determines the GPUs that it sees.
 
 Paths that a process names, and the file systems of containers, are not under stalltop's control: they may
 lead anywhere, and hang. So they are read on another thread, for which the caller waits only a moment.
@@ -19,8 +19,8 @@ from stalltop.probes.tenants.environment import Environments, started_with
 from stalltop.probes.tenants.host_files import inside
 
 PATIENCE_SECONDS: Final = 1.0
-"""Maximum time, in seconds, that one window waits for all processes together whose sight is not known yet.
-Reading one process takes some ms."""
+"""Maximum time in seconds that one window waits for unknown sights, of all processes together. Reading one
+process takes some ms."""
 HANG_SECONDS: Final = 5.0
 """Time after which a read is given up, in seconds."""
 MOST_HANGING: Final = 4
@@ -37,17 +37,17 @@ Program = tuple[int, int]
 
 
 class Sight(NamedTuple):
-    """What decides which devices one program sees."""
+    """The facts that decide which devices one program sees."""
 
     environments: tuple[Mapping[str, str], ...]
-    """Variables that choose devices: the present ones. If the program has changed them, also those that it
-    was started with, because it is unknown which of the two CUDA read."""
+    """The present values of the variables that choose devices. If the program has changed them, also the
+    values with which it was started, because it is unknown which of the two sets CUDA read."""
     files: frozenset[int] = frozenset()
     """The number N of each ``/dev/nvidiaN`` in the program's root folder."""
     contained: bool = False
     """Whether the program's root folder differs from this host's."""
     mps: bool = False
-    """Whether an MPS server listens where the program would look for one."""
+    """Whether an MPS server listens at the path that the program uses for MPS."""
 
 
 class ProcessNotVisibleError(Exception):

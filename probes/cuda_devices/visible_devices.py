@@ -2,7 +2,7 @@
 functions.
 
 The rules are those of the CUDA C++ Programming Guide ("CUDA Environment Variables") and of the MIG User Guide
-("CUDA Device Enumeration"). If they do not say what the driver does, the answer is None: not known.
+("CUDA Device Enumeration"). If the rules do not say what the driver does, the result is None: not known.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ ORDER: Final = "CUDA_DEVICE_ORDER"
 GIVEN: Final = "NVIDIA_VISIBLE_DEVICES"
 """Environment variable that tells the container runtime which devices to give to a container."""
 STEP_GPUS: Final = "SLURM_STEP_GPUS"
-"""Environment variable with the GPUs that Slurm gave to a step of a job, as their numbers on the host. The
-variable ``JOB_GPUS`` has those of the whole job."""
+"""Environment variable with the GPUs that Slurm gave to a step of a job, by their numbers on the host. The
+variable ``JOB_GPUS`` has the GPUs of the whole job."""
 JOB_GPUS: Final = "SLURM_JOB_GPUS"
 
 Labels = tuple[str, ...]
@@ -44,7 +44,7 @@ class VisibleGpu(NamedTuple):
     mig: bool
     instances: tuple[MigDevice, ...]
     minor: int | None = None
-    """The number N in the name of its device file ``/dev/nvidiaN``."""
+    """The number N in the name of the GPU's device file ``/dev/nvidiaN``."""
     lost: bool = False
     """Whether the GPU does not answer any more."""
     shared: bool = True
@@ -53,8 +53,8 @@ class VisibleGpu(NamedTuple):
 
 
 def gpus_of(devices: Sequence[Device]) -> tuple[VisibleGpu, ...]:
-    """Returns, for each of ``devices``, the facts that decide whether programs see it. Their order is that of
-    the PCI bus ids, which is also NVML's order."""
+    """Returns, for each of ``devices``, the facts that decide whether programs see this device. The result
+    has the order of the PCI bus ids, which is also NVML's order."""
     return tuple(
         VisibleGpu(
             device.label,
@@ -74,7 +74,8 @@ def gpus_of(devices: Sequence[Device]) -> tuple[VisibleGpu, ...]:
 
 
 def uuids_by_label(gpus: Sequence[VisibleGpu]) -> dict[str, str]:
-    """Returns UUIDs, in lower case and without prefix, by label: of GPUs without MIG, and of MIG devices."""
+    """Returns the UUIDs of GPUs without MIG and of MIG devices, by label. The UUIDs are in lower case and
+    have no prefix."""
     found = {gpu.label: _plain(gpu.uuid) for gpu in gpus if not gpu.mig}
     found |= {part.label: _plain(part.uuid) for gpu in gpus for part in gpu.instances}
     return {label: uuid for label, uuid in found.items() if uuid}
@@ -86,7 +87,7 @@ def visible_devices(
     """Returns the devices of a program by ordinal, or None if they are not known.
 
     ``gpus`` are the GPUs that the program can open. ``contained`` says that the program is in a container, so
-    that its environment may name the devices that the container was given.
+    that its environment may name the devices of the container.
     """
     seen = _seen(environment, gpus, contained=contained)
     left = [gpu for gpu in gpus if not gpu.lost]
@@ -125,13 +126,13 @@ def _seen(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contain
 
 
 def _allowed(environment: Mapping[str, str], gpus: Sequence[VisibleGpu]) -> Sequence[VisibleGpu] | None:
-    """Returns the GPUs that a program's cgroup allows it to open; None if they are not known. This cannot
-    be read from the cgroup itself.
+    """Returns the GPUs that a program's cgroup allows it to open; None if they are not known. The cgroup
+    itself does not show these GPUs.
 
     Slurm works in one of two ways. With ``ConstrainDevices``, a step can open only the GPUs that it was
-    given, and numbers them from 0. Without it, a step can open all GPUs, and numbers all of them. Slurm sets
-    ``CUDA_VISIBLE_DEVICES``, whose numbers show which way applies. If a task was given fewer GPUs than its
-    step, the answer is None, because nothing says which GPUs these are.
+    given, and numbers them from 0. Without ``ConstrainDevices``, a step can open all GPUs, and numbers all of
+    them. The numbers in ``CUDA_VISIBLE_DEVICES``, which Slurm sets, show which way applies. If a task was
+    given fewer GPUs than its step, the result is None, because the environment does not show which GPUs.
     """
     given = _numbers(environment.get(STEP_GPUS) or environment.get(JOB_GPUS) or "")
     chosen = environment.get(VISIBLE)
@@ -173,8 +174,8 @@ def _every(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contai
 
 
 def _given(words: str, gpus: Sequence[VisibleGpu]) -> Labels | None:
-    """Returns the one MIG device that a container was given; None if it was given several, or if it is not
-    known."""
+    """Returns the only MIG device of a container; None if the container has several, or if its devices are
+    not known."""
     parts = [word.strip() for word in words.split(",")]
     if len(parts) != 1:
         return None

@@ -1,2 +1,2 @@
-"""Reads what the host does to its processes: CPUs, memory, block I/O, limits, pressure, Linux kernel
+"""Reads figures of the host that slow its processes: CPUs, memory, block I/O, limits, pressure, Linux kernel
 events."""

@@ -1,5 +1,5 @@
-"""Finds the names of devices and processes for block I/O, and the tenants for which kernel threads submit
-it."""
+"""Adds names to records of block I/O: of devices, of processes, and of the tenants on whose behalf kernel
+threads submit requests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stalltop.probes.host.events import RawBlockIo
 from stalltop.probes.tenants.owners import HOST, Owner, Owners
 
 MOST_PROCESSES: Final = 64
-"""Maximum number of raw records that are attributed to a process: those that took most time. The others are
-summed by device and direction as I/O of the host."""
+"""Maximum number of raw records that are attributed to a process; the records that took most time are chosen.
+The others are summed by device and direction as I/O of the host."""
 WRITEBACK: Final = "writeback"
 """Name of block I/O that kernel threads submit on behalf of a tenant."""
 MOST_DEVICES: Final = 1024
 """Maximum number of device names that are remembered. When the maximum is reached, all names are forgotten
-and looked up again. This also drops names whose device number has been reused."""
+and looked up again. So names of reused device numbers are dropped, too."""
 
 
 class _Key(NamedTuple):
@@ -112,10 +112,10 @@ def _add_passed_on(
     """Adds requests that a kernel thread submitted: writeback, or requests that an I/O limit of the cgroup
     had held back.
 
-    The Linux kernel reports a request only once the limit lets it through. So the time for which it was held
-    back is estimated: it is the time in which the cgroup had no request under way. But the cgroup may have
-    had no request to make in that time. So the estimate is at most the time that the limit requires for the
-    bytes and requests that were moved.
+    The Linux kernel reports a request only once the limit lets it through. The time for which the limit held
+    it back is therefore estimated, as the time in which the cgroup had no request under way. In a part of
+    this time, the cgroup may have had nothing to submit. So the estimate is at most the time that the limit
+    requires for the bytes and requests that were moved.
 
     If there is a limit, and if only one process of the tenant uses the device in this direction, the requests
     are added to that process; otherwise to ``key``.

@@ -26,8 +26,8 @@ class IoLimit(NamedTuple):
     """Path of the cgroup that has this limit."""
 
     def least_ns(self, bytes_moved: int, requests: int) -> int:
-        """Returns the shortest time, in ns, in which the limit lets ``requests`` requests with
-        ``bytes_moved`` bytes in all pass."""
+        """Returns the shortest time, in ns, in which the limit allows ``requests`` requests that move
+        ``bytes_moved`` bytes in total."""
         times = [
             amount * 1_000_000_000 // limit
             for amount, limit in ((bytes_moved, self.bytes_per_s), (requests, self.requests_per_s))
@@ -48,14 +48,14 @@ class CgroupFigures:
     used_bytes: int | None = None
     limit_bytes: int | None = None
     oom_kills: int = 0
-    """OOM kills. With cgroup v2 they include those in descendant cgroups, with v1 they do not."""
+    """OOM kills. cgroup v2 includes the kills in descendant cgroups, cgroup v1 does not."""
     refaults: int | None = None
     """Refaults of file pages, including those of descendant cgroups; None if unknown."""
     limit_hits: int = 0
     """Number of times that processes in this cgroup or below it hit the memory limit of this cgroup."""
     limit_failures: int = 0
     """Number of limit hits after which not enough memory could be freed, so that the Linux kernel kills a
-    process. cgroup v1 does not count these separately: there it equals ``limit_hits``."""
+    process. cgroup v1 does not count them separately, so this field then equals ``limit_hits``."""
     cpuset: str = ""
     io_limits: dict[tuple[int, bool], IoLimit] = field(default_factory=dict)
 
@@ -114,13 +114,12 @@ class Directory:
             return ""
 
     def number(self, name: str) -> int | None:
-        """Returns the number that a file consists of; None if the file is missing or has other content, such
-        as ``max``."""
+        """Returns the number in a file; None if the file is missing or has other content, such as ``max``."""
         text = self.text(name).strip()
         return int(text) if text.isdecimal() else None
 
     def counters(self, name: str) -> dict[str, int]:
-        """Returns the counters of a file whose lines are a name and a number."""
+        """Returns the counters of a file that has a name and a number on each line."""
         pairs = (line.split() for line in self.text(name).splitlines())
         return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
@@ -228,7 +227,7 @@ class Hierarchy:
         self.directories: dict[str, Directory] = {}
 
     def chain(self, path: str) -> list[Directory]:
-        """Returns the cgroup at ``path`` and its ancestors, without the root, which limits nothing."""
+        """Returns the cgroup at ``path`` and its ancestors, except the root cgroup, which has no limits."""
         names = path.strip("/").split("/")
         paths = ["/" + "/".join(names[:depth]) for depth in range(len(names), 0, -1)]
         root = self._mount.root.rstrip("/")

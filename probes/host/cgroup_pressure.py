@@ -21,7 +21,7 @@ LOOK_AGAIN: Final = 5
 """Number of samples after which the cgroups of a process are read anew: the process may have been moved."""
 _PATH_LENGTH: Final = 4096
 _TYPICAL_BYTES: Final = 64 * 1024
-"""Assumed size of a request in bytes, by which a limit in bytes/s is compared with a limit in requests/s."""
+"""Assumed size of a request in bytes, to compare a limit in bytes/s with a limit in requests/s."""
 
 IoLimits = Mapping[tuple[int, bool], IoLimit]
 """I/O limits by device (major << 20 | minor) and whether they are for writes."""
@@ -90,7 +90,8 @@ class Pressures:
         self._tenant_of_inode: dict[int, str] = {}
 
     def look(self, tenants: Mapping[str, tuple[str, Collection[int]]]) -> dict[str, Pressed]:
-        """Returns what each tenant used since the previous sample, and what limits it.
+        """Returns the resources that each tenant used since the previous sample, and the limits of the
+        tenant.
 
         ``tenants`` gives, by tenant id, the path of the tenant's own cgroup ('' if it has none) and the PIDs
         of its processes. Counts of a cgroup that was not read in the previous sample are 0.
@@ -125,8 +126,8 @@ class Pressures:
         return {inode: next(iter(users)) for inode, users in tenants.items() if len(users) == 1}
 
     def tenant_of_block_cgroup(self, inode: int) -> str | None:
-        """Returns the tenant whose cgroup in the block controller's hierarchy had this inode number in the
-        last sample; None if there is none, or if several tenants use that cgroup."""
+        """Returns the tenant of the cgroup that had this inode number in the last sample, in the block
+        controller's hierarchy; None if there is none, or if several tenants use the cgroup."""
         return self._tenant_of_inode.get(inode)
 
     def close(self) -> None:
@@ -162,15 +163,15 @@ def _place(names: frozenset[str], chain: list[Directory], own: str) -> _Place:
 
 
 def _own_path(path: str, own: str) -> str:
-    """Returns ``own``, the path of the tenant's own cgroup, if it contains the cgroup at ``path`` or is that
-    cgroup. ``path`` is the cgroup of one of the tenant's processes. Otherwise returns ''."""
+    """Returns ``own``, the path of the tenant's own cgroup, if it contains or equals ``path``, the path of
+    the cgroup of one of the tenant's processes; otherwise ''."""
     return own if own and (path == own or path.startswith(own + "/")) else ""
 
 
 def _pressed(places: Iterable[_Place]) -> Pressed:
     every = _each(directory for place in places for directory in place.chain)
-    # Chooses the quota that throttled longest; if none throttled, the lowest quota. Chooses the memory limit
-    # of which most is used.
+    # The result has the quota that throttled longest or, if none throttled, the lowest quota. Of the memory
+    # limits, it has the one that is closest to being reached.
     throttled = max(every, key=lambda directory: directory.rise("throttled_ns"), default=None)
     quota = min(
         (directory for directory in every if directory.now.quota is not None),
@@ -196,7 +197,7 @@ def _pressed(places: Iterable[_Place]) -> Pressed:
         oom_kills=kills,
         refaults=sum(_own(places, "refaults", ("memory",), rise=True)),
         limit_hits=sum(directory.rise("limit_hits") for directory in every),
-        # Cgroup files do not tell the cause of an OOM kill. If a kill and a failure at the limit fall into
+        # Cgroup files do not show the cause of an OOM kill. If a kill and a failure at the limit fall into
         # the same sample, the limit is assumed to be the cause.
         limit_kills=kills if any(directory.rise("limit_failures") for directory in every) else 0,
         cpu_quota=quota.now.quota if quota else None,
@@ -220,16 +221,17 @@ def _home(places: Iterable[_Place], controller: str) -> Directory | None:
 
 
 def _folder(controller: str, directory: Directory | None) -> dict[str, Any]:
-    """Returns the fields of ``Pressed`` that tell where the files of the cgroup are, and its cgroup version.
-    Returns none if the path contains characters that cannot safely be displayed and typed."""
+    """Returns the fields of ``Pressed`` with the directory of the cgroup's files and the cgroup version.
+    Returns no fields if the path contains characters that cannot safely be displayed and typed."""
     if directory is None or clean(directory.place, _PATH_LENGTH) != directory.place:
         return {}
     return {f"{controller}_folder": directory.place, f"{controller}_version": directory.version}
 
 
 def _cpuset(places: Iterable[_Place]) -> str:
-    """Returns the CPU list of the tenant's own cgroup. If it has none, returns the CPU list of its processes'
-    cgroup. Returns '' if the list is unknown, or if several such cgroups have different lists."""
+    """Returns the CPU list of the tenant's own cgroup. If the tenant has no own cgroup, returns the CPU list
+    of its processes' cgroup. Returns '' if the list is unknown, or if several such cgroups have different
+    lists."""
     found = set()
     for place in places:
         above = place.chain[place.chain.index(place.within[-1]) :] if place.within else place.chain

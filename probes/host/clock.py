@@ -1,4 +1,4 @@
-"""Reads how wrong the host's clock may be, as the Linux kernel estimates it from NTP or PTP."""
+"""Reads the maximum error of the host's clock, as the Linux kernel estimates it from NTP or PTP."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ class _Timex(ctypes.Structure):
 
 
 def clock_error_ns() -> int | None:
-    """Returns the largest error, in ns, that the clock may have against true time; None if nothing
-    synchronises the clock.
+    """Returns the maximum error of the clock, in ns; None if nothing synchronises the clock.
 
-    This is the Linux kernel's ``maxerror`` (in µs): half the delay to the time server, plus what the clock
-    may have drifted since it was set (RFC 5905, root distance). Reading it needs no privileges.
+    This is the Linux kernel's ``maxerror`` (in µs): half the delay to the time server, plus the possible
+    drift of the clock since it was set (RFC 5905, root distance). Reading it needs no privileges.
     """
     time = _Timex(modes=0)
     try:

@@ -1,4 +1,4 @@
-"""Finds out which of two processes is a client of the other, and to which servers on other hosts a process is
+"""Finds which of two connected processes is the client, and the servers on other hosts to which a process is
 connected."""
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ class _Sockets:
     asked: dict[tuple[_Address, _Address], int] = field(default_factory=dict)
     """File descriptors of all other connections, by (own address, the server's address)."""
     paths: set[str] = field(default_factory=set)
-    """Paths of the process's Unix sockets: of those on which it listens, and of connections that it accepted
-    on them."""
+    """Paths of the process's Unix sockets: those on which it listens, and those of connections that it
+    accepted."""
     local: bool = False
-    """Whether all its TCP connections are to this host, and all its UDP sockets have loopback addresses."""
+    """Whether all TCP connections of the process are to this host, and all its UDP sockets have loopback
+    addresses."""
     unnamed: bool = False
     """Whether the process has Unix sockets without a path, such as the client's end of a connection."""
 
 
 class Connections:
-    """Reads the connections of processes of which one waits for another. Used from one thread."""
+    """Reads the connections of processes, for pairs in which one process waits for the other. Used from one
+    thread."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._here = root == Path("/")
@@ -67,7 +69,7 @@ class Connections:
         }
 
     def clients(self, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Returns, of these pairs of processes, those in which one is a client of the other; each as (client,
+        """Selects the pairs of processes in which one is a client of the other, and returns each as (client,
         server)."""
         found = []
         for one, other in pairs:
@@ -105,7 +107,7 @@ class Connections:
         return tuple(ordered[:MOST_PEERS])
 
     def local(self, pid: int) -> bool:
-        """Returns whether a process receives data from this host only; False if that is not known."""
+        """Returns True if it is known that a process receives data from this host only."""
         return self._of(pid).local
 
     def _asks(self, client: int, server: int) -> bool:
@@ -113,14 +115,14 @@ class Connections:
         if any((remote, own) in serving.served for own, remote in asking.asked):
             return True
         # If a container's network translates addresses, the two ends of a connection see different addresses.
-        # So a process that only connects is taken for a client of a process that only accepts connections.
+        # So a process that makes connections counts as a client of a process that only accepts connections.
         if asking.asked and serving.served and not serving.asked:
             return True
         return asking.unnamed and bool(serving.paths - asking.paths)
 
     def _read_again(self, *pids: int) -> None:
-        """Forgets the connections of processes that were read in an earlier sample: they may have made
-        connections since. The next question reads them anew."""
+        """Forgets the connections that were read in an earlier sample, because the processes may have made
+        others since. They are read again when they are needed."""
         for pid in pids:
             known = self._known.get(pid)
             if known is not None and known.sample < self._sample:
@@ -167,8 +169,9 @@ def _text(address: _Address) -> str:
 
 
 def _plus(server: Server, now: TcpInfo, before: TcpInfo) -> Server:
-    """Returns ``server`` with one more connection added. The connection moved the difference of bytes between
-    the readings ``before`` and ``now``. Its round-trip time replaces that of ``server`` if it is shorter."""
+    """Returns ``server`` with one more connection added. The connection moved the bytes by which the reading
+    ``now`` exceeds the reading ``before``. Its round-trip time replaces that of ``server`` if it is
+    shorter."""
     return server._replace(
         sent_bytes=server.sent_bytes + now.sent_bytes - before.sent_bytes,
         received_bytes=server.received_bytes + now.received_bytes - before.received_bytes,

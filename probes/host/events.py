@@ -1,9 +1,9 @@
-"""Reads what the Linux kernel reports of the host: block I/O, reclaim, OOM kills, retransmits, forks and
+"""Reads events of the host from the Linux kernel: block I/O, reclaim, OOM kills, retransmits, forks and
 exits, stops.
 
-Runs the programs of ``bpf/host.c``. Each part of the programs needs members of some kernel structs and some
-tracepoints. If the Linux kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says
-which.
+Runs the programs of ``bpf/host.c``. Each part of the programs needs some members of kernel structs and some
+tracepoints. If the Linux kernel lacks one of them, the parts that need it are not loaded, and
+`HostEvents.unknown` lists the figures that are not measured.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class RawBlockIo(NamedTuple):
     service_ns: int
     max_ns: int
     idle_ns: int
-    """How long the cgroup had no request under way before these were submitted, in ns. Known only if tgid is
-    0."""
+    """Time in ns for which the cgroup had no request under way before these requests were submitted. Known
+    only if tgid is 0."""
 
 
 class RawUse(NamedTuple):
-    """What a process did, or what happened to it, since the previous read."""
+    """Reclaims, forks, execs and exits of a process since the previous read."""
 
     tgid: int
-    """The process itself for reclaims and forks. For execs and exits, it is the parent of the process if the
-    process is in the root cgroup; otherwise 0."""
+    """For reclaims and forks: the process itself. For execs and exits: the parent of the process if the
+    process is in the root cgroup, otherwise 0."""
     cgroup_id: int
     reclaims: int
     reclaim_ns: int
@@ -127,7 +127,7 @@ NOTHING: Final = RawHostEvents([], [], [], [], [], 0)
 
 
 class HostEvents:
-    """Loads the BPF programs in the background, and reads what they count. Used from one thread."""
+    """Loads the BPF programs in the background, and reads their counts. Used from one thread."""
 
     def __init__(self, parts: tuple[Part, ...] = PARTS) -> None:
         self._parts = parts
@@ -140,7 +140,7 @@ class HostEvents:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Returns what is not measured and why, one line each."""
+        """Returns the figures that are not measured, each with the reason, in one line each."""
         if self._done:
             return self._unknown
         if self._loader is None:
@@ -161,8 +161,7 @@ class HostEvents:
             self._loader.start()
 
     def read(self) -> RawHostEvents:
-        """Returns what happened since the previous read; nothing before the programs are loaded. Raises
-        OSError."""
+        """Returns the events since the previous read; none before the programs are loaded. Raises OSError."""
         found: dict[str, tuple[NDArray[np.void], NDArray[np.void]]] = {}
         with self._lock:
             taken = [loaded.take() for loaded in self._loaded]
@@ -205,7 +204,7 @@ class HostEvents:
         unknown: list[str] = []
         try:
             self._load_parts(unknown)
-        except Exception as error:  # Any failure costs only the host's events.
+        except Exception as error:  # After a failure, only the host's events are missing.
             unknown.append(f"what the host does to its processes: {error}")
         self._unknown = tuple(unknown)
         self._done = True
@@ -221,7 +220,7 @@ class HostEvents:
                 if len(parts) == 1 or reason.remedy:
                     unknown += [f"{part.what}: {reason.reason}" for part in parts]
                 if reason.remedy:
-                    return  # Each part, loaded alone, would fail for the same reason.
+                    return  # Loading each part alone would fail for the same reason.
                 continue
             if not self._keep(loaded) or len(parts) > 1:
                 return
@@ -243,7 +242,7 @@ def _attempts(parts: list[Part]) -> list[list[Part]]:
 
 def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dict[str, int]]:
     """Returns the parts whose struct members the Linux kernel has, and the offsets of these members by their
-    names in the C source. Adds to ``unknown`` what the other parts would have measured."""
+    names in the C source. Adds to ``unknown`` the figures that the other parts would have measured."""
     try:
         types = KernelTypes.of_kernel()
     except NoBtfError as reason:
@@ -275,7 +274,7 @@ def _offsets(types: KernelTypes, members: Mapping[str, tuple[str, ...]]) -> dict
 
 
 def value_name(struct: str, member: str) -> str:
-    """Returns the name under which the C source uses the offset of a member."""
+    """Returns the name that the C source uses for the offset of a member."""
     return f"{struct}_{member}".upper()
 
 
@@ -283,7 +282,7 @@ def recipe(parts: Sequence[Part], values: Iterable[str]) -> Recipe:
     """Returns the recipe of the BPF programs of ``parts``. ``values`` names the constants that get their
     values when the programs are loaded."""
     # Linux kernels have the members of a struct in different orders. Sorted names make the recipe, and so the
-    # compiled file, the same for all of them.
+    # compiled file, the same for all Linux kernels.
     return Recipe(
         source_text("host.c"),
         {name: RAW_TRACEPOINT for part in parts for name in part.programs},
@@ -308,8 +307,8 @@ class _Loaded:
 
     @classmethod
     def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
-        """Compiles, loads and attaches ``parts``; adds to ``unknown`` what is not measured. Raises
-        TracingError."""
+        """Compiles, loads and attaches ``parts``; adds to ``unknown`` the figures that are not measured.
+        Raises TracingError."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
         values = {**pid_namespace(), **offsets}
         fds, _ = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)

@@ -1,4 +1,4 @@
-"""Reads from /proc how much time each CPU spends in interrupts, and of which kinds the interrupts are."""
+"""Reads from /proc how much time each CPU spends in interrupts, and the kinds of these interrupts."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class InterruptReader:
     """Samples the interrupts of all CPUs, once per window. Used from one thread.
 
     The kinds are read only while a CPU spends at least the share ``NOTICED`` in interrupts, because
-    ``/proc/interrupts`` is long on large hosts. The count of a kind is the difference between two readings.
-    So the counts are known only from the second window with such a CPU on.
+    ``/proc/interrupts`` is long on large hosts. The count of a kind is the difference between two readings,
+    so it is known only from the second window with such a CPU on.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:

@@ -16,11 +16,11 @@ from stalltop.model.text.clean import clean
 from stalltop.probes.aside import Aside
 
 PATIENCE_SECONDS: Final = 0.2
-"""Longest time, in seconds, for which a window waits for the counters. To read those of an RDMA port, the
-Linux kernel asks the adapter's firmware, which may be busy or may hang."""
+"""Longest time, in seconds, for which a window waits for the counters. For the counters of an RDMA port, the
+Linux kernel queries the adapter's firmware, which may be busy or may hang."""
 LOOK_AGAIN_SECONDS: Final = 10.0
-"""Interval, in seconds, at which ports are looked for and their speeds are read. Reading the speed of an
-interface needs a lock of the Linux kernel (rtnl) that others may hold."""
+"""Interval, in seconds, between two searches for ports; a search also reads the speeds of the ports. Reading
+the speed of an interface needs a lock of the Linux kernel (rtnl) that others may hold."""
 MOST_PORTS: Final = 64
 """Maximum number of ports that are read. Ports of RDMA adapters and physical interfaces come first."""
 
@@ -39,7 +39,7 @@ _OF_INTERFACE: Final[Mapping[str, tuple[str, ...]]] = {
 """By counter of ``NetworkPort``: the files of an interface that may have it, in its folder
 (Documentation/ABI/testing/sysfs-class-net-statistics and sysfs-class-net)."""
 _WORDS: Final = ("counters/port_rcv_data", "counters/port_xmit_data")
-"""Files whose unit is a word of ``_WORD_BYTES``."""
+"""Files that count words of ``_WORD_BYTES`` instead of bytes."""
 _WORD_BYTES: Final = 4
 _OF_RDMA_PORT: Final[Mapping[str, tuple[str, ...]]] = {
     "rx_bytes": ("counters/port_rcv_data", "hw_counters/rx_bytes"),
@@ -68,10 +68,11 @@ _OF_RDMA_PORT: Final[Mapping[str, tuple[str, ...]]] = {
 that exists is used. The names of ``hw_counters`` are those of the drivers mlx5, bnxt_re and efa; the others
 are described in Documentation/ABI/stable/sysfs-class-infiniband."""
 _STACKED: Final = frozenset(("bond", "team", "vlan", "wireguard", "ppp", "macsec"))
-"""DEVTYPE of interfaces that are listed although other interfaces move their bytes: they belong to the host.
-Bridges, veth and tap interfaces are not listed: they belong to the host's containers and virtual machines."""
+"""DEVTYPE of virtual interfaces that belong to the host. They are listed although other interfaces move their
+bytes. Bridges, veth and tap interfaces are not listed: they belong to the host's containers and virtual
+machines."""
 _IFF_TUN: Final = 0x0001
-"""Flag of an interface that gives IP packets to a program, such as a VPN (linux/if_tun.h)."""
+"""Flag of an interface that passes IP packets to a program, such as a VPN (linux/if_tun.h)."""
 _INFINIBAND, _LOOPBACK = "32", "772"
 """Types of interfaces (linux/if_arp.h)."""
 _REPRESENTOR: Final = re.compile(r"(?:c\d+)?pf\d+(?:vf|sf)\d+")
@@ -89,8 +90,8 @@ class _Found(NamedTuple):
     files: Mapping[str, tuple[str, ...]]
     """By counter: names of the files that may have it."""
     state: str
-    """The file with the state, which is read in each sample; '' if the state is read only when ports are
-    looked for."""
+    """The file with the state, which is read in each sample; '' if the state is read only in searches for
+    ports."""
 
 
 class _Port:
@@ -168,8 +169,7 @@ class _Sample(NamedTuple):
 class NetworkReader:
     """Reads the network ports of the host, once per window. Counts are those since the previous reading.
 
-    The files are read on a thread of their own. They stay open, so that reading a counter takes one system
-    call.
+    The files are read on a thread of their own. They stay open, so reading a counter takes one system call.
     """
 
     def __init__(
@@ -187,12 +187,12 @@ class NetworkReader:
         self._aside = Aside("network")
         self._before: dict[_Port, dict[str, int]] = {}
         """Latest values of the counters of each port."""
-        # Only the thread of ``_aside`` uses the following three.
+        # Only the thread of ``_aside`` uses the following three attributes.
         self._looked = float("-inf")
         self._found: dict[str, _Found] = {}
         self._open: dict[str, _Port] = {}
         self.unknown: tuple[str, ...] = ()
-        """What the last reading could not measure, one line each."""
+        """Figures that the last reading could not measure, one line each."""
         self.read()
 
     def read(self) -> tuple[NetworkPort, ...]:
@@ -228,7 +228,8 @@ class NetworkReader:
                     self._open[name] = _Port(found)
                 samples.append(self._open[name].read())
             except OSError:
-                # The port is gone, but another port may have its name now: the next sample looks for ports.
+                # The port is gone, but another port may have its name now, so the next sample searches for
+                # ports.
                 self._looked = float("-inf")
                 if name in self._open:
                     self._open.pop(name).close()
@@ -286,8 +287,8 @@ def _interfaces(sysfs: Path) -> Sequence[_Found]:
 
 
 def _rank(folder: Path, kind: str) -> int:
-    """Returns how closely an interface belongs to the host, as a rank. 0: an adapter; 1: a bond, VLAN or VPN;
-    2: any other; 3: the loopback interface; -1: an interface that is not listed."""
+    """Returns the rank of an interface: the lower, the more closely it belongs to the host. 0: an adapter; 1:
+    a bond, VLAN or VPN; 2: any other; 3: the loopback interface; -1: an interface that is not listed."""
     up = _text(folder / "operstate") != "down"
     if os.path.exists(folder / "device"):
         function = os.path.exists(folder / "device/physfn")

@@ -1,4 +1,5 @@
-"""Lists the parts of ``bpf/host.c``: what each measures, and what it needs from the Linux kernel."""
+"""Lists the parts of ``bpf/host.c``, each with the figures that it measures and the struct members and
+tracepoints that it needs."""
 
 from __future__ import annotations
 

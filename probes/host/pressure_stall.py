@@ -1,4 +1,4 @@
-"""Reads for how much of the time tasks of this host waited for CPUs, memory or block I/O (pressure stall
+"""Reads the share of time in which tasks of this host waited for CPUs, memory or block I/O (pressure stall
 information, PSI)."""
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class HostPressure:
         }
 
     def _look(self) -> dict[str, tuple[int, int]]:
-        """Returns, for each resource, when it was read and how long tasks had waited for it until then, both
-        in ns."""
+        """Returns, for each resource, the time of this reading, and the total time that tasks have waited for
+        the resource, both in ns."""
         found = {}
         for name in RESOURCES:
             try:

@@ -21,12 +21,12 @@ _NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _STAT_BYTES: Final = 1024
 _CPU_CLOCK: Final = 2
-"""Number of the clock of a process that counts its CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
+"""Number of the kind of clock that counts a process's CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
 _SWAP: Final = re.compile(rb"^VmSwap:\s*(\d+) kB", re.MULTILINE)
 
 
 class Use(NamedTuple):
-    """Figures of one process. Sums are since the previous sample; other figures are as of now."""
+    """Figures of one process. Sums are since the previous sample; all other figures are present values."""
 
     cpu_ns: int
     minor_faults: int
@@ -57,8 +57,8 @@ class _Stat(NamedTuple):
 class _Watched:
     fd: int
     before: _Stat | None = None
-    """The fields that were read in the previous sample; None before the first one, because what the process
-    did earlier is not reported."""
+    """The fields that were read in the previous sample; None before the first sample. Sums do not include the
+    time before the first sample."""
     swap_bytes: int = 0
     looks: int = 0
 
@@ -76,8 +76,8 @@ class ProcessUses:
         self._watched: dict[int, _Watched] = {}
 
     def look(self, pids: Collection[int]) -> dict[int, Use]:
-        """Returns, for each of ``pids`` that is alive, what it did since the previous sample, and its present
-        state.
+        """Returns the figures of each of ``pids`` that is alive: sums since the previous sample, and present
+        values.
 
         For a process that is sampled for the first time, all sums are 0. Processes that are not in ``pids``
         are forgotten.
@@ -136,7 +136,7 @@ class ProcessUses:
 
     def _cpu_ns(self, pid: int) -> int:
         """Returns the CPU time, in ns, of all threads of a process, from the CPU clock of the process; 0 if
-        that cannot be read. /proc would give it only in ticks of 10 ms."""
+        it cannot be read. /proc has this time only in ticks of 10 ms."""
         try:
             return time.clock_gettime_ns(~pid << 3 | _CPU_CLOCK) if self._own else 0
         except OSError:
@@ -199,7 +199,8 @@ class SwapReader:
         self._before = self._pages()
 
     def look(self) -> Swapped:
-        """Returns how much was moved since the previous sample, or since this object was created."""
+        """Returns the bytes moved to and from swap since the previous sample, or since this object was
+        created."""
         before, self._before = self._before, self._pages()
         into, out = (max(now - then, 0) * _PAGE_BYTES for now, then in zip(self._before, before, strict=True))
         return Swapped(into, out)

@@ -1,4 +1,4 @@
-"""Finds the process that has a socket by the socket's inode number, in ``/proc/PID/fd``."""
+"""Finds the process that has a socket with a given inode number, by reading ``/proc/PID/fd``."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ in the next samples."""
 PATIENCE_LOOKS: Final = 10
 """Number of samples after which the search for a socket's owner is given up."""
 KEEP_LOOKS: Final = 60
-"""The owner of a socket is remembered for this many samples after it was last asked for. After that, the
-inode number may belong to another socket."""
+"""Number of samples for which the owner of a socket is remembered after `look` was last called for the
+socket. After that, the inode number may belong to another socket."""
 _PREFIX: Final = "socket:["
 
 
 class SocketOwners:
-    """Finds the owners of sockets, and remembers them while they are asked for. Used from one thread."""
+    """Finds the owners of sockets, and remembers them as long as they are needed. Used from one thread."""
 
     def __init__(self) -> None:
         self._owner: dict[int, int] = {}
         self._asked: dict[int, int] = {}
-        """By socket: the number of the sample in which it was last asked for, or in which its owner was
+        """By socket: the last sample in which `look` was called for it, or the sample in which its owner was
         found."""
         self._looks = 0
         self._wanted: dict[int, int] = {}
-        """By socket whose owner is not known: the number of samples in which its owner was asked for."""
+        """By socket whose owner is not known: the number of samples in which the owner was searched for."""
         self._next: list[int] = []
         """Processes that are still to be searched."""
 

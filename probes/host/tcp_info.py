@@ -1,4 +1,4 @@
-"""Reads what the Linux kernel knows of a TCP connection of another process."""
+"""Reads the Linux kernel's figures of a TCP connection of another process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PIDFD_GETFD: Final = 438
 netlink request, it works for a process in another network namespace."""
 _INFO_BYTES: Final = 136
 _RTT_AT: Final = 68
-"""Offset of ``tcpi_rtt`` in struct tcp_info (linux/tcp.h), us, 32 bits."""
+"""Offset of ``tcpi_rtt`` (in µs, 32 bits) in struct tcp_info (linux/tcp.h)."""
 _BYTES_AT: Final = 120
-"""Offset of ``tcpi_bytes_acked``, which ``tcpi_bytes_received`` follows, 64 bits each."""
+"""Offset of ``tcpi_bytes_acked``, followed by ``tcpi_bytes_received``; 64 bits each."""
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 

@@ -51,7 +51,7 @@ def _uuid(called: str, resource: str, names: dict[str, str]) -> str:
 
 
 def _names(devices: Iterable[Device]) -> dict[str, str]:
-    """Returns UUIDs of devices. The keys are all names that identify a single device."""
+    """Returns the UUIDs of devices, by every name that identifies exactly one device."""
     found: dict[str, str] = {}
     for name, uuid in (pair for device in devices for pair in _called(device)):
         found[name] = uuid if found.get(name, uuid) == uuid else ""

@@ -1,4 +1,4 @@
-"""Joins allocations, pods and tenants by UIDs and container ids, never by a name alone."""
+"""Joins allocations, pods and tenants by UIDs and container ids, never by names alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def known(pods: Iterable[Pod]) -> Known:
 
 
 class Binder:
-    """Finds the pod of each allocation. Remembers which devices each pod was given: they never change while
+    """Finds the pod of each allocation. Remembers the devices of each pod, because they never change while
     the pod lives."""
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Binder:
         before: Mapping[tuple[str, str], str],
         after: Mapping[tuple[str, str], str],
     ) -> tuple[Allocation, ...]:
-        """Returns ``allocations``. Those whose pod is certain have the UID of the pod.
+        """Returns ``allocations``, each with the UID of its pod if the pod is certain.
 
-        ``before`` and ``after`` give UIDs by namespace and name: as they were before and after the kubelet
-        was asked. No UID is given to a pod that was replaced in between, or that has the same name as the pod
-        that it replaces.
+        ``before`` and ``after`` are the UIDs of pods by namespace and name, read before and after
+        ``allocations`` were read. An allocation gets no UID if the pod was replaced in between, or if the
+        allocation may belong to another pod of the same name.
         """
         alive = set(after.values())
         self._given = {key: devices for key, devices in self._given.items() if key[0] in alive}
@@ -68,8 +68,8 @@ class Binder:
 
 
 def with_pod(tenant: Tenant, found: Known) -> Tenant:
-    """Returns ``tenant`` with what ``found`` says about its pod."""
-    # The user who runs such a container may choose its id, so this id is not trusted.
+    """Returns ``tenant`` with the data of its pod in ``found``."""
+    # A tenant that belongs to a user may have any container id that the user chose, so the id is not trusted.
     if tenant.id.startswith(USERS):
         return tenant
     pod, container = (
@@ -93,9 +93,9 @@ def with_pod(tenant: Tenant, found: Known) -> Tenant:
 
 
 def is_scheduled(tenant: Tenant, complete: Collection[str]) -> bool:
-    """Returns whether everything that the kubelet gave to a tenant is known. This is so for pods whose UIDs
-    are in ``complete``, and for tenants that cannot be part of a pod. It is not so for containers whose pod
-    is unknown."""
+    """Returns whether all allocations of a tenant are known. They are known for pods whose UIDs are in
+    ``complete``, and for tenants that cannot be part of a pod. They are unknown for containers whose pod is
+    unknown."""
     if tenant.pod_uid or tenant.pod:
         return tenant.pod_uid in complete
     if not tenant.runtime and not tenant.cgroup_path:
@@ -121,7 +121,7 @@ def with_tenants(
 
 def _tenant(candidates: list[Tenant], found: Known) -> str:
     """Returns the id of the tenant among ``candidates`` that runs now; '' if there is not exactly one. If a
-    container restarts, it gets another id, and the ended one is still listed."""
+    container restarts, it gets another id, and the ended container is still listed."""
     if len(candidates) > 1:
         candidates = [one for one in candidates if _runs(one.container_id, found)]
     return candidates[0].id if len(candidates) == 1 else ""

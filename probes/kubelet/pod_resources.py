@@ -44,8 +44,8 @@ class PodResources:
 
 
 def read(root: Path = Path("/"), *, allocatable: bool = True) -> PodResources:
-    """Asks the kubelet below ``root`` for allocations and, unless ``allocatable`` is False, for all
-    resources. Never raises; takes at most ``2 * SECONDS``."""
+    """Reads allocations and, unless ``allocatable`` is False, all resources, from the kubelet whose files are
+    below ``root``. Never raises; takes at most ``2 * SECONDS``."""
     path = kubelet_folder(root) / SOCKET
     if why := why_no_socket(path):
         none = "no socket of a kubelet on this host"

@@ -1,9 +1,9 @@
 """Lists the pods of this node: which pod has a name now, and which containers it has.
 
-When the kubelet reports what pods were given, it names them by namespace and name. A name can pass from one
-pod to the next: a StatefulSet's pod is replaced by a pod of the same name. Only their UIDs differ. Three
-sources know the UIDs, and are asked in this order: the kubelet's own list of pods (from Kubernetes 1.36 on),
-the container runtime (CRI), and the folders in which the kubelet keeps logs.
+When the kubelet reports the devices of pods, it identifies the pods by namespace and name. A pod may be
+replaced by a pod of the same name, as in a StatefulSet. Only their UIDs differ. Three sources have the UIDs,
+and are read in this order: the kubelet's own list of pods (from Kubernetes 1.36 on), the container runtime
+(CRI), and the folders in which the kubelet keeps logs.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Pods:
 
     pods: tuple[Pod, ...] = ()
     source: str = ""
-    """Source of the list; '' if none answered."""
+    """Source of the list; '' if no source answered."""
     silent: tuple[tuple[str, str], ...] = ()
-    """Sources that were asked before ``source`` and failed, each with the reason."""
+    """Sources that were read before ``source`` and failed, each with the reason."""
 
     def uids(self) -> dict[tuple[str, str], str]:
         """Returns UIDs by namespace and name, for names that only one pod has."""

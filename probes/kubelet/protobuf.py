@@ -1,5 +1,5 @@
-"""Reads and writes the wire format of protocol buffers as fields by number, without types. It supports only
-what a few small messages need.
+"""Reads and writes the wire format of protocol buffers as fields by number, without types. Supports only the
+features that a few small messages need.
 
 https://protobuf.dev/programming-guides/encoding/. The input is not trusted: every length is checked.
 """

@@ -1,5 +1,5 @@
-"""Keeps track of which pod this node's kubelet gave which devices. Runs on its own thread, which never delays
-windows."""
+"""Keeps track of the devices that this node's kubelet allocated to pods. Runs on its own thread, which never
+delays windows."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
     from stalltop.probes.kubelet.pods import PodReader, Pods
 
 ASK_SECONDS: Final = 5.0
-"""Usual time between two questions to the kubelet, in seconds."""
+"""Usual time between two requests to the kubelet, in seconds."""
 SOON_SECONDS: Final = 1.0
-"""Time until the next question to the kubelet if the pod of an allocation is not certain yet, or if an
-unknown pod makes calls; in seconds."""
+"""Time until the next request to the kubelet, in seconds, if the pod of an allocation is not certain yet, or
+if an unknown pod makes calls."""
 SOON_TIMES: Final = 8
-"""Maximum number of questions in a row with pauses of ``SOON_SECONDS``. After that, the pause is
+"""Maximum number of consecutive requests with pauses of ``SOON_SECONDS``. After them, the pause is
 ``ASK_SECONDS``."""
 IDLE_SECONDS: Final = 15.0
 """Time between two checks of a host without a kubelet, in seconds."""
 ALLOCATABLE_SECONDS: Final = 60.0
-"""Time between two questions about all resources, whether allocated or not, in seconds."""
+"""Time between two requests for all resources, allocated or not, in seconds."""
 STALE_SECONDS: Final = 30.0
 """Age from which an answer is reported as old, s."""
 FORGOTTEN_SECONDS: Final = 300.0
-"""Age from which an allocation is no longer shown, s. An allocation whose pod is known to exist is shown even
-then."""
+"""Age from which an allocation is no longer shown, s. An older allocation is still shown if its pod is known
+to exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeletAnswer:
-    """What is known of pods and allocations, for one window."""
+    """The known pods and allocations, for one window."""
 
     tenants: dict[str, Tenant]
-    """The given tenants, with what is known of their pods."""
+    """The given tenants, with the known facts about their pods."""
     allocations: tuple[Allocation, ...] = ()
     missing: tuple[Missing, ...] = ()
     scheduled: tuple[str, ...] = ()
-    """Ids of the tenants of which it is known that ``allocations`` has everything that they were given."""
+    """Ids of the tenants whose allocations are all in ``allocations``."""
     allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Every resource with its devices, allocated or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What is known of pods and allocations at one time. A new answer replaces it as a whole."""
+    """The pods and allocations that are known at one time. A new answer replaces the whole object."""
 
     allocations: tuple[Allocation, ...] = ()
     clock: float | None = None
@@ -71,8 +71,8 @@ class _Answer:
 class KubeletReader:
     """Returns the pods of this node and their devices as they were a few seconds ago. Used from one thread.
 
-    The kubelet and the container runtime are asked on another thread. If a question hangs, the caller does
-    not wait for it, and the last answer stays.
+    Another thread sends the requests to the kubelet and the container runtime. If a request hangs, the caller
+    does not wait for it, and gets the last answer.
     """
 
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,7 +80,8 @@ class KubeletReader:
         self._began = clock()
         self._answer = _Answer()
         self._named: dict[str, tuple[Tenant, Tenant]] = {}
-        """By tenant id: the tenant that was given, and that tenant with what is known of its pod."""
+        """By tenant id: the tenant as given to `read`, and the same tenant with the known facts about its
+        pod."""
         self._named_by = self._answer
         self._looked_for: set[str] = set()
         """UIDs of pods that make calls but were in no list. For each of these pods, the lists have been read
@@ -90,7 +91,8 @@ class KubeletReader:
         threading.Thread(target=self._run, name="kubelet", daemon=True).start()
 
     def read(self, tenants: Mapping[str, Tenant]) -> KubeletAnswer:
-        """Returns what is known for a window with these tenants. Never raises and never waits."""
+        """Returns the known pods and allocations for a window with these tenants. Never raises and never
+        waits."""
         answer = self._answer
         if self._named_by is not answer:
             self._named, self._named_by = {}, answer
@@ -106,7 +108,7 @@ class KubeletReader:
         )
 
     def close(self) -> None:
-        """Lets the thread end after its present question. Does not wait. May be called twice."""
+        """Lets the thread end after its present request. Does not wait. May be called twice."""
         self._stop.set()
         self._wake.set()
 
@@ -139,41 +141,42 @@ class KubeletReader:
         while not self._stop.is_set():
             began = self._clock()
             self._answer = self._poll.look(self._answer)
-            # If a question takes long, the pause after it is as long.
+            # After a long request, the pause is as long as the request was.
             self._stop.wait(max(SOON_SECONDS, self._clock() - began))
             self._wake.wait(self._poll.pause - SOON_SECONDS)
             self._wake.clear()
 
 
 class _Poll:
-    """Asks the kubelet and the sources of pods. Keeps, from one question to the next, what the next question
-    needs. Used from the background thread."""
+    """Sends requests to the kubelet and reads the sources of pods. Keeps the results of a request that the
+    next one needs. Used from the background thread."""
 
     def __init__(self, root: Path, clock: Callable[[], float]) -> None:
         self._root = root
         self._clock = clock
         self._pods: PodReader | None = None
         self._before: Pods | None = None
-        """Pods as they were before the next question to the kubelet, which are those read after the previous
-        question. None if they have to be read first."""
+        """Pods as they were before the next request to the kubelet: the pods that were read after the
+        previous request. None if the next request has to read them first."""
         self._binder = Binder()
         self._unsure: set[tuple[str, str, str]] = set()
         """Containers whose pods were uncertain in the last answer."""
         self._soon = 0
-        """How often in a row the same containers were uncertain."""
+        """Number of consecutive requests after which the same containers were uncertain."""
         self._allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
         self._allocatable_due = clock()
         self.pause = IDLE_SECONDS
-        """Seconds until the next question."""
+        """Seconds until the next request."""
 
     def look(self, last: _Answer) -> _Answer:
-        """Asks once, and returns what is then known. ``last`` is the previous answer. Never raises."""
+        """Makes one request, and returns the pods and allocations that are then known. ``last`` is the
+        previous answer. Never raises."""
         try:
             if not kubelet_folder(self._root).exists():
                 self.pause, self._before = IDLE_SECONDS, None
                 return last if last == _Answer() else _Answer()
             return self._ask(last)
-        # An unexpected answer must not stop anything: only the allocations are unknown.
+        # An unexpected answer must not stop the thread. Only the allocations are then unknown.
         except Exception as error:
             self.pause = ASK_SECONDS
             said = clean(f"{type(error).__name__}: {error}")
@@ -194,7 +197,7 @@ class _Poll:
             allocations, clock = self._left(last, after), last.clock
             complete: frozenset[str] = frozenset()
         else:
-            # If a pod appeared while the kubelet was asked, the answer may lack that pod.
+            # If a pod appeared during the request to the kubelet, the answer may lack this pod.
             there = set(before.uids().items()) & set(after.uids().items())
             complete = frozenset(uid for name, uid in there if name in told.pods)
             if due:
@@ -206,13 +209,13 @@ class _Poll:
         self._soon = 0 if unsure != self._unsure else self._soon + 1
         self._unsure = unsure
         self.pause = SOON_SECONDS if unsure and self._soon < SOON_TIMES else ASK_SECONDS
-        # A kubelet folder without pods in it: the kubelet never ran here.
+        # If the kubelet's folder has no pods in it, the kubelet never ran here.
         why = told.unavailable if clock is not None or is_node(self._root) else ""
         return _Answer(allocations, clock, why, known(after.pods), complete, self._allocatable)
 
     def _left(self, last: _Answer, now: Pods) -> tuple[Allocation, ...]:
-        """Returns those of the last known allocations whose pods still exist. If that is unknown for a pod,
-        returns its allocations unless they are too old."""
+        """Returns the last known allocations of pods that still exist. If it is unknown whether a pod exists,
+        its allocations are returned unless they are too old."""
         old = last.clock is None or self._clock() - last.clock > FORGOTTEN_SECONDS
         alive = {pod.uid for pod in now.pods}
         return tuple(

@@ -25,9 +25,10 @@ from stalltop.probes.operations import DRIVER, RUNTIME
 from stalltop.probes.process_maps import Mapping, libraries_of, program_of
 
 LINGER_SECONDS: Final = 5.0
-"""Time for which a file that no process uses keeps its probes, in seconds. It is short because probes keep
-the file system from being unmounted, and break programs that map the file after it was rewritten in place. It
-is not 0 because the libraries of a job that restarts often should not be read again each time."""
+"""Time for which a file that no process uses keeps its probes, in seconds. The time is short because probes
+keep the file system from being unmounted, and break programs that map the file after it was rewritten in
+place. The time is not 0, so that the libraries of a job that restarts often need not be read again each
+time."""
 RECHECK_SECONDS: Final = 20.0
 """Seconds between two checks of the processes that use a probed file: the Linux kernel does not report when a
 process unloads a file."""
@@ -38,10 +39,10 @@ BUDGET_SECONDS: Final = 0.25
 CLOSE_SECONDS: Final = 0.5
 """Time for which `close` waits for a running update, s."""
 _PLAIN_FILES: Final = 8192
-"""Maximum number of programs that are remembered because there is nothing to probe in them. If there are
-more, the oldest are forgotten, and read again when they run."""
+"""Maximum number of programs that are remembered as having nothing to probe. If there are more, the oldest
+are forgotten, and are read again when they run."""
 _TRIES: Final = 5
-"""Maximum number of times in a row that a process is read. It is read again if its mappings changed while
+"""Maximum number of consecutive times that a process is read. It is read again if its mappings changed while
 they were read."""
 
 
@@ -68,7 +69,8 @@ class Libraries:
         self._waiting: dict[int, int] = {}
         """By process that has to be read again: the number of tries left."""
         self._watched: set[int] = set()
-        """Processes that had a probed CUDA runtime and no driver yet when they were seen."""
+        """Processes that had a probed CUDA runtime and had not loaded CUDA's driver yet when they were first
+        seen."""
         self._unseen_programs: set[int] = set()
         self._rechecked = time.monotonic()
         self._rows: tuple[Library, ...] = ()
@@ -77,23 +79,23 @@ class Libraries:
 
     def start(self) -> None:
         """Probes the files that are in use now. If the host has many thousands of processes, the first calls
-        of ``update`` complete this."""
+        of ``update`` probe the remaining files."""
         self._update(START_SECONDS)
 
     def update(self) -> None:
         """Probes files that came into use since the previous call, and removes probes of files that are no
         longer used.
 
-        If nothing changed, it costs next to nothing.
+        If nothing changed, the call takes almost no time.
         """
         self._update(BUDGET_SECONDS)
 
     def library_rows(self) -> tuple[Library, ...]:
-        """Returns the probed files, a row for each layer in them."""
+        """Returns one record for each probed file and each layer in the file."""
         return self._rows
 
     def missing(self) -> tuple[Missing, ...]:
-        """Returns what should be traced but is not, or only partly."""
+        """Returns the files and processes that should be traced but are not, or only partly."""
         return self._missing
 
     def traced_pids(self) -> set[int]:
@@ -101,11 +103,10 @@ class Libraries:
         return set(self._traced)
 
     def watched_from_begin(self, pid: int) -> bool:
-        """Returns whether probes were on CUDA's runtime in the process before the process loaded CUDA's
-        driver.
+        """Returns whether the CUDA runtime of the process was probed before the process loaded CUDA's driver.
 
         If so, the process had not initialized CUDA when it was first seen, because the runtime loads the
-        driver to do that. May return False although it is so.
+        driver to initialize CUDA. False may also mean that this is not known.
         """
         return pid in self._watched
 
@@ -175,7 +176,7 @@ class Libraries:
 
     def _look_at_program(self, pid: int) -> bool:
         """Probes the program of ``pid`` if it holds traced functions. Returns whether the process has to be
-        read again, which is so if its present or its previous program is probed."""
+        read again: True if its present or its previous program is probed."""
         before = self._programs.pop(pid, None)
         try:
             version = _version(os.stat(f"/proc/{pid}/exe"))
@@ -277,7 +278,7 @@ class Libraries:
                 if file.identity is not None and identity.same(file.identity):
                     if file.version[2:] == version[2:]:
                         return file
-                    # The file was rewritten in place, so what is known of it is not true any more.
+                    # The file was rewritten in place, so its known functions are not valid any more.
                     self._drop(file)
         finally:
             identity.close()
@@ -387,5 +388,5 @@ def _source(mapping: Mapping) -> str:
         os.stat(exact)
         return exact
     # Without CAP_SYS_ADMIN in the initial user namespace, map_files cannot be used. Then the path of the
-    # mapping is used, at which there may be another file by now.
+    # mapping is used, although another file may have this path by now.
     return f"/proc/{mapping.thread}/root{mapping.path}"

@@ -74,7 +74,7 @@ class FoundFunction(NamedTuple):
     offset: int
     """Offset of its first byte in the file."""
     size_bytes: int
-    """Size according to the symbol. If that is more than its segment holds, it is cut at the end of the
+    """Size according to the symbol. A function that extends beyond its segment is cut at the end of the
     segment."""
 
 
@@ -133,8 +133,8 @@ def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
-    """Returns the loaded segments of the file at ``fd``, each with whether it is executable. Raises like
-    `function_symbols`."""
+    """Returns the loaded segments of the file at ``fd``, each with True if it is executable. Raises the same
+    errors as `function_symbols`."""
     header = os.pread(fd, 64, 0)
     if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
         raise ElfError("not a 64-bit little-endian ELF file")
@@ -147,7 +147,7 @@ def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
     """Returns the address of a variable that the file at ``fd`` exports under one of ``names``, and whether
     this address is relative to the place where a process has loaded the file.
 
-    Returns None if the file exports no such variable. Raises like `function_symbols`.
+    Returns None if the file exports no such variable. Raises the same errors as `function_symbols`.
     """
     _, tables = _parts(fd, platform.machine())
     for symbols, texts in tables:

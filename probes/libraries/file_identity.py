@@ -1,8 +1,8 @@
-"""Tells whether two open files are the same file for a probe.
+"""Compares two open files: whether they are the same file for a probe.
 
 A probe is bound to the real inode. Overlay and bind mounts show one real file under many paths, device
 numbers and inode numbers, so these cannot be compared. But pages of the page cache belong to the real inode.
-So both files are mapped: if their first pages are the same page of memory, the files are the same.
+Both files are therefore mapped: if their first pages are the same page of memory, the files are the same.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FileIdentity:
         return 0 if address is None or address == _MAP_FAILED else int(address)
 
     def same(self, other: FileIdentity) -> bool:
-        """Returns whether both are the same real file.
+        """Returns whether ``self`` and ``other`` are the same real file.
 
         Without CAP_SYS_ADMIN pages cannot be compared. Then only files with equal device and inode numbers
         count as the same.

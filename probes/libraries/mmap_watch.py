@@ -2,7 +2,7 @@
 
 On each CPU, one perf event (a software event that never counts) makes the Linux kernel write a record of
 every executable mapping: ``PERF_RECORD_MMAP2``, with the process and the file's name. The records lie in a
-ring, which is read from memory. So a host on which nothing happens costs nothing.
+ring, which is read from memory. So watching a host on which nothing is mapped takes almost no time.
 
 Layouts: ``include/uapi/linux/perf_event.h`` (``perf_event_attr`` of 64 bytes; ``perf_event_mmap_page``).
 """

@@ -4,13 +4,13 @@ A probe replaces an instruction by a breakpoint. The replaced instruction still 
 kernel emulates nop, push, near jmp, call and conditional jumps (x86's ``arch/x86/kernel/uprobes.c``). It
 single-steps a copy of any other instruction, which takes a second exception and 2 to 20 times as long. So the
 probe is moved to the first emulated instruction, if the arguments and the return address can still be found
-there. This is so if no instruction before it writes the stack pointer, an argument register or the stack, or
-jumps away.
+there. They can be found if no earlier instruction writes the stack pointer, an argument register or the
+stack, or jumps away.
 
 If a later jump leads back to a place between the first byte and the probe (a loop around the function's first
 instructions), the probe would count one call several times. Such a function is probed on its first byte,
-which only a loop over the whole function would reach again. No function of these libraries has such a loop,
-because the function could then save nothing on the stack.
+which only a loop over the whole function would reach again. No function of these libraries has a loop of this
+kind, because it could then save nothing on the stack.
 
 This module is for x86-64; ``probes.libraries.placement_aarch64`` is for aarch64.
 """
@@ -55,7 +55,7 @@ _RETURN_AND_ARGUMENTS: Final = frozenset(
 
 
 class ProbePlace(NamedTuple):
-    """Where the probe of one function goes."""
+    """The place of the probe of one function."""
 
     offset: int
     """Offset in the file."""
@@ -67,8 +67,8 @@ def places(fd: int, image: Image) -> tuple[ProbePlace, ...]:
     open file of ``image``.
 
     Two symbols may lead to one place, if one begins at the second instruction of the other. Calls of both
-    pass this place once, so the first symbol's name stands for both. Raises OSError if the file cannot be
-    read.
+    pass this place once, so both are counted under the name of the first symbol. Raises OSError if the file
+    cannot be read.
     """
     chosen: dict[int, ProbePlace] = {}
     for found in image.functions:

@@ -39,7 +39,7 @@ Attach = Callable[[str, Sequence[Point]], Probes]
 
 
 class Version(NamedTuple):
-    """Identity and state of a file: if a file is replaced or rewritten, it has another version."""
+    """Identity and state of a file. A file that is replaced or rewritten gets another version."""
 
     device: int
     inode: int
@@ -55,8 +55,8 @@ class ProbedFile:
     """
 
     def __init__(self, fd: int, version: Version, mapping: Mapping, attach: Attach) -> None:
-        """Reads the file open at ``fd`` and probes it. Never raises because of the file: ``problem`` then
-        says what is wrong with it."""
+        """Reads the file open at ``fd`` and probes it. Errors in the file are not raised: ``problem`` then
+        says what is wrong with the file."""
         self.version = version
         self.path = clean(mapping.path) + (" (deleted)" if mapping.deleted else "")
         self.users: set[int] = set()

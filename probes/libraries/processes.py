@@ -13,8 +13,8 @@ from stalltop.probes.libraries.mmap_watch import Changes, MmapWatch
 from stalltop.probes.process_maps import library_layers, pids
 
 LIST_SECONDS: Final = 1.0
-"""Seconds between two lists of all processes. Only such a list shows forked processes, because a child has
-its parent's libraries and does not map them itself."""
+"""Seconds between two lists of all processes. Only a list shows forked processes: a child has its parent's
+libraries and does not map them itself."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Processes:
         self._lost = False
         self._named: set[int] = set()
         """Processes that were returned since the last list of all processes. They may end before they are in
-        such a list."""
+        a list."""
         if watch is not None:
             with contextlib.suppress(OSError):
                 self._watch = watch()

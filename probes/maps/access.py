@@ -1,4 +1,4 @@
-"""Prevents that two threads read maps at the same time, or that a thread reads maps that are closed."""
+"""Prevents two threads from reading maps at the same time, and any thread from reading closed maps."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class MapAccess:
         self._lock.release()
 
     def end(self) -> None:
-        """Notes that the maps are closed. The caller has to hold the lock."""
+        """Records that the maps are closed. The caller has to hold the lock."""
         self.is_open = False

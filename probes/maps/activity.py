@@ -1,5 +1,5 @@
-"""Reads when processes were active on devices: when they were in a call that gives a device work, or that
-waits for it.
+"""Reads when processes were active on devices, which means in a call that submits work to a device or waits
+for it.
 
 Time is counted in ticks of 2^20 ns (1.05 ms) of CLOCK_MONOTONIC. A set of ticks is an integer whose bit n
 stands for the nth tick. The BPF programs mark the ticks of a call when it returns (``bpf/cuda/activity.h``),
@@ -33,10 +33,10 @@ from stalltop.probes.programs.loading import Programs
 
 TICK_NS: Final = 1 << TICK_SHIFT
 LOOK_NS: Final = 2_000_000_000
-"""If the last sample is at least this old, a new one is due, ns. This is well below the 4.3 seconds of ticks
+"""Age of the last sample, in ns, from which a new sample is due. This is well below the 4.3 seconds of ticks
 that the BPF programs keep."""
 MOST_TICKS: Final = 128 << 10
-"""Maximum number of ticks that are kept until they are read: two minutes. If they are not read within that
+"""Maximum number of ticks that are kept until they are read (two minutes). If they are not read within that
 time, the oldest ticks are dropped."""
 FORGET_TICKS: Final = 3600 * 10**9 // TICK_NS
 """Number of ticks between two removals of old ticks from the records: an hour. A record stores the lap of
@@ -90,7 +90,7 @@ class Activities:
         return self._clock() - (self._upto << TICK_SHIFT) > LOOK_NS
 
     def look(self) -> None:
-        """Takes a sample: reads what the BPF programs keep."""
+        """Takes a sample: reads the ticks that the BPF programs keep."""
         first, upto = self._upto, (self._clock() >> TICK_SHIFT) - _MARGIN
         if upto <= first:
             return

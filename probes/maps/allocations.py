@@ -38,7 +38,7 @@ class Allocations:
         """Returns, for each process, its allocations and frees since the previous read, and the memory that
         it holds now. Processes that have none of these are left out."""
         used = np.flatnonzero(self._heaps["tgid"])
-        # This is read before the copy is made: if a heap has ended by now, the copy has all its counts.
+        # This is read before the copy is made, so the copy has all counts of a heap that has ended.
         over = used[(self._heaps["over"][used] != 0) | self._may_free(used)]
         heaps = self._heaps[used]
         counts = np.stack([heaps[name] for name in _COUNTS], axis=1) if len(used) else self._seen[:0]
@@ -57,7 +57,7 @@ class Allocations:
         return found
 
     def tgids(self) -> set[int]:
-        """Returns the processes whose device memory is followed and that have not been released."""
+        """Returns the processes with followed device memory that have not been released."""
         return set(self._heaps["tgid"][~self._released].tolist()) - {0}
 
     def release(self, tgid: int) -> None:
@@ -68,8 +68,8 @@ class Allocations:
             self._released[index] = True
 
     def _may_free(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Returns which of the heaps ``used`` were released and have no writer left: no thread of their
-        process is left."""
+        """Returns which of the heaps ``used`` were released and have no writers left, because all threads of
+        their process have ended."""
         released = self._released[used]
         if not released.any():
             return released

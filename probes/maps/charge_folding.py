@@ -1,4 +1,4 @@
-"""Reduces a large number of charges to those that matter: many threads on few CPUs cause thousands of pairs
+"""Reduces a large number of charges to the important ones. Many threads on few CPUs cause thousands of pairs
 of victim and culprit."""
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from stalltop.probes import layout
 from stalltop.probes.maps.raw import OTHERS
 
 LEAST_NS: Final = 100_000
-"""Limit in ns. Charges for one operation of a process and one part of its split are added up. If they add up
-to less than this, none of them is reported."""
+"""Limit in ns. If the charges for one operation of a process and one part of its split add up to less than
+this, none of them is reported."""
 SMALL_NS: Final = 1_000_000
 """Limit in ns. If the charges for one operation of a process and one part of its split add up to less than
 this, their culprits are reported as one sum."""
@@ -30,7 +30,7 @@ class Folded(NamedTuple):
 
     victims: NDArray[np.void]
     """Process, operation and part of the split whose time was lost, dtype ``layout.CHARGE_KEY``. The culprits
-    in these keys have no meaning: the next columns say which culprit took the time."""
+    in these keys have no meaning: the next columns identify the culprit."""
     culprits: NDArray[np.int64]
     cgroups: NDArray[np.uint64]
     ns: NDArray[np.int64]
@@ -45,8 +45,8 @@ def part_of(keys: NDArray[np.void]) -> NDArray[np.uint32]:
 
 
 def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> Folded:
-    """Adds up charges with equal keys. Sums up small charges as the constants above say. ``keys`` may be
-    empty."""
+    """Adds up charges with equal keys. Sums up small charges by the limits ``LEAST_NS``, ``SMALL_NS`` and
+    ``SHARE``. ``keys`` may be empty."""
     spent = ns.astype(np.float64)
     victim = keys["tgid"].astype(np.uint64) << np.uint64(32)
     victim |= keys["operation"].astype(np.uint64) << np.uint64(8) | part_of(keys).astype(np.uint64)

@@ -1,9 +1,9 @@
-"""Reads which culprit is charged with how much off-CPU time, and frees elements that are no longer used.
+"""Reads the off-CPU time that each culprit is charged with, and frees elements that are no longer used.
 
 An element of ``charges`` goes through these stages. Free: its number is in the free queue. Used: the BPF
-programs took it for a new pair of victim and culprit. Retired: no BPF program can find it any more. Then it
-is free again. An element is retired if it did not change for a while, or if its victim or culprit is a
-process that is released.
+programs took it for a new pair of victim and culprit. Retired: no BPF program can find it any more; shortly
+afterwards it is free again. An element is retired if it did not change for a while, or if its victim or
+culprit is a process that is released.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Charges:
         self._times = np.zeros(n, np.uint64)
         self._ns = np.zeros(n, np.uint64)
         self._changed_at = np.zeros(n)
-        """When each element was last seen to change."""
+        """Time at which each element was last seen to change."""
         self._retired_at = np.full(n, np.inf)
         self._waits: list[RawWait] = []
 
@@ -66,8 +66,7 @@ class Charges:
         return self._waits
 
     def read(self) -> list[RawCharge]:
-        """Returns what was charged since the previous read. Small charges are summed up
-        (`charge_folding`)."""
+        """Returns the charges since the previous read. Small charges are summed up (`charge_folding`)."""
         now = self._clock()
         # ``times`` is read before ``ns``, because the BPF programs add to ``ns`` first. So ``ns`` includes
         # the time of every wait that is counted in ``times``.
@@ -99,7 +98,7 @@ class Charges:
 
     def release(self, tgid: int) -> None:
         """Retires the charges in which process ``tgid`` is the victim or the culprit. The next read still
-        returns what was not read yet."""
+        returns their time that was not read yet."""
         keys = self._charges["key"]
         own = (keys["tgid"] == tgid) | (keys["culprit_tgid"] == tgid)
         self._retire(np.flatnonzero(own & (self._charges["times"] != 0) & np.isinf(self._retired_at)))

@@ -20,8 +20,8 @@ from stalltop.probes.programs.bpf_calls import delete, fill_queue
 from stalltop.probes.programs.loading import Programs
 
 _OLDEST_FROM_END: Final = ENTRIES - 1
-"""Number of a rank's latest entries whose times are reliable. The BPF programs may be overwriting the entry
-before them."""
+"""Number of a rank's latest entries with reliable times. The BPF programs may be overwriting the entry before
+these."""
 
 
 class Communicators:
@@ -35,7 +35,7 @@ class Communicators:
         self._seen = np.zeros(MEMBERS, np.uint64)
         """By record: the number of collectives that were already reported."""
         self._compared = dict[int, int]()
-        """By communicator: the number of its first collective that was not compared yet."""
+        """By communicator: the number of the first collective that was not compared yet."""
 
     def read(self) -> list[RawRank]:
         """Returns how each rank kept up with the other ranks since the previous read."""
@@ -67,8 +67,8 @@ class Communicators:
             self._free(index)
 
     def _another_program(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Returns which of the records ``used`` belong to an earlier program, which its process has replaced
-        by another one (exec)."""
+        """Returns which of the records ``used`` belong to an earlier program of their process, from before an
+        exec."""
         heap = self._members["heap"][used]
         followed = heap < len(self._heaps)
         heaps = self._heaps[np.where(followed, heap, 0)]
@@ -113,8 +113,8 @@ class Communicators:
     def _compare(
         self, communicator: int, entries_ns: U64, entered: U64, after: U64
     ) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the number of collectives that were compared. Also returns, for each member, how late it
-        was in all of them together, in ns, and how often it was the last."""
+        """Returns the number of collectives that were compared. Also returns, for each member, its lateness
+        in ns, added up over these collectives, and how often it entered last."""
         nothing = np.zeros(len(entered), np.int64)
         if len(entered) < 2:
             return 0, nothing, nothing
