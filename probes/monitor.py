@@ -66,10 +66,8 @@ shows that the program was stopped while it was working."""
 
 
 class Monitor:
-    """Traces this host. If it cannot trace, its windows still hold the GPUs, the host, and the reason why it
-    cannot.
-
-    ``cannot_trace`` holds that reason, or None.
+    """Traces this host. If tracing is impossible, windows still have the GPUs, the host, and the reason.
+    ``cannot_trace`` is that reason, or None.
     """
 
     def __init__(self, options: MonitorOptions | None = None) -> None:
@@ -112,7 +110,8 @@ class Monitor:
             self.cannot_trace = reason
             self._close_tracing()
             self._clock = time.monotonic()
-        # This is mostly Ctrl-C. Objects that the Linux kernel still holds would delay the end of the program.
+        # The usual case is Ctrl-C. Everything is closed now, because objects that the Linux kernel still
+        # holds would delay the end of the program.
         except BaseException:
             self.close()
             raise
@@ -128,7 +127,7 @@ class Monitor:
         self._tenants.refresh()
         self._names.begin()
         ended: set[int] = set()
-        # Devices are read first, because they tell which devices the ordinals of processes stand for.
+        # Devices are read first: they are needed to find the device for each ordinal of a process.
         devices = with_owners(self._devices.read(), self._holder, process_name)
         self._places.begin(devices, same_numbers=not self._other_numbers)
         wall, clock = time.time(), time.monotonic()
@@ -309,8 +308,8 @@ class Monitor:
         return "" if self._other_numbers else self._tenants.holder(pid)
 
     def _not_told(self, devices: Devices) -> tuple[Missing, ...]:
-        """Returns what is missing in addition to traces: names of tenants and CUDA kernels, processes on
-        GPUs, and the cache of compiled programs."""
+        """Returns notes on what could not be found or stored: names of tenants and CUDA kernels, owners of
+        processes on GPUs, and the cache of compiled programs."""
         wrong = self._other_numbers and any(listed(devices))
         not_kept = self._kernel.not_kept if self._kernel is not None else ""
         return (
@@ -343,8 +342,7 @@ class Monitor:
         for tgid in ended:
             self._tenants.forget(tgid)
             self._kernel_names.forget(tgid)
-            # If a new process has already reused the PID, that process keeps the slots, and its end is then
-            # waited for.
+            # If a new process has already reused the PID, that process keeps the slots until it ends.
             if not is_alive(tgid):
                 gone.add(tgid)
                 self._kernel.release(tgid)

@@ -1,5 +1,5 @@
-"""Finds the names of threads that wait, and of the threads that they wait for, and reads what a diagnosis
-needs to know about their processes."""
+"""Names threads that wait, and the threads that they wait for. Reads more about their processes for the
+diagnosis: connections, commands, who stopped them, and whether they run Python."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ _WAITS: Final = {
 }
 _HELD: Final = {How.STOPPED: STOPPED, How.TRACED: TRACED, How.FROZEN: FROZEN}
 MOST_STOPPERS: Final = 1024
-"""Maximum number of processes and cgroups for which it is remembered who stopped them last. This is
-remembered longer than one window, because a stop may last for hours."""
+"""Maximum number of processes and cgroups whose last stopper is remembered. It is remembered longer than one
+window, because a stop may last for hours."""
 _TRACER: Final = re.compile(rb"^TracerPid:\s*(\d+)", re.MULTILINE)
 
 

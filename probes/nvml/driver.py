@@ -30,7 +30,8 @@ GPUS_FOLDER: Final = "/proc/driver/nvidia/gpus"
 """Folder with one entry for each GPU that the driver manages. If its entries change, NVML is opened again,
 because NVML knows only the GPUs that existed when it was opened."""
 LOST_SECONDS: Final = 30.0
-"""If a GPU is lost, NVML is opened again after this many seconds: only that finds a GPU that was reset."""
+"""If a GPU is lost, NVML is opened again after this many seconds. This is the only way to find a GPU that was
+reset."""
 PUT_OFF_LOOKS: Final = 10
 """Maximum number of samples by which new XIDs delay the reopening of NVML. Because of the delay, the XIDs of
 a failing GPU are reported with that GPU while it is still listed. Because of the maximum, a GPU that reports

@@ -25,7 +25,7 @@ class XidWatch:
         self._nvml = nvml
         self._set: Any = None
         self._indexes = dict[int, int]()
-        """By address of its handle: the index of each watched device."""
+        """Index of each watched device, by the address of its handle."""
 
     def watch(self, ask: Asking, index: int, handle: Any) -> None:
         """Registers a device, so that its XIDs are reported from now on. Raises what ``ask`` raises if that

@@ -23,7 +23,7 @@ NO_LIBRARY: Final = f"no NVIDIA driver on this host ({_LIBRARY} not found)"
 _FOLDERS: Final = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/lib/{multiarch}", "lib/{multiarch}")
 """Folders in which the loader finds libraries that are not in ld.so.cache."""
 _DRIVER: Final = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")
-"""Files of which one exists if there is a driver (the last one in WSL), wherever the driver's library is."""
+"""If there is a driver, one of these files exists (in WSL the last one), wherever the driver's library is."""
 
 
 def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> bool:

@@ -21,8 +21,8 @@ HANG_SECONDS: Final = 30.0
 """If the process that reads NVML has not answered for this many seconds, it is killed and replaced. Opening
 NVML takes seconds for each GPU if the driver does not keep the GPUs initialized."""
 SET_ASIDE_SECONDS: Final = (60.0, 600.0)
-"""Times in seconds for which a GPU is not read after NVML hung on it. The first time it is the first value.
-It is doubled each further time, up to the second value."""
+"""First and longest time in seconds for which a GPU is not read after NVML hung on it. Each further hang
+doubles the time."""
 MOST_HANGING: Final = 4
 """Maximum number of NVML processes that hang inside the Linux kernel and cannot be killed. Once there are
 this many, no further process is started."""
@@ -109,7 +109,7 @@ class DeviceReader:
         if not self._closed:
             fresh = not self._looking
             self._look()
-            # If a sample is already under way, it is not waited for, unless it is the first one.
+            # A sample that was requested earlier is not waited for, unless it is the first one.
             opening = not self._seen and self._clock() - self._began < STALE_SECONDS
             self._listen(self._patience if fresh or opening else 0.0)
         now = self._clock()
@@ -208,7 +208,7 @@ class DeviceReader:
             self._hanging.append(link)
 
     def _listen(self, patience_seconds: float) -> None:
-        """Takes the answers that arrive within this time."""
+        """Takes the answers that arrive within ``patience_seconds``."""
         if self._link is None or not self._looking:
             return
         try:

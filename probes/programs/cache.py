@@ -97,7 +97,8 @@ def note_refused(recipe: Recipe) -> None:
 
 
 def usual_seconds() -> float:
-    """Returns how many seconds the last compilation took on this host; a usual value if that is not known."""
+    """Returns how many seconds the last compilation took on this host; the assumed duration if that is not
+    known."""
     with contextlib.suppress(CacheFileError, ValueError):
         if data := _read(_SECONDS):
             return min(max(float(data), 0.1), 300.0)

@@ -29,7 +29,7 @@ _EXTRA_WORDS: Final = {
     17: (0, 1),
     19: (3, 0),
 }
-"""By kind of a type (linux/btf.h): the number of words that follow the first three, as (per member, per
+"""For each kind of type (linux/btf.h): the number of words after the first three, as (per member, per
 type)."""
 _TYPE_WORDS: Final = 3
 """Number of words of struct btf_type (name_off, info, size), and also of each member that follows it
@@ -39,7 +39,7 @@ _WITH_BIT_FIELDS: Final = 1 << 31
 
 
 class NoBtfError(Exception):
-    """The Linux kernel's types are missing, unreadable or incomplete: the message says which."""
+    """The Linux kernel's types are missing, unreadable or incomplete; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

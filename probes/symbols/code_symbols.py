@@ -1,8 +1,7 @@
 """Finds the CUDA kernel for which a host function of a process stands, in the file that is mapped at the
-function's address.
-
-The symbols of a file are read at once. If they lack the name, the file's code is searched
-(``registrations``). This takes seconds for a large library, so a separate thread does it, once for each file.
+function's address. The symbols of a file are read immediately. If they lack the name, the file's code is
+searched (``registrations``). This takes seconds for a large library, so a separate thread does it, once for
+each file.
 """
 
 from __future__ import annotations

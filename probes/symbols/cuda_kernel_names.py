@@ -29,8 +29,7 @@ MOST_NAME_BYTES: Final = 4096
 MOST_NAME: Final = 1024
 """Maximum number of characters that are shown of a demangled name."""
 MOST_SHOWN: Final = 65536
-"""Maximum number of names that are remembered in the form in which they are shown: four for each record of a
-CUDA kernel."""
+"""Maximum number of displayed names that are remembered: four for each record of a CUDA kernel."""
 INSTALL_LIBRARY: Final = "install libstdc++ (apt install libstdc++6)"
 BUDGET_SECONDS: Final = 0.1
 """Time limit in each window for searching names in files and in the memory of processes, s. The next window
@@ -88,7 +87,7 @@ class KernelNames:
         self._shown: dict[bytes, str] = {}
         """By mangled name: the name as it is shown. Processes that run the same program share it."""
         self._spent = 0.0
-        """Time spent in this window searching for names, s. Its limit is the budget."""
+        """Time spent in this window searching for names, s. Limited by ``BUDGET_SECONDS``."""
         self._tries: Counter[tuple[int, _Which]] = Counter()
         """By process and CUDA kernel: the number of failed searches for the name."""
 
@@ -176,8 +175,7 @@ class KernelNames:
                 return _UNKNOWN  # The process may have just begun another program.
             self._tries.pop((raw.key.tgid, which))
             known[which] = name
-            # The name is also used for records of the same CUDA kernel that were made before the name was
-            # captured.
+            # Records of the same CUDA kernel from before the name was captured get this name, too.
             if raw.name:
                 known.setdefault((*which[:3], b""), name)
         return name
@@ -198,8 +196,8 @@ class KernelNames:
                 return None
             name = symbol
         if name != raw.name and not self._runs(tgid, raw.born_ns):
-            # Only the captured name is certain: the other name was read from memory or symbols, which belong
-            # to the program that the process runs now.
+            # The process no longer runs this program. The name that was read from memory or symbols may be of
+            # another program, so only the captured name is used.
             name, cut = raw.name, raw.cut
         return _Name(_without_stub(name), cut and bool(name))
 

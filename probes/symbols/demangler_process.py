@@ -5,9 +5,9 @@ Names come from the programs that are traced. A name of n characters can be made
 has no capabilities, no descriptors except its pipes, and no way to open others. It runs from its own file
 (``python -I -S``) and imports nothing of stalltop, which keeps it small. It ends when its stdin is closed.
 
-The process first writes one byte that tells whether the library was found, and then an answer to each name. A
-name and an answer each consist of a length (two bytes) and of that many bytes. An empty answer means that the
-library does not understand the name.
+The process first writes one byte (1 if the library was found), and then an answer to each name. A name and an
+answer each consist of a length (two bytes) and of that many bytes. An empty answer means that the library
+does not understand the name.
 """
 
 import ctypes

@@ -79,8 +79,8 @@ class KernelSide:
         self._ring_bytes = ring_bytes
         self._progress = progress
         check_host()
-        # This is checked first, because an attempt with uprobe_multi that fails would make the verifier do
-        # its work twice.
+        # uprobe_multi is checked first: after a failed attempt with it, the verifier would have to check the
+        # programs again.
         both = ("multi", "perf") if knows_uprobe_multi() else ("perf",)
         ways = both if way == "auto" else (way,)
         task = self._task() if splits else None

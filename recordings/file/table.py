@@ -18,8 +18,7 @@ class SqlColumn:
     null: bool = False
     """Whether the value may be NULL. NULL means not measured or not known."""
     refers: str = ""
-    """Name of the shared table of which the value is the number of a row; '' if the value does not refer to a
-    row."""
+    """Name of a shared table if the value is the number of a row of that table; otherwise ''."""
     fields: tuple[str, ...] = ()
     """Fields of the record that are stored in the column. Empty if there is only one, and it has the name of
     the column."""

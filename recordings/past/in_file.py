@@ -152,8 +152,8 @@ class InFile:
 
     def _leading(self, last: int, make: Stale | None = None) -> tuple[Packed, ...]:
         """Return the windows up to moment ``last`` that are in memory. If the file has several hosts, the
-        windows of a moment are merged. With ``make``, windows that are not merged yet are merged now, as long
-        as ``make`` returns False. Without it, they are left out."""
+        windows of a moment are merged. Moments that are not merged yet are merged now while ``make`` returns
+        False; without ``make``, or once it returns True, they are left out."""
         get = self._recording.at_hand
         if not self._several:
             return tuple(part for part in map(get, self._ids(last)) if part is not None)

@@ -63,7 +63,7 @@ class _Question:
         """Return the answer, with ``warnings`` (see the function ``answer`` of this module)."""
         try:
             guard.confine(self._connection, self._patience)
-            self._connection.execute("BEGIN")  # so that all statements read the same state of the file
+            self._connection.execute("BEGIN")  # All statements read the same state of the file.
             self._refused = functions.add(self._connection)
             with self._damage_told():
                 making.make(self._connection)

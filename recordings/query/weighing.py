@@ -108,7 +108,7 @@ class Weighing:
         if counted is None or isinstance(counted, exp.Star):
             weight: exp.Expr = self._weight()
         elif self._sum(counted) is None:
-            return None  # of the calls of a row, some may have a ``counted`` that is NULL, and others not
+            return None  # ``counted`` may be NULL for some calls of a row only.
         else:
             weight = self._weight_where_known(counted)
         return exp.Coalesce(this=aggregate("SUM", weight), expressions=[exp.Literal.number(0)])

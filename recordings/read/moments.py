@@ -62,8 +62,8 @@ class Listing:
         """Sum of the checksums of the known windows. It changes if windows are merged. A float holds it
         exactly: two million checksums of 32 bits add up to less than 2^53."""
         self.anew = False
-        """Whether the last read was of the whole list. This is so for the first read, and for a read after
-        known windows were merged or dropped."""
+        """Whether the last read was of the whole list: the first read, or a read after known windows were
+        merged or dropped."""
 
     def read(self, connection: sqlite3.Connection) -> WindowList:
         """Return the list as it is now. Call it within a transaction. Raises ValueError if a value is

@@ -208,8 +208,7 @@ def _take(units: Units, unit: int, single: Single) -> None:
     units.errors[unit] = max(units.errors[unit] - single.error, 0)
     units.bytes[unit] = max(units.bytes[unit] - single.bytes, 0)
     if single.duration_ns >= units.max_ns[unit]:
-        # the captured call was the longest one: how long the longest of the other calls took is known only
-        # from the histogram
+        # This was the longest call. The duration of the next longest is known only from the histogram.
         units.exact[unit] = 0
 
 
