@@ -82,8 +82,8 @@ class Monitor:
         self._places = ProcessDevices(self._program_of, self._uninitialized)
         self._evidence = EvidenceReader(self._tenants, self._names, label=self._places.label)
         self._keys: dict[int, dict[SlotKey, RowKey]] = {}
-        """By process: the keys that were made for earlier windows. Windows share these keys, most of which
-        never change."""
+        """Keys that were made for earlier windows, by process. Windows share them, because most keys never
+        change."""
         self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader(options.nvml_environment)
         # If the options name a driver library, it is a stand-in that lists processes by the PIDs that they
@@ -152,8 +152,8 @@ class Monitor:
             # nevertheless.
             self._watch.watch(call.tgid for call in (*left, *still_open) if call.tgid not in ended)
             loss = self._kernel.losses()
-            # Ended calls are named first, with the names that are known so far: a process that lives on may
-            # run another program by now.
+            # Processes of ended calls get the names that are known already. Other names are read after that,
+            # because a process that still runs may have executed another program.
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
             self._kernel_names.begin()

@@ -99,7 +99,7 @@ def program_of(pid: int) -> list[Mapping]:
 
 
 def pids() -> set[int]:
-    """Returns every process that this one can see."""
+    """Returns every process that is visible to stalltop."""
     return {int(name) for name in os.listdir("/proc") if name.isdecimal()}
 
 

@@ -87,8 +87,8 @@ class ThreadReader:
         self._sample = 0
         self._processes: dict[int, _KnownProcess] = {}
         self._stoppers: dict[tuple[int, int], tuple[ThreadId, str]] = {}
-        """By (PID, 0) for a process or (0, cgroup id) for a cgroup: who last stopped it, and by which
-        signal."""
+        """Who last stopped a process or cgroup, and by which signal. Keys: (PID, 0) for a process, (0, cgroup
+        id) for a cgroup."""
 
     def read(
         self, waits: Iterable[RawWait], works: Iterable[RawWork], stops: Iterable[RawStop]

@@ -54,7 +54,7 @@ class OpenCalls:
         ]
 
     def ended(self) -> list[RawOpenCall]:
-        """Returns the calls in which threads were when they ended, since the previous call of this method.
+        """Returns calls inside which their threads have ended since the previous call of this method.
 
         No call is returned twice. A call is missed only if another thread has taken the record in the
         meantime. New threads take the record that has been free for longest, so a record is taken only after

@@ -170,9 +170,9 @@ class Slots:
 
     def _read_part(self, slots: NDArray[np.intp]) -> _SlotPart:
         # Counters are read before totals. The BPF programs write the counters after the totals, so every call
-        # in a histogram is in the totals, too. So the totals may include calls that the histogram lacks: a
-        # slot that has only such calls, and any excess of errors over calls, is left for the next read. Parts
-        # of the split are read after their total, so that time off the CPU is never reported as running.
+        # in a histogram is in the totals, too. The totals may also have calls that the histogram lacks: a
+        # slot with only such calls, and any excess of errors over calls, is left for the next read. Parts of
+        # the split are read after their total, so that time off the CPU is never reported as running.
         histograms, counters = self._risen(slots)
         calls = histograms.totals()
         totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)

@@ -30,10 +30,10 @@ class Works:
         self._threads = threads
         self._began_ns = began_ns
         self._seen: dict[int, tuple[int, int, NDArray[np.int64], int]] = {}
-        """By record, as of the previous read: the TID, when the thread got the record, the time of each part
-        of the split, and the time of the read."""
+        """State of each record at the previous read: the TID, when the thread got the record, the time of
+        each part of the split, and the time of the read."""
         self._placed = Counter[tuple[int, int]]()
-        """By process and CPU: the number of samples."""
+        """Number of samples by process and CPU."""
 
     def look(self) -> None:
         """Takes a sample of the CPUs of those threads that the previous `read` found."""

@@ -78,7 +78,7 @@ class _Durations:
     failures: int = 0
     latest: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
     rhythms: dict[str, float] = field(default_factory=dict)
-    """By name of a question: the interval, in seconds, at which it calls this function."""
+    """Intervals in seconds at which questions call this function, by name of the question."""
 
 
 class Asking:

@@ -44,7 +44,8 @@ class XidWatch:
         for _ in range(_MOST_AT_ONCE):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
-            # There is no further event, or a device is lost; its own figures show the latter.
+            # There is no further event, or a device is lost. Reading the figures of that device reports the
+            # loss.
             except self._nvml.NVMLError:
                 break
             index = self._indexes.get(_address(event.device))

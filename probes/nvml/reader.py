@@ -90,15 +90,15 @@ class DeviceReader:
         self._unavailable = ""
         self._driver = ""
         self._seen: dict[int, tuple[Device, float]] = {}
-        """By index: the last known state of each GPU, and when it was read."""
+        """Last known state of each GPU and when it was read, by index."""
         self._costs: tuple[CallCost, ...] | None = None
         self._fresh: set[int] = set()
         """Indexes of GPUs whose figures arrived since the previous call of ``read``."""
         self._indexes: tuple[int, ...] = ()
         self._told: dict[tuple[str, str], int] = {}
-        """By device and counter: the driver's total that was last reported."""
+        """The driver's totals that were last reported, by device and counter."""
         self._xids: dict[str, tuple[int, ...]] = {}
-        """By device: XIDs that were received and are not reported yet."""
+        """XIDs that were received and are not reported yet, by device."""
         # The first sample is requested now, because opening NVML may take seconds if the driver does not keep
         # the GPUs initialized.
         self._look()

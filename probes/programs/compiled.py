@@ -49,17 +49,17 @@ class CompiledMap:
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A program: its instructions. Into some of them, a value has to be filled in."""
+    """The instructions of a program. Values have to be filled into some of them."""
 
     name: str
     type: int
     """enum bpf_prog_type, of linux/bpf.h."""
     code: bytes
     maps: tuple[tuple[int, str], ...]
-    """Instructions that load a map: the number of the instruction, and the name of the map."""
+    """Instructions that load a map: (number of the instruction, name of the map)."""
     values: tuple[tuple[int, str], ...]
-    """Instructions that load a number that is known only at loading: the number of the instruction, and the
-    name of the value."""
+    """Instructions that load a value that is known only at loading: (number of the instruction, name of the
+    value)."""
 
     @classmethod
     def from_text(cls, name: str, kind: int, code: str, maps: Places, values: Places) -> CompiledProgram:

@@ -299,7 +299,7 @@ def check_host() -> None:
 
 
 def pid_namespace() -> dict[str, int]:
-    """Returns the numbers by which the BPF programs find this process's PID namespace; empty if it is the
+    """Returns the numbers that identify this process's PID namespace to the BPF programs; empty if it is the
     host's.
 
     If stalltop runs in another PID namespace than the host's, it knows processes by their ids in that

@@ -1,4 +1,4 @@
-"""Defines from what compiled programs are built: the source, the options, and the numbers that are filled in
+"""Defines what compiled programs are built from: the source, the options, and the numbers that are filled in
 when they are loaded."""
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Recipe:
 
 
 def source_text(name: str = "trace.c") -> str:
-    """Returns a file of ``bpf/`` in which its own headers are inlined, because BCC finds maps only in a
+    """Returns a file of ``bpf/`` with the headers of ``bpf/`` inlined, because BCC finds maps only in a
     single text."""
     included: set[str] = set()
 

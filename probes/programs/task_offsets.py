@@ -155,10 +155,10 @@ class KernelTypes:
     def offsets(self, name: str, members: tuple[str, ...]) -> dict[str, int]:
         """Returns the offsets in bytes of ``members`` in the struct ``name``.
 
-        There are some 100,000 types, without an index. To avoid reading all of them, the number of the
-        struct's name is searched among all words. A match counts if the words after it can be that struct
-        with these members. A member may also be in a nameless struct or union inside the struct. So if some
-        members are missing, all types are read, once. Raises NoBtfError.
+        There are some 100,000 types, without an index. To avoid reading all of them, this method searches all
+        words for the name's offset in the table of strings. A match counts if the next words can be that
+        struct with these members. A member may also be in a nameless struct or union inside the struct. So if
+        some members are missing, all types are read, once. Raises NoBtfError.
         """
         words = self._words
         wanted = {self._place(member): member for member in members}

@@ -49,7 +49,7 @@ class CudaUse:
     """CUDA and NCCL libraries that processes have mapped."""
 
     processes: Mapping[str, int] = field(default_factory=dict)
-    """By base name of a library: the number of processes that have it mapped."""
+    """Number of processes that have a library mapped, by base name of the library."""
     hidden: int = 0
     """Number of processes whose mappings could not be read."""
     complete: bool = True

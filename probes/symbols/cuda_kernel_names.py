@@ -80,16 +80,15 @@ class KernelNames:
         self._names: dict[int, dict[_Which, _Name]] = {}
         """Known names, by process."""
         self._launched: dict[int, dict[tuple[int, int], tuple[int, str]]] = {}
-        """By process, then by program and function: the window in which the function was last launched, and
-        the name of the CUDA kernel. The name is '' if the function stood for two CUDA kernels in that
-        window."""
+        """The window in which a function was last launched, and the name of the CUDA kernel; by process, then
+        by program and function. The name is '' if the function stood for two CUDA kernels in that window."""
         self._window = 0
         self._shown: dict[bytes, str] = {}
-        """By mangled name: the name as it is shown. Processes that run the same program share it."""
+        """Displayed names by mangled name. Processes that run the same program share them."""
         self._spent = 0.0
         """Time spent in this window searching for names, s. Limited by ``BUDGET_SECONDS``."""
         self._tries: Counter[tuple[int, _Which]] = Counter()
-        """By process and CUDA kernel: the number of failed searches for the name."""
+        """Number of failed searches for a name, by process and CUDA kernel."""
 
     def close(self) -> None:
         """Stops the search for names."""

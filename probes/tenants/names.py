@@ -27,8 +27,7 @@ from stalltop.probes.tenants.host_files import inside
 from stalltop.probes.tenants.labels import Labels, bounded
 
 MAX_BYTES = 8 << 20
-"""Maximum number of bytes of a state file that is read. Also the maximum for all parsed files together that
-are kept."""
+"""Maximum size of a state file that is read, bytes; also of all parsed files in the cache together."""
 _KEPT_FILES = 64
 
 

@@ -114,8 +114,8 @@ class MultiAttacher:
     def _link(self, path: str, points: Sequence[Point]) -> tuple[int, int]:
         offsets = [point.offset for point in points]
         cookies = [point.cookie for point in points]
-        # Return probes are attached first, so that the return of every call whose beginning is seen is seen,
-        # too. Calls that begin before the entry probe is attached are not counted.
+        # Return probes are attached first: if a probe sees the beginning of a call, another one sees its
+        # return. Calls that begin before the entry probe is attached are not counted.
         returns = attach_uprobe_multi(self._returns, path, offsets, cookies, returns=True)
         try:
             entry = attach_uprobe_multi(self._entry, path, offsets, cookies, returns=False)

@@ -1,4 +1,4 @@
-"""Reads what the BPF programs know about CUDA programs: their devices, and the CUDA kernels that they
+"""Reads the records of the BPF programs about CUDA programs: their devices, and the CUDA kernels that they
 launch."""
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def shared(name: str, about: str, *columns: SqlColumn, kind: type | None = None)
 
 
 _IDS: Final = {"processes": "process", "series": "series", "coverage": "coverage", "limits": "limits"}
-"""By table: the name of its key column, without ``_id``. A table that is not listed uses its own name,
-without the final s."""
+"""Name of the key column without ``_id``, by table. For a table that is not listed, it is the name of the
+table without the final s."""
 
 
 def part(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:

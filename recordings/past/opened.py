@@ -82,7 +82,7 @@ class OpenedRecording:
         self._trouble = ""
         """Why the last attempt to read the file failed; '' if it succeeded."""
         self.wholes: dict[int, Whole] = {}
-        """By host: the sum of all its windows."""
+        """Sums of all windows of a host, by host."""
         self.adding = threading.Lock()
         """Protects ``wholes``."""
         self._hurried = 0
@@ -191,7 +191,7 @@ class OpenedRecording:
 
     @property
     def damaged(self) -> dict[int, str]:
-        """By number: the reason why a window could not be read."""
+        """Reasons why windows could not be read, by number of the window."""
         return dict(self._damaged)
 
     def close(self) -> None:

@@ -297,4 +297,5 @@ _DECODE: Final[dict[str, Callable[[Decoder, tuple[Sql, ...]], Sequence[Any]]]] =
     "series": _series,
     "coverage": _coverage,
 }
-"""By shared table: a function that converts its rows. Rows of other tables are used as they are stored."""
+"""Functions that convert the rows of shared tables, by table. Rows of other tables are used as they are
+stored."""

@@ -34,7 +34,7 @@ _SQL: Final = {
     "kernel_name": "k.kernel_name",
     **{name: f"s.{name}" for name in ("cgroup_id", "pid", "process", "layer", "op", "device")},
 }
-"""By column of single calls: the SQL of the column, if it comes from another table."""
+"""SQL of the columns of single calls that come from another table, by column."""
 
 
 def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> None:

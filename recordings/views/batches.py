@@ -57,7 +57,7 @@ class Batch:
 
 
 def batches(connection: sqlite3.Connection, need: Need, patience: Patience) -> Iterator[Batch]:
-    """Yield the rows that ``need`` asks for, in the order of windows. Raises ValueError, TypeError,
+    """Yield the rows that ``need`` describes, in the order of windows. Raises ValueError, TypeError,
     IndexError or OverflowError if the file is damaged."""
     source = "main.counts n"
     if need.rows:

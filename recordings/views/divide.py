@@ -244,7 +244,7 @@ def _places(sorted_: I64, wanted: I64) -> I64:
 
 
 def _looked_up(sorted_: I64, values: I64, wanted: I64) -> I64:
-    """Return, for each of ``wanted``, the element of ``values`` that has the same index as it has in
-    ``sorted_``; 0 if it is not in ``sorted_``."""
+    """Return, for each of ``wanted``, the element of ``values`` at its index in ``sorted_``; 0 if it is not
+    in ``sorted_``."""
     at = _places(sorted_, wanted)
     return np.where(at >= 0, values[at] if len(values) else 0, 0)

@@ -21,7 +21,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """n sets of calls. Of each set, the sums are known. All arrays are int64 of shape (n,)."""
+    """n sets of calls (units) whose sums are known. All arrays are int64 of shape (n,)."""
 
     calls: I64
     errors: I64
