@@ -75,7 +75,7 @@ class Function:
     direction: Direction = Direction.NONE
     d: int = 0
     pending: int = 0
-    """A return value that is not 0 and not an error; 0 if there is none."""
+    """Return value other than 0 that is no error (``NCCL_IN_PROGRESS``); 0 if there is none."""
     object: Object = Object.NONE
     object_at: int = 0
     uses_device: bool = False
@@ -108,8 +108,8 @@ def _kind(d: int, rule: _Rule) -> _Rule:
 
 _NOTHING = _Rule()
 
-# Byte offsets of the first factor of the size, and of the kind, in the documented structs (64-bit). If an
-# array takes part in the copy, the extent counts elements of the array. Their size is not among the
+# Byte offsets of the extent (the factors of the size), and of the kind, in the documented structs (64-bit).
+# If an array takes part in the copy, the extent counts elements of the array. Their size is not among the
 # arguments, so the counted bytes are a lower bound.
 _MEMCPY2D = _Rule(Size.STRUCT, 0, 112, 2)  # From CUDA_MEMCPY2D.WidthInBytes on.
 _MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # From WidthInBytes of CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER on.

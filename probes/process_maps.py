@@ -117,7 +117,7 @@ def _mapping(line: re.Match[bytes], layers: tuple[str, ...], thread: int) -> Map
 
 
 def _maps(pid: int) -> tuple[int, bytes]:
-    """Returns the text of the process's maps, and the thread from which it was read."""
+    """Returns the thread whose maps were read, and their text."""
     text = _read(pid)
     if text:
         return pid, text

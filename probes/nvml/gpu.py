@@ -23,11 +23,11 @@ s."""
 LOOK_NS: Final = 2_000_000_000
 """Time limit of one sample of a GPU, ns. What was not read by then is read by the next sample."""
 ASKED_AGAIN_SECONDS: Final = 60.0
-"""If NVML did not support or not permit a question, it is asked again after this many seconds."""
+"""A question that NVML did not support or permit is asked again after this many seconds."""
 _EARLY_SECONDS: Final = 0.3
 """Samples are not exactly on time, so a question that would be due within this many seconds is asked now."""
 _DURATIONS: Final = 15
-"""This many of the latest durations of a question are kept. Their median decides how often the question is
+"""Number of latest durations that are kept for each question. Their median decides how often the question is
 asked."""
 _WRONG: Final = ""
 """Key of an answer's problems; all other keys of an answer are its fields."""

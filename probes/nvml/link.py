@@ -53,8 +53,8 @@ def _path() -> str:
 
 
 class ReaderLink:
-    """One process that reads NVML. No call waits for the process longer than the caller says. Raises OSError
-    if the process cannot be started."""
+    """One process that reads NVML. No method waits for the process longer than its caller allows. Raises
+    OSError if the process cannot be started."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """``environment`` holds variables that are set for the process, in addition to those of this

@@ -261,7 +261,7 @@ class DeviceReader:
     # What is reported of the GPUs
 
     def _aged(self, device: Device, age: float) -> Device:
-        """Returns ``device`` with its age, if it is old enough that this matters."""
+        """Returns ``device``; with its age if that is ``STALE_SECONDS`` or more."""
         if age < STALE_SECONDS:
             return device
         note = f"NVML has not answered for {age:.0f} s: the figures are that old"
@@ -291,7 +291,7 @@ class DeviceReader:
 
 
 def _figures(device: Device) -> Iterator[str]:
-    """Yields the names of the fields of a device that hold its state at one time."""
+    """Yields the names of the main fields of a device that hold a momentary state and have a value."""
     for name in (
         *("utilization_percent", "memory_utilization_percent", "memory_used_bytes", "power_watts"),
         *("temperature_celsius", "sm_clock_mhz", "processes"),

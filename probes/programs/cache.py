@@ -60,7 +60,8 @@ def folder() -> Path:
 
 
 def find(recipe: Recipe) -> Compiled | None:
-    """Returns what was cached or shipped for ``recipe``, or None. Raises CacheFileError."""
+    """Returns the programs that were cached or shipped for ``recipe``; None if there are none. Raises
+    CacheFileError."""
     key = recipe.key()
     try:
         data = _read(key + _PROGRAMS)

@@ -21,7 +21,8 @@ from typing import Final
 from stalltop.probes.programs.bpf_calls import BpfError, create_map, load_program
 
 _MAGIC: Final = b"stalltop-programs 1 "
-"""First line of a file, completed by the SHA-256 digest, in hexadecimal, of all that follows it."""
+"""Beginning of the first line of a file. The line ends with the SHA-256 digest, in hexadecimal, of the rest
+of the file."""
 _SIZE: Final = 8
 """Size of an instruction, bytes."""
 _LOAD_64: Final = 0x18

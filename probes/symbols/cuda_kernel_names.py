@@ -180,8 +180,8 @@ class KernelNames:
         return name
 
     def _find(self, raw: RawKernel) -> _Name | None:
-        """Returns the name of the launched CUDA kernel. Its text is empty if it was not found. Returns None
-        if the search is not finished."""
+        """Returns the name of the launched CUDA kernel. The text of the name is empty if no name was found.
+        Returns None if the search is not finished."""
         tgid = raw.key.tgid
         name, cut = raw.name, raw.cut
         if cut or not name:

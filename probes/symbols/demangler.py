@@ -1,7 +1,7 @@
 """Demangles C++ names with the platform's own library, in a separate process.
 
-The names come from programs that are traced. A name that was made for this purpose may hang or end that
-process (``demangler_process``), but never this one. A name that gets no answer stays mangled.
+The names come from programs that are traced. A malicious name may hang or end that process
+(``demangler_process``), but never this one. A name that gets no answer stays mangled.
 """
 
 from __future__ import annotations

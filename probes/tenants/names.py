@@ -56,8 +56,7 @@ class Names:
 
 
 class NameFiles:
-    """Reads the state files below ``root``. Never raises because a file is missing or has unexpected
-    content."""
+    """Reads the state files below ``root``. Missing files and unexpected content raise no errors."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root

@@ -99,8 +99,8 @@ class InMemory:
 
     @cached_property
     def stretch(self) -> WindowTimes:
-        """Times and severity of every window (``Past.stretch``). Computed at the first access, because most
-        objects are never asked for it."""
+        """Times and severity of every window (``Past.stretch``). Computed at the first access, because it is
+        never read from most objects."""
         windows, peaks = [part.window for part in self.parts], [part.peak for part in self.parts]
         return WindowTimes(
             start=np.array([window.start for window in windows], np.float64),

@@ -72,8 +72,7 @@ class OpenedRecording:
         self._normals: Normals = {}
         """The baseline that was read last. Most windows have the same one."""
         self._fleets: OrderedDict[tuple[int, ...], Packed] = OrderedDict()
-        """Windows of several hosts that were merged. The key is the numbers of the windows from which each
-        was merged."""
+        """Windows merged from those of several hosts, by the numbers of the original windows."""
         self._bytes = 0
         self._keys: dict[RowKey, RowKey] = {}
         self._damaged: dict[int, str] = {}

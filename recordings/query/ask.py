@@ -143,7 +143,7 @@ class _Question:
 
     @contextlib.contextmanager
     def _damage_told(self) -> Iterator[None]:
-        """Raise errors about wrong values in the file as StalltopError."""
+        """Turn errors about wrong values in the file into StalltopError."""
         try:
             yield
         except (ValueError, TypeError, IndexError, OverflowError) as error:

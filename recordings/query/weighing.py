@@ -154,8 +154,8 @@ class Weighing:
         return self._branches(node, self._sum)
 
     def _maximum(self, node: exp.Expr) -> exp.Expr | None:
-        """Return an expression for the maximum of ``node`` over the calls of a row; None unless ``node``
-        rises with the duration."""
+        """Return an expression for the maximum of ``node`` over the calls of a row; None if ``node`` does not
+        rise with the duration."""
         if self.is_known(node):
             return node.copy()
         if isinstance(node, exp.Column):

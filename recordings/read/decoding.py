@@ -117,8 +117,8 @@ class Decoder:
         return values, parts
 
     def peak(self, number: int) -> Peak:
-        """Return the peak of a window. The peak of a merged window is that of the windows from which it was
-        merged. Raises the same errors as ``window``."""
+        """Return the peak of a window. The peak of a merged window has the highest loss and the worst
+        severities of the windows from which it was merged. Raises the same errors as ``window``."""
         found = self._connection.execute(_PEAK, (number,)).fetchone()
         if found is None:
             raise KeyError(number)

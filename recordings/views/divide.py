@@ -133,7 +133,7 @@ def _shares(
     """Return four arrays. The first two are keys (unit * BUCKETS + bucket, ascending) and the number of calls
     of each key. The other two are cells (row * COUNTERS + counter) and the number of calls of each cell. If
     the CUDA kernels of a row have more calls in a bucket than the counters of the row, the missing calls are
-    added to a cell."""
+    added to the bucket's last counter."""
     place, inverse = np.unique(cell // _COUNTERS, return_inverse=True)  # row * BUCKETS + bucket
     in_row = np.zeros(len(place), np.int64)
     np.add.at(in_row, inverse, count)
