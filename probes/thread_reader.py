@@ -137,7 +137,7 @@ class ThreadReader:
         for raw, wait in waits:
             if wait.kind in HELD_BACK and (raw.tgid, wait.kind) not in found:
                 stop = self._stop(raw.tgid, raw.tid, raw.cgroup_id, wait.kind)
-                # If the debugger is gone, it woke the thread when it left. So it is the recorded waker.
+                # A debugger that is gone woke the thread when it left, so it is the recorded waker.
                 by = wait.waker if wait.kind == TRACED and not stop.by.pid else stop.by
                 found[raw.tgid, wait.kind] = replace(stop, by=by)
         for work in works:

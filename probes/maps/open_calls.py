@@ -38,8 +38,8 @@ class OpenCalls:
         reported."""
 
     def open(self) -> list[RawOpenCall]:
-        """Returns calls that have not returned yet. Of one thread, an outer call comes before the calls
-        inside it."""
+        """Returns calls that have not returned yet. Within a thread, outer calls come before the calls inside
+        them."""
         threads = self._threads
         busy = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         first, second = threads[busy], threads[busy]

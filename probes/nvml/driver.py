@@ -1,7 +1,7 @@
 """Reads, through NVML, figures of the NVIDIA driver about its GPUs (nvidia-ml-py bindings, module `pynvml`).
 
-Each call may fail by itself: a board that cannot report its power still reports its clocks. If a call fails,
-only its own figure is missing, and a note says so. If the driver itself is gone, all figures are missing.
+Calls fail independently: a board that cannot report its power still reports its clocks. If a call fails, only
+its own figure is missing, and a note says so. If the driver itself is gone, all figures are missing.
 
 Counters (replays, ECC errors, throttled time) are the driver's own totals here; ``reader`` turns them into
 differences. Any call may hang with the driver, so ``process`` runs this module in a separate process.

@@ -128,7 +128,7 @@ class DeviceReader:
 
     @property
     def looking(self) -> bool:
-        """Returns whether an answer of NVML has not arrived yet."""
+        """Returns whether an answer of NVML is awaited."""
         return self._looking
 
     def costs(self, patience_seconds: float) -> tuple[CallCost, ...]:

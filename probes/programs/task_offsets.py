@@ -71,7 +71,7 @@ class TaskOffsets:
     """Flags that say why the task is held (linux/sched/jobctl.h), 64 bits."""
 
     def values(self) -> dict[str, int]:
-        """Returns the offsets by the names that the programs use."""
+        """Returns the offsets, by their names in the BPF programs."""
         return {
             "TASK_PID": self.pid,
             "TASK_STATE": self.state,

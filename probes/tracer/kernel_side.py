@@ -170,8 +170,8 @@ class KernelSide:
             return self._kept.read(end_ns) if is_open else []
 
     def open_calls(self) -> list[RawOpenCall]:
-        """Returns calls that have not returned yet. Of one thread, an outer call comes before the calls
-        inside it."""
+        """Returns calls that have not returned yet. Within a thread, outer calls come before the calls inside
+        them."""
         return self._open.open()
 
     def ended_calls(self) -> list[RawOpenCall]:

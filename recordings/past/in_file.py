@@ -139,9 +139,8 @@ class InFile:
         return self._leading(last, make=stale)
 
     def _upto(self, at: float) -> int:
-        """Return the number of the last moment whose middle is not after ``at``; 0 if there is none. Usually
-        such a moment also ended by ``at``. If its windows have been merged, it may end later: then ``at``
-        lies in its second half."""
+        """Return the number of the last moment whose middle is at or before ``at``; 0 if there is none. The
+        moment may end after ``at`` if its windows have been merged: then ``at`` lies in its second half."""
         times = self._index.times
         return max(int(np.searchsorted((times.start + times.end) / 2, at, "right")) - 1, 0)
 

@@ -122,9 +122,9 @@ class InMemory:
 
 
 def upto(parts: Sequence[Packed], at: float) -> Sequence[Packed]:
-    """Return those of ``parts`` whose middle is not after ``at`` (Unix seconds), but at least the first one.
-    Usually the last window that is returned also ended by ``at``. If it is a merged window, it may end later:
-    then ``at`` lies in its second half."""
+    """Return those of ``parts`` whose middle is at or before ``at`` (Unix seconds), but at least the first
+    one. The last of these windows may end after ``at`` if it is a merged window: then ``at`` lies in its
+    second half."""
     found = bisect_right(parts, at, key=lambda part: part.window.start + part.window.seconds / 2)
     return parts[: max(found, 1)]
 
