@@ -22,7 +22,7 @@ from stalltop.probes.tenants.patterns import Identity, parse_best, slurm_job
 ROOT_CGROUP_ID = 1
 """Inode of the root of the v2 hierarchy, which identifies no tenant."""
 OWN_NAME: Final = "stalltop"
-"""The name of this process; its ``/proc/PID/comm`` may be that of Python."""
+"""Name of stalltop's own process, whose ``/proc/PID/comm`` may be that of Python."""
 ENDED: Final = "process:ended"
 """Id of the tenant to which calls are attributed if their process has ended and its tenant is unknown."""
 PATIENCE_SECONDS = 0.2
@@ -294,8 +294,8 @@ class Tenants:
 
 
 def process_name(tgid: int, root: Path = Path("/")) -> str:
-    """Returns the name of the process (``/proc/PID/comm``), safe to display; '' if it is gone. The name of
-    this process is ``stalltop``, whichever program runs it."""
+    """Returns the name of the process (``/proc/PID/comm``), safe to display; '' if it is gone. stalltop's own
+    process is always named ``stalltop``."""
     if tgid == os.getpid() and root == Path("/"):
         return OWN_NAME
     try:
