@@ -66,10 +66,8 @@ shows that the program was stopped while it was working."""
 
 
 class Monitor:
-    """Traces this host. If it cannot trace, its windows still hold the GPUs, the host, and the reason why it
-    cannot.
-
-    ``cannot_trace`` holds that reason, or None.
+    """Traces this host. If tracing is impossible, windows still have the GPUs, the host, and the reason.
+    ``cannot_trace`` is that reason, or None.
     """
 
     def __init__(self, options: MonitorOptions | None = None) -> None:
@@ -84,8 +82,8 @@ class Monitor:
         self._places = ProcessDevices(self._program_of, self._uninitialized)
         self._evidence = EvidenceReader(self._tenants, self._names, label=self._places.label)
         self._keys: dict[int, dict[SlotKey, RowKey]] = {}
-        """By process: the keys that were made for earlier windows. Windows share these keys, most of which
-        never change."""
+        """Keys that were made for earlier windows, by process. Windows share them, because most keys never
+        change."""
         self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader(options.nvml_environment)
         # If the options name a driver library, it is a stand-in that lists processes by the PIDs that they
@@ -112,7 +110,8 @@ class Monitor:
             self.cannot_trace = reason
             self._close_tracing()
             self._clock = time.monotonic()
-        # This is mostly Ctrl-C. Objects that the Linux kernel still holds would delay the end of the program.
+        # The usual case is Ctrl-C. Everything is closed now, because objects that the Linux kernel still
+        # holds would delay the end of the program.
         except BaseException:
             self.close()
             raise
@@ -128,7 +127,7 @@ class Monitor:
         self._tenants.refresh()
         self._names.begin()
         ended: set[int] = set()
-        # Devices are read first, because they tell which devices the ordinals of processes stand for.
+        # Devices are read first: they are needed to find the device for each ordinal of a process.
         devices = with_owners(self._devices.read(), self._holder, process_name)
         self._places.begin(devices, same_numbers=not self._other_numbers)
         wall, clock = time.time(), time.monotonic()
@@ -153,8 +152,8 @@ class Monitor:
             # nevertheless.
             self._watch.watch(call.tgid for call in (*left, *still_open) if call.tgid not in ended)
             loss = self._kernel.losses()
-            # Ended calls are named first, with the names that are known so far: a process that lives on may
-            # run another program by now.
+            # Processes of ended calls get the names that are known already. Other names are read after that,
+            # because a process that still runs may have executed another program.
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
             self._kernel_names.begin()
@@ -309,8 +308,8 @@ class Monitor:
         return "" if self._other_numbers else self._tenants.holder(pid)
 
     def _not_told(self, devices: Devices) -> tuple[Missing, ...]:
-        """Returns what is missing in addition to traces: names of tenants and CUDA kernels, processes on
-        GPUs, and the cache of compiled programs."""
+        """Returns notes on what could not be found or stored: names of tenants and CUDA kernels, owners of
+        processes on GPUs, and the cache of compiled programs."""
         wrong = self._other_numbers and any(listed(devices))
         not_kept = self._kernel.not_kept if self._kernel is not None else ""
         return (
@@ -343,8 +342,7 @@ class Monitor:
         for tgid in ended:
             self._tenants.forget(tgid)
             self._kernel_names.forget(tgid)
-            # If a new process has already reused the PID, that process keeps the slots, and its end is then
-            # waited for.
+            # If a new process has already reused the PID, that process keeps the slots until it ends.
             if not is_alive(tgid):
                 gone.add(tgid)
                 self._kernel.release(tgid)

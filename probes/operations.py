@@ -75,16 +75,16 @@ class Function:
     direction: Direction = Direction.NONE
     d: int = 0
     pending: int = 0
-    """A return value that is not 0 and not an error; 0 if there is none."""
+    """Return value other than 0 that is no error (``NCCL_IN_PROGRESS``); 0 if there is none."""
     object: Object = Object.NONE
     object_at: int = 0
     uses_device: bool = False
-    """Whether a call gives the device work or waits for it (used by ``probes.maps.activity``)."""
+    """Whether a call gives work to the device or waits for the device (used by ``probes.maps.activity``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Where a function has its size and direction; used before ids are assigned."""
+    """How to read the size and direction of a call from its arguments; used before ids are assigned."""
 
     size: Size = Size.NONE
     a: int = 0
@@ -108,9 +108,9 @@ def _kind(d: int, rule: _Rule) -> _Rule:
 
 _NOTHING = _Rule()
 
-# Byte offsets of the first factor of the size, and of the kind, in the documented structs (64-bit). If an
-# array takes part in the copy, the extent counts elements of the array. The call does not tell their size, so
-# the bytes that are counted are a lower bound.
+# Byte offsets of the extent (the factors of the size), and of the kind, in the documented structs (64-bit).
+# If an array takes part in the copy, the extent counts elements of the array. Their size is not among the
+# arguments, so the counted bytes are a lower bound.
 _MEMCPY2D = _Rule(Size.STRUCT, 0, 112, 2)  # From CUDA_MEMCPY2D.WidthInBytes on.
 _MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # From WidthInBytes of CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER on.
 _PARMS3D = _Rule(Size.STRUCT, 0, 128, 3, Direction.STRUCT_KIND, 152 // 8)  # cudaMemcpy3DParms: extent, kind.
@@ -260,9 +260,9 @@ _DEVICE_FAMILIES: Final = frozenset(
 _DEVICE_SYMBOLS: Final = frozenset(
     ("cuGraphLaunch", "cudaGraphLaunch", "cuGraphUpload", "cudaGraphUpload", "ncclGroupEnd")
 )
-"""Functions that give a device work or wait for it, in addition to all functions of ``_DEVICE_FAMILIES``.
-Functions that capture, instantiate, update or order work are not included. Functions that allocate memory or
-load modules are not included either."""
+"""Functions that give work to a device or wait for a device, in addition to all functions of
+``_DEVICE_FAMILIES``. Functions that capture, instantiate, update or order work are not included. Functions
+that allocate memory or load modules are not included either."""
 
 _OLD: Final = frozenset(
     symbol

@@ -99,7 +99,7 @@ def program_of(pid: int) -> list[Mapping]:
 
 
 def pids() -> set[int]:
-    """Returns every process that this one can see."""
+    """Returns every process that is visible to stalltop."""
     return {int(name) for name in os.listdir("/proc") if name.isdecimal()}
 
 
@@ -117,7 +117,7 @@ def _mapping(line: re.Match[bytes], layers: tuple[str, ...], thread: int) -> Map
 
 
 def _maps(pid: int) -> tuple[int, bytes]:
-    """Returns the text of the process's maps, and the thread from which it was read."""
+    """Returns the thread whose maps were read, and their text."""
     text = _read(pid)
     if text:
         return pid, text

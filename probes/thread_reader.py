@@ -1,5 +1,5 @@
-"""Finds the names of threads that wait, and of the threads that they wait for, and reads what a diagnosis
-needs to know about their processes."""
+"""Names threads that wait, and the threads that they wait for. Reads more about their processes for the
+diagnosis: connections, commands, who stopped them, and whether they run Python."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ _WAITS: Final = {
 }
 _HELD: Final = {How.STOPPED: STOPPED, How.TRACED: TRACED, How.FROZEN: FROZEN}
 MOST_STOPPERS: Final = 1024
-"""Maximum number of processes and cgroups for which it is remembered who stopped them last. This is
-remembered longer than one window, because a stop may last for hours."""
+"""Maximum number of processes and cgroups whose last stopper is remembered. It is remembered longer than one
+window, because a stop may last for hours."""
 _TRACER: Final = re.compile(rb"^TracerPid:\s*(\d+)", re.MULTILINE)
 
 
@@ -87,8 +87,8 @@ class ThreadReader:
         self._sample = 0
         self._processes: dict[int, _KnownProcess] = {}
         self._stoppers: dict[tuple[int, int], tuple[ThreadId, str]] = {}
-        """By (PID, 0) for a process or (0, cgroup id) for a cgroup: who last stopped it, and by which
-        signal."""
+        """Who last stopped a process or cgroup, and by which signal. Keys: (PID, 0) for a process, (0, cgroup
+        id) for a cgroup."""
 
     def read(
         self, waits: Iterable[RawWait], works: Iterable[RawWork], stops: Iterable[RawStop]
@@ -137,7 +137,7 @@ class ThreadReader:
         for raw, wait in waits:
             if wait.kind in HELD_BACK and (raw.tgid, wait.kind) not in found:
                 stop = self._stop(raw.tgid, raw.tid, raw.cgroup_id, wait.kind)
-                # If the debugger is gone, it woke the thread when it left. So it is the recorded waker.
+                # A debugger that is gone woke the thread when it left, so it is the recorded waker.
                 by = wait.waker if wait.kind == TRACED and not stop.by.pid else stop.by
                 found[raw.tgid, wait.kind] = replace(stop, by=by)
         for work in works:

@@ -1,4 +1,4 @@
-"""Reads what the BPF programs saw of the devices of a CUDA program (``bpf/cuda/selection.h``)."""
+"""Reads the devices of CUDA programs, as recorded by the BPF programs (``bpf/cuda/selection.h``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class CudaProgram(NamedTuple):
     """Whether the program was watched when it initialized CUDA, so that all device choices of its threads are
     known."""
     uuids: Mapping[int, str]
-    """By ordinal: the UUID of the device, if the program asked CUDA for it; formatted as by `uuid.UUID`."""
+    """UUIDs of devices by ordinal, formatted as by `uuid.UUID`. Has only UUIDs for which the program asked
+    CUDA."""
 
 
 NO_PROGRAM: Final = CudaProgram(0, False, {})

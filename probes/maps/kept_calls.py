@@ -31,16 +31,15 @@ SLOW_A_SECOND: Final = 160
 SAMPLES_A_SECOND: Final = 40
 """Maximum number of calls captured at random per second, over all slots."""
 MOST_OF_SLOT: Final = 32
-"""Maximum number of slow calls of one slot captured per second: twice what its threshold should let
-through."""
+"""Maximum number of slow calls of one slot captured per second: twice the largest number that a threshold
+aims at."""
 SHARE: Final = 0.05
 """Maximum share of a slot's calls that are slow. One slow call per second is allowed in any case."""
 MEMORY_SECONDS: Final = 15.0
 """Time in seconds after which the weight of a call for the threshold has fallen to 1/e."""
 
 _FINE: Final = 4
-"""The threshold is set in steps. 2 to the power of this is the number of neighbouring histogram counters in
-one step: there are 8 steps per octave."""
+"""The threshold is set in steps of 2^_FINE neighbouring histogram counters: 8 steps per octave."""
 _STEPS: Final = COUNTERS >> _FINE
 _LOWEST: Final = np.append(lowest_ns(np.arange(_STEPS) << _FINE), np.iinfo(np.int64).max).astype(np.uint64)
 """Shortest duration of each step, ns. The last element is a duration that no call reaches: if it is the
@@ -63,8 +62,8 @@ class KeptCalls:
         keeping["most_slow"], keeping["most_samples"] = SLOW_A_SECOND, SAMPLES_A_SECOND
         keeping["most_of_slot"] = MOST_OF_SLOT
         n = len(self._slots)
-        # Number of calls by slot and step, with falling weight. Memory pages of slots that were never used
-        # stay unallocated.
+        # Number of calls by slot and step; the weight of a call falls with its age. Memory pages of slots
+        # that were never used stay unallocated.
         self._calls = np.zeros((n, _STEPS), np.float32)
         self._began = np.zeros(n)
         self._updated = np.zeros(n)
@@ -86,8 +85,8 @@ class KeptCalls:
         return self._told(found[~early] if len(self._early) else found)
 
     def adapt(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
-        """Sets the thresholds. ``risen`` has slots, and the histograms of what these slots counted since the
-        previous call."""
+        """Sets the thresholds. ``risen`` has the slots with new counts since the previous call, and the
+        histograms of these counts."""
         now = self._clock()
         parts = [self._of_calls(*part) for part in risen]
         active = max(sum(len(slots) for slots, _ in parts), 1)
@@ -97,10 +96,10 @@ class KeptCalls:
             calls = self._remembered(slots, histograms, now)
             seconds = MEMORY_SECONDS * -np.expm1((self._began[slots] - now) / MEMORY_SECONDS)
             seconds = np.maximum(seconds, _LEAST_SECONDS)
-            # For each step, the number of calls at this step or above it, from the highest step down.
+            # Column k is the number of calls in the k + 1 highest steps.
             above = np.cumsum(calls[:, ::-1], axis=1)
             n = above[:, -1]
-            # In n seconds, one call per second may mean n + 1 calls, because the first may come at once.
+            # One call per second allows n + 1 calls in n seconds, because the first may come at once.
             may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
             steps = (above <= may_be[:, None]).sum(axis=1)
             self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)

@@ -80,8 +80,8 @@ class Kernels:
         """Counts of records that were freed since the latest read."""
 
     def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> list[RawKernel]:
-        """Returns what was launched since the previous read. ``risen`` is what the slots counted in their
-        latest read, just before."""
+        """Returns what was launched since the previous read. ``risen`` has the slots in which the latest
+        read, just before, found new counts, and their histograms."""
         found, self._left = self._left, []
         changed = self._changed()
         if not len(changed):
@@ -116,7 +116,7 @@ class Kernels:
         return changed
 
     def _read(self, records: NDArray[np.intp], counted: NDArray[np.int64] | None) -> list[RawKernel]:
-        """Returns what ``records`` counted since the last read. If ``counted`` is given, it limits the number
+        """Returns what ``records`` counted since the last read. ``counted``, if given, is the maximum number
         of launches of each slot."""
         # Counters are read before totals, as in probes/maps/slots.py.
         now = self._kernels["counters"][records]

@@ -1,5 +1,5 @@
-"""Reads calls that have not returned, from the records of threads. A call is open, or will never return
-because its thread has ended."""
+"""Reads calls that have not returned, from the records of threads: open calls, and calls that will never
+return because their threads have ended."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ class OpenCalls:
     def __init__(self, threads: NDArray[np.void]) -> None:
         self._threads = threads
         self._ended_told: dict[int, int] = {}
-        """By number of the record: the end time of the thread whose calls were last reported."""
+        """For each record of an ended thread, by number: when the thread ended. Its calls have been
+        reported."""
 
     def open(self) -> list[RawOpenCall]:
-        """Returns calls that have not returned yet. Of one thread, an outer call comes before the calls
-        inside it."""
+        """Returns calls that have not returned yet. Within a thread, outer calls come before the calls inside
+        them."""
         threads = self._threads
         busy = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         first, second = threads[busy], threads[busy]
@@ -53,11 +54,11 @@ class OpenCalls:
         ]
 
     def ended(self) -> list[RawOpenCall]:
-        """Returns the calls in which threads were when they ended, since the previous call of this method.
+        """Returns calls inside which their threads have ended since the previous call of this method.
 
         No call is returned twice. A call is missed only if another thread has taken the record in the
-        meantime. The record that has been free for longest is taken first, so this needs as many new threads
-        as there were free records.
+        meantime. New threads take the record that has been free for longest, so a record is taken only after
+        as many new threads as there were free records.
         """
         threads = self._threads
         over = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] == 0))

@@ -65,11 +65,11 @@ class RawWork(NamedTuple):
     """``How.STOPPED``, ``How.TRACED`` or ``How.FROZEN`` while the thread is stopped, traced or frozen;
     otherwise 0."""
     held_ns: int = 0
-    """For how much of the time since the previous read the thread has been stopped, traced or frozen."""
+    """How long the thread has been stopped, traced or frozen since the previous read, ns."""
 
 
 class RawPlaced(NamedTuple):
-    """How many samples found threads of a process on a CPU, or waiting for it."""
+    """Number of samples that found threads of one process on one CPU, or waiting for that CPU."""
 
     tgid: int
     cpu: int
@@ -130,16 +130,16 @@ class RawActivity(NamedTuple):
 
 
 class RawActivities(NamedTuple):
-    """When all processes were active, since the previous read."""
+    """When each process was active on its devices, since the previous read."""
 
     first_tick: int
-    """First tick of the time since the previous read; ``end_tick`` is the first tick after this time. Ticks
-    are counted from time 0 of CLOCK_MONOTONIC."""
+    """First tick since the previous read; ``end_tick`` is the first tick after this read. Ticks are counted
+    from time 0 of CLOCK_MONOTONIC."""
     end_tick: int
     active: list[RawActivity]
     late_ns: int = 0
-    """Part of the time since the previous read about which nothing is known, because a sample was taken too
-    late; in ns."""
+    """Part of the time since the previous read for which activity is unknown, because a sample was taken too
+    late, ns."""
 
 
 class RawRank(NamedTuple):

@@ -35,9 +35,9 @@ class SlotKey(NamedTuple):
     operation: int
     """``OperationInfo.id``."""
     nested: bool
-    """Whether the call was made inside another traced call of the same thread. It is then a call of another
-    layer (a driver call inside a runtime call), or an alias of the same function that is traced too. Totals
-    leave nested calls out, because their time is part of the outer call's time."""
+    """Whether the call was made inside another traced call of the same thread: a driver call inside a runtime
+    call, for example, or an alias of the same function. Totals leave nested calls out, because their time is
+    part of the outer call's time."""
     device: int = 0
     """The device on which the calls ran: its ordinal in the process + 1. 0 if the thread did not choose a
     device while it was watched. ``layout.UNKNOWN_DEVICE`` if the thread chose a device and it is not known
@@ -170,9 +170,9 @@ class Slots:
 
     def _read_part(self, slots: NDArray[np.intp]) -> _SlotPart:
         # Counters are read before totals. The BPF programs write the counters after the totals, so every call
-        # in a histogram is in the totals, too. Calls that are in the totals alone are left for the next read
-        # where they would show. Parts of the split are read after their total, so that time off the CPU is
-        # never reported as running.
+        # in a histogram is in the totals, too. The totals may also have calls that the histogram lacks: a
+        # slot with only such calls, and any excess of errors over calls, is left for the next read. Parts of
+        # the split are read after their total, so that time off the CPU is never reported as running.
         histograms, counters = self._risen(slots)
         calls = histograms.totals()
         totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)

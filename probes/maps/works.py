@@ -30,13 +30,13 @@ class Works:
         self._threads = threads
         self._began_ns = began_ns
         self._seen: dict[int, tuple[int, int, NDArray[np.int64], int]] = {}
-        """By record: its state at the previous read. This is the TID, the time since which the thread has had
-        the record, the time of each part of the split, and the time of the read."""
+        """State of each record at the previous read: the TID, when the thread got the record, the time of
+        each part of the split, and the time of the read."""
         self._placed = Counter[tuple[int, int]]()
-        """By process and CPU: the number of samples."""
+        """Number of samples by process and CPU."""
 
     def look(self) -> None:
-        """Takes a sample: on which CPUs the threads are that the previous `read` found."""
+        """Takes a sample of the CPUs of those threads that the previous `read` found."""
         records = np.fromiter(self._seen, np.intp, len(self._seen))
         off, waiting = self._threads["off_since_ns"][records], self._threads["waiting_ns"][records]
         # A thread that waits for a CPU is included, because stalltop itself may have that CPU at this moment.
@@ -45,13 +45,13 @@ class Works:
         self._placed.update(zip(tgids.tolist(), cpus.tolist(), strict=True))
 
     def placed(self) -> list[RawPlaced]:
-        """Returns on which CPUs threads were in the samples since this was last called."""
+        """Returns on which CPUs threads were, in the samples since the previous call of this method."""
         placed, self._placed = self._placed, Counter()
         return [RawPlaced(tgid, cpu, times) for (tgid, cpu), times in placed.items() if tgid]
 
     def read(self, now_ns: int) -> list[RawWork]:
-        """Returns what each thread did since the previous read. ``now_ns`` is CLOCK_MONOTONIC. Of a wait that
-        has not ended, the time up to now is included."""
+        """Returns what each thread did since the previous read. ``now_ns`` is CLOCK_MONOTONIC. A wait that
+        has not ended counts up to ``now_ns``."""
         used = np.flatnonzero(self._threads["tid"])
         threads, off = self._threads[used], self._off_cpu[used]
         seen, found = {}, []

@@ -18,7 +18,7 @@ from stalltop.model.call_cost import CallCost
 from stalltop.model.text.clean import clean
 
 LATEST: Final = 256
-"""For each function, this many of its latest durations are kept."""
+"""Number of latest durations that are kept for each function."""
 RHYTHMS: Final = ((50_000_000, 60.0), (5_000_000, 10.0))
 """Pairs of a median duration (ns) and an interval (s). A call that usually takes longer than this duration is
 made only once per interval."""
@@ -61,7 +61,7 @@ class NvmlCallError(Exception):
     ) -> None:
         super().__init__(reason)
         self.lasting = lasting
-        """Whether the failure will last: then it makes no sense to ask again soon."""
+        """Whether the failure is lasting, so that asking again soon makes no sense."""
         self.unsupported = unsupported
         """Whether this board or driver does not support the call, which is not a fault."""
         self.missing = missing
@@ -78,7 +78,7 @@ class _Durations:
     failures: int = 0
     latest: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
     rhythms: dict[str, float] = field(default_factory=dict)
-    """By name of a question: the interval, in seconds, at which it calls this function."""
+    """Intervals in seconds at which questions call this function, by name of the question."""
 
 
 class Asking:
@@ -98,7 +98,7 @@ class Asking:
         (``NVML_...``) is replaced by the constant's value.
 
         Raises NvmlCallError if the call fails, GpuLostError if the device answers no call any more, and
-        NvmlUnavailableError if NVML as a whole does not.
+        NvmlUnavailableError if NVML as a whole answers no calls.
         """
         nvml = self.nvml
         call = getattr(nvml, function, None)

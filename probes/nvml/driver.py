@@ -1,8 +1,7 @@
-"""Reads through NVML what the NVIDIA driver says about its GPUs (nvidia-ml-py bindings, module `pynvml`).
+"""Reads, through NVML, figures of the NVIDIA driver about its GPUs (nvidia-ml-py bindings, module `pynvml`).
 
-Each call may fail by itself: a board that cannot report its power still reports its clocks. If a call fails,
-only its own figure is missing, and a note says so. Only if the driver itself is gone, there is nothing to
-show.
+Calls fail independently: a board that cannot report its power still reports its clocks. If a call fails, only
+its own figure is missing, and a note says so. If the driver itself is gone, all figures are missing.
 
 Counters (replays, ECC errors, throttled time) are the driver's own totals here; ``reader`` turns them into
 differences. Any call may hang with the driver, so ``process`` runs this module in a separate process.
@@ -30,7 +29,8 @@ GPUS_FOLDER: Final = "/proc/driver/nvidia/gpus"
 """Folder with one entry for each GPU that the driver manages. If its entries change, NVML is opened again,
 because NVML knows only the GPUs that existed when it was opened."""
 LOST_SECONDS: Final = 30.0
-"""If a GPU is lost, NVML is opened again after this many seconds: only that finds a GPU that was reset."""
+"""If a GPU is lost, NVML is opened again after this many seconds. This is the only way to find a GPU that was
+reset."""
 PUT_OFF_LOOKS: Final = 10
 """Maximum number of samples by which new XIDs delay the reopening of NVML. Because of the delay, the XIDs of
 a failing GPU are reported with that GPU while it is still listed. Because of the maximum, a GPU that reports
@@ -66,7 +66,7 @@ class Nvml:
         self._xids = XidWatch(pynvml)
         self._gpus: list[Gpu] = []
         self._came: dict[str, tuple[int, ...]] = {}
-        """By key of the GPU: its XIDs that were not reported yet."""
+        """XIDs that were not reported yet, by key of the GPU."""
         self._put_off = 0
         self._lost_since: float | None = None
         self._open = False

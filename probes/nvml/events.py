@@ -25,7 +25,7 @@ class XidWatch:
         self._nvml = nvml
         self._set: Any = None
         self._indexes = dict[int, int]()
-        """By address of its handle: the index of each watched device."""
+        """Index of each watched device, by the address of its handle."""
 
     def watch(self, ask: Asking, index: int, handle: Any) -> None:
         """Registers a device, so that its XIDs are reported from now on. Raises what ``ask`` raises if that
@@ -44,7 +44,8 @@ class XidWatch:
         for _ in range(_MOST_AT_ONCE):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
-            # There is no further event, or a device is lost; its own figures show the latter.
+            # There is no further event, or a device is lost. Reading the figures of that device reports the
+            # loss.
             except self._nvml.NVMLError:
                 break
             index = self._indexes.get(_address(event.device))

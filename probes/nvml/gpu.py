@@ -23,14 +23,14 @@ s."""
 LOOK_NS: Final = 2_000_000_000
 """Time limit of one sample of a GPU, ns. What was not read by then is read by the next sample."""
 ASKED_AGAIN_SECONDS: Final = 60.0
-"""If NVML did not support or not permit a question, it is asked again after this many seconds."""
+"""A question that NVML did not support or permit is asked again after this many seconds."""
 _EARLY_SECONDS: Final = 0.3
 """Samples are not exactly on time, so a question that would be due within this many seconds is asked now."""
 _DURATIONS: Final = 15
-"""This many of the latest durations of a question are kept. Their median decides how often the question is
+"""Number of latest durations that are kept for each question. Their median decides how often the question is
 asked."""
 _WRONG: Final = ""
-"""Key in an answer, besides its fields, under which its problems are."""
+"""Key of an answer's problems; all other keys of an answer are its fields."""
 _AGING: Final = (
     frozenset(
         figure.field
@@ -65,7 +65,7 @@ class _LastAnswer:
 
 
 class Gpu:
-    """Asks one GPU. Each part is asked for at its own interval. Used from one thread."""
+    """Reads one GPU, each part at its own interval. Used from one thread."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class Gpu:
         self._spent_ns = 0
         """Time spent in all calls when the latest sample began."""
         self._first = 0
-        """Index of the reading with which the latest sample began. It is the first reading that the sample
-        before left out because its time was up; 0 if it left out none."""
+        """Index of the reading with which the latest sample began: the first reading that the previous sample
+        left out because its time was up; 0 if it left out none."""
         self._late = ""
 
     def look(self, handle: Any, watch: Callable[[], None]) -> Device:
@@ -184,7 +184,8 @@ class Gpu:
         return {name: value for name, value in answer.items() if name not in DEVICE_COUNTERS}
 
     def _question(self, reading: Reading, handle: Any) -> Question:
-        """Returns the question whose answer is ``reading`` as fields of ``Device``."""
+        """Returns a question that makes the call of ``reading``, and whose answer has fields of
+        ``Device``."""
 
         def question() -> dict[str, Any]:
             found: dict[str, Any] = {}

@@ -23,7 +23,7 @@ NO_LIBRARY: Final = f"no NVIDIA driver on this host ({_LIBRARY} not found)"
 _FOLDERS: Final = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/lib/{multiarch}", "lib/{multiarch}")
 """Folders in which the loader finds libraries that are not in ld.so.cache."""
 _DRIVER: Final = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")
-"""Files of which one exists if there is a driver (the last one in WSL), wherever the driver's library is."""
+"""If there is a driver, one of these files exists (in WSL the last one), wherever the driver's library is."""
 
 
 def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> bool:
@@ -53,8 +53,8 @@ def _path() -> str:
 
 
 class ReaderLink:
-    """One process that reads NVML. No call waits for the process longer than the caller says. Raises OSError
-    if the process cannot be started."""
+    """One process that reads NVML. No method waits for the process longer than its caller allows. Raises
+    OSError if the process cannot be started."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """``environment`` holds variables that are set for the process, in addition to those of this

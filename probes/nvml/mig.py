@@ -75,8 +75,8 @@ def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
 
 
 def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], bool]:
-    """Returns the processes on a MIG device, and whether the list is complete. Some drivers cannot list
-    processes by MIG device. They list them with the whole GPU; from there, ``with_processes`` adds them."""
+    """Returns the processes on a MIG device, and whether the list is complete. Some drivers list processes
+    only by GPU, not by MIG device. ``with_processes`` then adds the processes."""
     try:
         return together({"C": listed(ask, handle, "Compute")}), True
     except NvmlCallError as none:
@@ -86,8 +86,8 @@ def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], boo
 def with_processes(
     instances: tuple[MigInstance, ...], processes: tuple[DeviceProcess, ...]
 ) -> tuple[MigInstance, ...]:
-    """Returns ``instances``. Each gets those of ``processes``, which are all processes of the GPU, that run
-    on it."""
+    """Returns ``instances`` with their processes. ``processes`` are all processes of the GPU; each MIG device
+    gets those that run on it."""
     return tuple(
         replace(one, processes=tuple(process for process in processes if _is_on(process, one)))
         for one in instances

@@ -23,8 +23,8 @@ MOST_PROCESSES: Final = 1024
 """Maximum number of processes that are read of one device. The driver has fewer contexts."""
 MOST_SAMPLES: Final = 4096
 OLDEST_SAMPLE_SECONDS: Final = 60.0
-"""Age in seconds beyond which a utilization sample is ignored, because it says nothing about the process
-now."""
+"""Age in seconds beyond which a utilization sample is ignored, because it does not describe the present
+use."""
 _HIGHEST_PID: Final = 1 << 22
 """PID_MAX_LIMIT of the Linux kernel."""
 _MOST_BYTES: Final = 1 << 50

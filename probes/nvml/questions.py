@@ -38,8 +38,8 @@ def first(function: str) -> Ask:
 
 
 def memory(ask: Asking, gpu: Any) -> Answer:
-    """Returns used and total bytes of device memory. Version 2 of the call leaves memory that the driver
-    reserves out of the used bytes, as nvidia-smi does. Drivers before 510 lack version 2."""
+    """Returns used and total bytes of device memory. In version 2 of the call, as in nvidia-smi, the used
+    bytes do not include memory that the driver reserves. Drivers before 510 lack version 2."""
     try:
         told = ask("nvmlDeviceGetMemoryInfo", gpu, ask.nvml.nvmlMemory_v2)
     except NvmlCallError as none:
@@ -122,7 +122,7 @@ _NAMED_FIELDS: Final = {
     "replays": (52, 0),
     "recoveries": (59, 0),
 }
-"""Field values by name: their numbers in nvml.h (NVML_FI_DEV_*), and their scopes."""
+"""Numbers in nvml.h (NVML_FI_DEV_*) and scopes of field values, by name."""
 _UNION: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of the union nvmlValue_t, in the order of nvmlValueType_t."""
 

@@ -21,8 +21,8 @@ HANG_SECONDS: Final = 30.0
 """If the process that reads NVML has not answered for this many seconds, it is killed and replaced. Opening
 NVML takes seconds for each GPU if the driver does not keep the GPUs initialized."""
 SET_ASIDE_SECONDS: Final = (60.0, 600.0)
-"""Times in seconds for which a GPU is not read after NVML hung on it. The first time it is the first value.
-It is doubled each further time, up to the second value."""
+"""First and longest time in seconds for which a GPU is not read after NVML hung on it. Each further hang
+doubles the time."""
 MOST_HANGING: Final = 4
 """Maximum number of NVML processes that hang inside the Linux kernel and cannot be killed. Once there are
 this many, no further process is started."""
@@ -90,15 +90,15 @@ class DeviceReader:
         self._unavailable = ""
         self._driver = ""
         self._seen: dict[int, tuple[Device, float]] = {}
-        """By index: the last known state of each GPU, and when it was read."""
+        """Last known state of each GPU and when it was read, by index."""
         self._costs: tuple[CallCost, ...] | None = None
         self._fresh: set[int] = set()
         """Indexes of GPUs whose figures arrived since the previous call of ``read``."""
         self._indexes: tuple[int, ...] = ()
         self._told: dict[tuple[str, str], int] = {}
-        """By device and counter: the driver's total that was last reported."""
+        """The driver's totals that were last reported, by device and counter."""
         self._xids: dict[str, tuple[int, ...]] = {}
-        """By device: XIDs that were received and are not reported yet."""
+        """XIDs that were received and are not reported yet, by device."""
         # The first sample is requested now, because opening NVML may take seconds if the driver does not keep
         # the GPUs initialized.
         self._look()
@@ -109,7 +109,7 @@ class DeviceReader:
         if not self._closed:
             fresh = not self._looking
             self._look()
-            # If a sample is already under way, it is not waited for, unless it is the first one.
+            # A sample that was requested earlier is not waited for, unless it is the first one.
             opening = not self._seen and self._clock() - self._began < STALE_SECONDS
             self._listen(self._patience if fresh or opening else 0.0)
         now = self._clock()
@@ -128,7 +128,7 @@ class DeviceReader:
 
     @property
     def looking(self) -> bool:
-        """Returns whether an answer of NVML has not arrived yet."""
+        """Returns whether an answer of NVML is awaited."""
         return self._looking
 
     def costs(self, patience_seconds: float) -> tuple[CallCost, ...]:
@@ -208,7 +208,7 @@ class DeviceReader:
             self._hanging.append(link)
 
     def _listen(self, patience_seconds: float) -> None:
-        """Takes the answers that arrive within this time."""
+        """Takes the answers that arrive within ``patience_seconds``."""
         if self._link is None or not self._looking:
             return
         try:
@@ -261,7 +261,7 @@ class DeviceReader:
     # What is reported of the GPUs
 
     def _aged(self, device: Device, age: float) -> Device:
-        """Returns ``device`` with its age, if it is old enough that this matters."""
+        """Returns ``device``; with its age if that is ``STALE_SECONDS`` or more."""
         if age < STALE_SECONDS:
             return device
         note = f"NVML has not answered for {age:.0f} s: the figures are that old"
@@ -291,7 +291,7 @@ class DeviceReader:
 
 
 def _figures(device: Device) -> Iterator[str]:
-    """Yields the names of the fields of a device that hold its state at one time."""
+    """Yields the names of the main fields of a device that hold a momentary state and have a value."""
     for name in (
         *("utilization_percent", "memory_utilization_percent", "memory_used_bytes", "power_watts"),
         *("temperature_celsius", "sm_clock_mhz", "processes"),

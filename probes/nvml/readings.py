@@ -87,7 +87,7 @@ class Reading:
     """Function that asks the question; it raises what ``Asking`` raises."""
     every_seconds: float = EACH_LOOK
     optional: bool = True
-    """Whether many boards do not support the question: then it is not reported that it has no answer."""
+    """Whether many boards do not support the question, so that a missing answer is not reported."""
     given: str = ""
     """Field of ``Device``. If an earlier answer of the same sample already has this field, the question is
     not asked."""

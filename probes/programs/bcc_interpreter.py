@@ -17,8 +17,7 @@ INSTALL_BCC: Final = (
     "install it: apt install python3-bpfcc, or dnf install python3-bcc (PyPI's bcc is another program)"
 )
 ANSWER_SECONDS: Final = 30.0
-"""Time limit for an answer of an interpreter, s. It takes 20 ms to tell whether it has BCC, and some 100 ms
-to tell the version."""
+"""Time limit for an answer of an interpreter, s. Finding BCC takes 20 ms, and its version some 100 ms."""
 
 _HAS_BCC: Final = """
 import importlib.util, os, sys
@@ -26,8 +25,8 @@ found = importlib.util.find_spec("bcc")
 folders = found.submodule_search_locations or () if found else ()
 sys.exit(not any(os.path.exists(os.path.join(one, "libbcc.py")) for one in folders))
 """
-"""Script that exits with 0 if BCC is installed. It looks for a module for the C library, which only BCC has,
-not PyPI's package of the same name."""
+"""Script that exits with 0 if BCC is installed. It looks for the module ``libbcc``, which PyPI's other
+package named bcc does not have."""
 _VERSION: Final = """
 import sys
 try:

@@ -229,7 +229,7 @@ def take_all(
     """Returns the keys and values of all elements of a hash, and removes the elements.
 
     Each call takes ``room`` elements, or more if the Linux kernel requires that. If a program on another CPU
-    adds to an element just when the element is removed, what it adds is lost. Raises OSError.
+    adds to an element just when the element is removed, the addition is lost. Raises OSError.
     """
     return _elements(_MAP_LOOKUP_AND_DELETE_BATCH, map_fd, key, value, room)
 
@@ -354,7 +354,7 @@ def open_uprobe_event(kind: int, path: str, offset: int, *, cpu: int, config: in
     """Returns the descriptor of a perf event for a uprobe in all processes.
 
     ``kind`` is the type of the Linux kernel's uprobe PMU, and ``offset`` is a file offset in bytes.
-    ``config`` has the PMU's bit for return probes, if it is one. Raises OSError.
+    ``config`` has the PMU's bit for return probes if the probe is a return probe. Raises OSError.
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
     # struct perf_event_attr up to config2 (PERF_ATTR_SIZE_VER1): wakeup_events 1, the rest 0.

@@ -60,7 +60,8 @@ def folder() -> Path:
 
 
 def find(recipe: Recipe) -> Compiled | None:
-    """Returns what was cached or shipped for ``recipe``, or None. Raises CacheFileError."""
+    """Returns the programs that were cached or shipped for ``recipe``; None if there are none. Raises
+    CacheFileError."""
     key = recipe.key()
     try:
         data = _read(key + _PROGRAMS)
@@ -97,7 +98,8 @@ def note_refused(recipe: Recipe) -> None:
 
 
 def usual_seconds() -> float:
-    """Returns how many seconds the last compilation took on this host; a usual value if that is not known."""
+    """Returns how many seconds the last compilation took on this host; the assumed duration if that is not
+    known."""
     with contextlib.suppress(CacheFileError, ValueError):
         if data := _read(_SECONDS):
             return min(max(float(data), 0.1), 300.0)

@@ -21,7 +21,8 @@ from typing import Final
 from stalltop.probes.programs.bpf_calls import BpfError, create_map, load_program
 
 _MAGIC: Final = b"stalltop-programs 1 "
-"""First line of a file, completed by the SHA-256 digest, in hexadecimal, of all that follows it."""
+"""Beginning of the first line of a file. The line ends with the SHA-256 digest, in hexadecimal, of the rest
+of the file."""
 _SIZE: Final = 8
 """Size of an instruction, bytes."""
 _LOAD_64: Final = 0x18
@@ -49,17 +50,17 @@ class CompiledMap:
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A program: its instructions. Into some of them, a value has to be filled in."""
+    """The instructions of a program. Values have to be filled into some of them."""
 
     name: str
     type: int
     """enum bpf_prog_type, of linux/bpf.h."""
     code: bytes
     maps: tuple[tuple[int, str], ...]
-    """Instructions that load a map: the number of the instruction, and the name of the map."""
+    """Instructions that load a map: (number of the instruction, name of the map)."""
     values: tuple[tuple[int, str], ...]
-    """Instructions that load a number that is known only at loading: the number of the instruction, and the
-    name of the value."""
+    """Instructions that load a value that is known only at loading: (number of the instruction, name of the
+    value)."""
 
     @classmethod
     def from_text(cls, name: str, kind: int, code: str, maps: Places, values: Places) -> CompiledProgram:

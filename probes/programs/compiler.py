@@ -28,7 +28,7 @@ from typing import Any
 _LOAD_64 = 0x18
 """BPF_LD | BPF_DW | BPF_IMM: the only instruction with twice the size."""
 _MAP_FD = 1
-"""BPF_PSEUDO_MAP_FD, in the upper half of the byte that holds the registers. It says that the constant is the
+"""BPF_PSEUDO_MAP_FD, in the upper half of the byte that holds the registers. It marks the constant as the
 descriptor of a map."""
 _PR_SET_PDEATHSIG = 1
 """Value from linux/prctl.h."""

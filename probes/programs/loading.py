@@ -29,7 +29,8 @@ from stalltop.probes.programs.task_offsets import TaskOffsets
 OLDEST_KERNEL: Final = (5, 15)
 """The first Linux with attach cookies for probes (bpf_get_attach_cookie)."""
 RING_BYTES: Final = 512 << 10
-"""Size of the ring of captured calls. It has room for 2,700 calls, the most that ten seconds bring."""
+"""Size of the ring of captured calls. It has room for 2,600 calls of 200 bytes, more than ten seconds bring
+at most."""
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 """Inode of the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 _CAP_SYS_ADMIN: Final = 21
@@ -187,8 +188,8 @@ def load(
 
 
 def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> None:
-    """Puts every element into its queue of free elements. A BPF program does that: with one system call for
-    each element, it would take a second."""
+    """Puts every element into its queue of free elements. A BPF program does this, because a system call for
+    each element would take a second in all."""
     counts = [slots, threads, layout.HEAPS, layout.ACTIVITIES, layout.MEMBERS, layout.KERNELS]
     try:
         for queue, count in enumerate([*counts, *([layout.CHARGES] if splits else [])]):
@@ -200,8 +201,8 @@ def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> Non
 
 def possible_cpus() -> int:
     """Returns the highest number that a CPU can have on this host, plus one."""
-    # The file contains, for instance, "0-3,8-11". If there is no such file, the largest number is assumed for
-    # which distributions build x86-64 kernels.
+    # The file contains, for instance, "0-3,8-11". Without the file, the number is 8192, the largest for which
+    # distributions build x86-64 kernels.
     try:
         return int(re.split("[-,]", Path("/sys/devices/system/cpu/possible").read_text())[-1]) + 1
     except (OSError, ValueError):
@@ -209,7 +210,7 @@ def possible_cpus() -> int:
 
 
 def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
-    """Returns the array of a map. It lives as long as it is referred to. Closes ``fd``."""
+    """Returns the array of a map, which stays mapped while it is referred to. Closes ``fd``."""
     try:
         memory: NDArray[np.uint8] = np.ctypeslib.as_array(map_memory(fd, dtype.itemsize * n))
         return memory.view(dtype)
@@ -298,7 +299,7 @@ def check_host() -> None:
 
 
 def pid_namespace() -> dict[str, int]:
-    """Returns the numbers by which the BPF programs find this process's PID namespace; empty if it is the
+    """Returns the numbers that identify this process's PID namespace to the BPF programs; empty if it is the
     host's.
 
     If stalltop runs in another PID namespace than the host's, it knows processes by their ids in that

@@ -1,4 +1,4 @@
-"""Defines from what compiled programs are built: the source, the options, and the numbers that are filled in
+"""Defines what compiled programs are built from: the source, the options, and the numbers that are filled in
 when they are loaded."""
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _FORMAT: Final = 1
 """Version of the request to the compiler, apart from the source and the options. It is a part of every key of
 the cache."""
 _STAND_INS: Final = {"SLOTS": 61, "THREADS": 67, "CPUS": 71}
-"""Sizes of maps that are used during the compilation, in place of sizes that are known only at loading. They
-are small, because the compiler creates each map. No other map has one of these sizes, so the maps to resize
-can be found by them."""
+"""Stand-ins, during the compilation, for sizes of maps that are known only at loading. They are small,
+because the compiler creates each map. No other map has one of these sizes, so the maps to resize can be found
+by them."""
 _RING: Final = 27  # BPF_MAP_TYPE_RINGBUF
 _INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
 
@@ -104,7 +104,7 @@ class Recipe:
 
 
 def source_text(name: str = "trace.c") -> str:
-    """Returns a file of ``bpf/`` in which its own headers are inlined, because BCC finds maps only in a
+    """Returns a file of ``bpf/`` with the headers of ``bpf/`` inlined, because BCC finds maps only in a
     single text."""
     included: set[str] = set()
 

@@ -29,7 +29,7 @@ _EXTRA_WORDS: Final = {
     17: (0, 1),
     19: (3, 0),
 }
-"""By kind of a type (linux/btf.h): the number of words that follow the first three, as (per member, per
+"""For each kind of type (linux/btf.h): the number of words after the first three, as (per member, per
 type)."""
 _TYPE_WORDS: Final = 3
 """Number of words of struct btf_type (name_off, info, size), and also of each member that follows it
@@ -39,7 +39,7 @@ _WITH_BIT_FIELDS: Final = 1 << 31
 
 
 class NoBtfError(Exception):
-    """The Linux kernel's types are missing, unreadable or incomplete: the message says which."""
+    """The Linux kernel's types are missing, unreadable or incomplete; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class TaskOffsets:
     """Flags that say why the task is held (linux/sched/jobctl.h), 64 bits."""
 
     def values(self) -> dict[str, int]:
-        """Returns the offsets by the names that the programs use."""
+        """Returns the offsets, by their names in the BPF programs."""
         return {
             "TASK_PID": self.pid,
             "TASK_STATE": self.state,
@@ -155,10 +155,10 @@ class KernelTypes:
     def offsets(self, name: str, members: tuple[str, ...]) -> dict[str, int]:
         """Returns the offsets in bytes of ``members`` in the struct ``name``.
 
-        There are some 100,000 types, without an index. To avoid reading all of them, the number of the
-        struct's name is searched among all words. A match counts if the words after it can be that struct
-        with these members. A member may also be in a nameless struct or union inside the struct. So if some
-        members are missing, all types are read, once. Raises NoBtfError.
+        There are some 100,000 types, without an index. To avoid reading all of them, this method searches all
+        words for the name's offset in the table of strings. A match counts if the next words can be that
+        struct with these members. A member may also be in a nameless struct or union inside the struct. So if
+        some members are missing, all types are read, once. Raises NoBtfError.
         """
         words = self._words
         wanted = {self._place(member): member for member in members}

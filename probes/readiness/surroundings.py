@@ -27,9 +27,9 @@ from stalltop.probes.tenants.host_files import host_files
 CUDA_SCAN_SECONDS = 2.0
 """Time limit for searching processes for CUDA libraries, s."""
 COSTING_LOOKS, COSTING_SECONDS, COSTING_AT_MOST_SECONDS = 10, 0.3, 30.0
-"""How the costs of NVML calls are found: the number of samples of the GPUs, the seconds between two samples,
-and the maximum number of seconds for all samples. This maximum is high, because the costs matter most if the
-driver is slow."""
+"""How the costs of NVML calls are measured: the number of samples of the GPUs, the seconds between two
+samples, and the maximum number of seconds for all samples. This maximum is high, because the costs matter
+most if the driver is slow."""
 DEVICE_SECONDS = 5.0
 """Time limit for opening the driver and getting an answer, s. If nothing else uses a GPU, some seconds are
 usual."""
@@ -49,7 +49,7 @@ class CudaUse:
     """CUDA and NCCL libraries that processes have mapped."""
 
     processes: Mapping[str, int] = field(default_factory=dict)
-    """By base name of a library: the number of processes that have it mapped."""
+    """Number of processes that have a library mapped, by base name of the library."""
     hidden: int = 0
     """Number of processes whose mappings could not be read."""
     complete: bool = True

@@ -105,7 +105,7 @@ def pods(surroundings: Surroundings) -> Finding:
 
 
 def allocations(surroundings: Surroundings) -> Finding:
-    """Reports whether the kubelet, if there is one, says which pod was given which GPU."""
+    """Reports whether the kubelet, if there is one, lists the GPUs of each pod."""
     found = pod_resources.read(surroundings.files)
     if found.unavailable:
         if not is_node(surroundings.files):

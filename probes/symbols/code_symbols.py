@@ -1,8 +1,7 @@
 """Finds the CUDA kernel for which a host function of a process stands, in the file that is mapped at the
-function's address.
-
-The symbols of a file are read at once. If they lack the name, the file's code is searched
-(``registrations``). This takes seconds for a large library, so a separate thread does it, once for each file.
+function's address. The symbols of a file are read immediately. If they lack the name, the file's code is
+searched (``registrations``). This takes seconds for a large library, so a separate thread does it, once for
+each file.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class CodeSymbols:
     def __init__(self) -> None:
         self._symbols: OrderedDict[Version, _Functions] = OrderedDict()
         self._registered: OrderedDict[Version, _Functions | None] = OrderedDict()
-        """By version of a file: the functions that its code registers; None if the code has not been searched
-        yet."""
+        """Functions that the code of a file registers, by version of the file; None if the code has not been
+        searched yet."""
         self._parts: dict[int, list[_CodeRange]] = {}
         self._files: queue.SimpleQueue[tuple[int, Version] | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None

@@ -29,8 +29,7 @@ MOST_NAME_BYTES: Final = 4096
 MOST_NAME: Final = 1024
 """Maximum number of characters that are shown of a demangled name."""
 MOST_SHOWN: Final = 65536
-"""Maximum number of names that are remembered in the form in which they are shown: four for each record of a
-CUDA kernel."""
+"""Maximum number of displayed names that are remembered: four for each record of a CUDA kernel."""
 INSTALL_LIBRARY: Final = "install libstdc++ (apt install libstdc++6)"
 BUDGET_SECONDS: Final = 0.1
 """Time limit in each window for searching names in files and in the memory of processes, s. The next window
@@ -81,16 +80,15 @@ class KernelNames:
         self._names: dict[int, dict[_Which, _Name]] = {}
         """Known names, by process."""
         self._launched: dict[int, dict[tuple[int, int], tuple[int, str]]] = {}
-        """By process, then by program and function: the window in which the function was last launched, and
-        the name of the CUDA kernel. The name is '' if the function stood for two CUDA kernels in that
-        window."""
+        """The window in which a function was last launched, and the name of the CUDA kernel; by process, then
+        by program and function. The name is '' if the function stood for two CUDA kernels in that window."""
         self._window = 0
         self._shown: dict[bytes, str] = {}
-        """By mangled name: the name as it is shown. Processes that run the same program share it."""
+        """Displayed names by mangled name. Processes that run the same program share them."""
         self._spent = 0.0
-        """Time spent in this window searching for names, s. Its limit is the budget."""
+        """Time spent in this window searching for names, s. Limited by ``BUDGET_SECONDS``."""
         self._tries: Counter[tuple[int, _Which]] = Counter()
-        """By process and CUDA kernel: the number of failed searches for the name."""
+        """Number of failed searches for a name, by process and CUDA kernel."""
 
     def close(self) -> None:
         """Stops the search for names."""
@@ -176,15 +174,14 @@ class KernelNames:
                 return _UNKNOWN  # The process may have just begun another program.
             self._tries.pop((raw.key.tgid, which))
             known[which] = name
-            # The name is also used for records of the same CUDA kernel that were made before the name was
-            # captured.
+            # Records of the same CUDA kernel from before the name was captured get this name, too.
             if raw.name:
                 known.setdefault((*which[:3], b""), name)
         return name
 
     def _find(self, raw: RawKernel) -> _Name | None:
-        """Returns the name of the launched CUDA kernel. Its text is empty if it was not found. Returns None
-        if the search is not finished."""
+        """Returns the name of the launched CUDA kernel. The text of the name is empty if no name was found.
+        Returns None if the search is not finished."""
         tgid = raw.key.tgid
         name, cut = raw.name, raw.cut
         if cut or not name:
@@ -198,8 +195,8 @@ class KernelNames:
                 return None
             name = symbol
         if name != raw.name and not self._runs(tgid, raw.born_ns):
-            # Only the captured name is certain: the other name was read from memory or symbols, which belong
-            # to the program that the process runs now.
+            # The process no longer runs this program. The name that was read from memory or symbols may be of
+            # another program, so only the captured name is used.
             name, cut = raw.name, raw.cut
         return _Name(_without_stub(name), cut and bool(name))
 

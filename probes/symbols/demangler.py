@@ -1,7 +1,7 @@
 """Demangles C++ names with the platform's own library, in a separate process.
 
-The names come from programs that are traced. A name that was made for this purpose may hang or end that
-process (``demangler_process``), but never this one. A name that gets no answer stays mangled.
+The names come from programs that are traced. A malicious name may hang or end that process
+(``demangler_process``), but never this one. A name that gets no answer stays mangled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_mangled(name: bytes) -> bool:
 
 
 class DemanglerEndedError(Exception):
-    """The process has ended, is late, or sends an answer for which nothing was asked."""
+    """The process has ended, is late, or has sent an answer without a request."""
 
 
 class Demangler:
@@ -164,8 +164,8 @@ class _DemanglerProcess:
         self._unsent = b""
         self._buffer = b""
         self._heard = time.monotonic()
-        """Monotonic time in seconds: of the last answer or, if all names were answered before, of the first
-        name that was sent after that."""
+        """Monotonic time in seconds from which silence is measured: when the last answer came, or when names
+        were sent while none was waiting for an answer."""
         # The process ends when its stdin is closed. This happens also if stalltop is killed, because no other
         # process holds a copy of that pipe.
         self._process = subprocess.Popen(
@@ -241,7 +241,7 @@ class _DemanglerProcess:
             at = end
         self._buffer = self._buffer[at:]
         if self._buffer and not self.asked:
-            # There is an answer, but nothing was asked: this is not the expected program.
+            # An answer without a request: this is not the expected program.
             raise DemanglerEndedError
         return found
 

@@ -1,13 +1,13 @@
 """Demangles C++ names with the platform's own library, as the process that ``Demangler`` starts.
 
-Names come from the programs that are traced. A name of n characters can be made so that the library builds
-2^n characters, and a fault in the library may allow worse. So this process has limits on memory and time. It
-has no capabilities, no descriptors except its pipes, and no way to open others. It runs from its own file
+Names come from the programs that are traced. A malicious name of n characters can make the library build 2^n
+characters, and a fault in the library may allow worse. So this process has limits on memory and time. It has
+no capabilities, no descriptors except its pipes, and no way to open others. It runs from its own file
 (``python -I -S``) and imports nothing of stalltop, which keeps it small. It ends when its stdin is closed.
 
-The process first writes one byte that tells whether the library was found, and then an answer to each name. A
-name and an answer each consist of a length (two bytes) and of that many bytes. An empty answer means that the
-library does not understand the name.
+The process first writes one byte (1 if the library was found), and then an answer to each name. A name and an
+answer each consist of a length (two bytes) and of that many bytes. An empty answer means that the library
+does not understand the name.
 """
 
 import ctypes

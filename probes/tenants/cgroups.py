@@ -3,8 +3,8 @@ process.
 
 A cgroup v2 id, as `bpf_get_current_cgroup_id` returns it, is the inode of the cgroup's directory. The ids of
 all directories are kept up to date. They are remembered for a while after a directory is removed, because its
-counts are read later. If cgroup v1 is in use, the v2 id is often that of the root; then the paths of
-``/proc/PID/cgroup`` say more.
+counts are read later. If cgroup v1 is in use, the v2 id is often that of the root; then only the paths in
+``/proc/PID/cgroup`` identify the cgroup.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class ContainerSockets:
         self._clock = clock
         self._known: dict[tuple[str, int | None], Names] = {}
         self._left_alone: dict[str, float] = {}
-        """By path of a socket that failed: the clock time before which it is not asked again."""
+        """Clock time before which a socket that failed is not used again, by path of the socket."""
 
     def look_up(self, container_id: str, uid: int | None = None) -> Names:
         """Returns the names of a container, given its full id. ``uid`` is the user whose daemon runs the

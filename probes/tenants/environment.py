@@ -42,8 +42,8 @@ class Environments:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._places: dict[tuple[int, int, int, int], tuple[int, bool] | None] = {}
-        """By version of a file: the address of ``environ``, and whether the address is relative to the place
-        where the file is loaded. None for a file without ``environ``."""
+        """Address of ``environ``, and whether the address is relative to the place where the file is loaded,
+        by version of a file; None for a file without ``environ``."""
 
     def now(self, pid: int, names: Collection[str]) -> dict[str, str] | None:
         """Returns those of the variables ``names`` that are set now; None if the process's memory cannot be

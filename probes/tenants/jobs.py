@@ -1,8 +1,8 @@
 """Reads the name and labels of a Slurm job from the environment of its processes.
 
 If Slurm made a cgroup for the job, the ids of job and step come from that cgroup, because only Slurm makes
-such cgroups. Processes control their own environment: what it says is shown, but never replaces what a cgroup
-says.
+such cgroups. Processes control their own environment: its values are shown, but never replace those of a
+cgroup.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNITS: Final = ("slurmd.service", "slurmstepd.scope")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the environment of a process says about its job."""
+    """The Slurm job of a process, as its environment describes it."""
 
     id: str
     step: str = ""

@@ -1,5 +1,4 @@
-"""Selects those labels of containers and pods that a person gave them, and that say something about their
-work."""
+"""Selects the labels of containers and pods that a person has set and that describe the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks up names, on other threads than the one that makes windows.
+"""Looks up names, in other threads than the one that makes windows.
 
 Files may lie on a server that is down, and daemons may hang. One thread reads root's files and daemons; other
 threads read those of users. If the files of a user hang, only the names that are looked up on the same thread
@@ -25,7 +25,7 @@ USERS_THREADS: Final = 8
 """Number of threads that read users' files and ask users' daemons. If there are more users, some of them
 share a thread."""
 TOLD_SECONDS: Final = 5.0
-"""A look-up that takes longer than this is reported, in seconds."""
+"""Time in seconds after which a look-up without an answer is reported."""
 _ASKED: Final = ("docker", "podman", "ecs", "")
 """Runtimes whose containers Docker or Podman may know; '' stands for an unknown runtime."""
 
@@ -75,14 +75,14 @@ class NameLookUps:
     """Queues look-ups. Used from one thread. No method waits or raises."""
 
     def __init__(self, root: Path, files: Path) -> None:
-        """``root`` is where ``/proc`` is, ``files`` where the host's own files are."""
+        """``root`` contains ``/proc``; ``files`` contains the host's own files."""
         self._root = root
         self._files = files
         self._lanes: dict[int, _Lane] = {}
 
     def ask(self, identity: Identity, tgid: int) -> tuple[LookUp, bool]:
         """Queues a look-up of the name of ``identity``; ``tgid`` is a process of that tenant. Returns the
-        look-up, and whether it is made at once."""
+        look-up, and whether it begins at once."""
         place = identity.uid % USERS_THREADS + 1 if identity.uid and _is_users(identity) else 0
         lane = self._lanes.get(place)
         if lane is None:
@@ -122,7 +122,7 @@ class _Lane:
 
     @property
     def idle(self) -> bool:
-        """Returns whether the next look-up would be made at once."""
+        """Returns whether the next look-up would begin at once."""
         return self._last is None or self._last.wait(0.0)
 
     def put(self, look_up: LookUp) -> None:

@@ -27,8 +27,7 @@ from stalltop.probes.tenants.host_files import inside
 from stalltop.probes.tenants.labels import Labels, bounded
 
 MAX_BYTES = 8 << 20
-"""Maximum number of bytes of a state file that is read. Also the maximum for all parsed files together that
-are kept."""
+"""Maximum size of a state file that is read, bytes; also of all parsed files in the cache together."""
 _KEPT_FILES = 64
 
 
@@ -57,8 +56,7 @@ class Names:
 
 
 class NameFiles:
-    """Reads the state files below ``root``. Never raises because a file is missing or has unexpected
-    content."""
+    """Reads the state files below ``root``. Missing files and unexpected content raise no errors."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root

@@ -11,7 +11,7 @@ from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import ROOT_CGROUP_ID, Tenants
 
 REMEMBERED_LOOKS: Final = 10
-"""If a process is not asked for in this many samples, it is forgotten, because its PID may be used again."""
+"""A process that was not asked for in this many samples is forgotten, because its PID may be used again."""
 _PF_KTHREAD: Final = 0x00200000
 """The flag in /proc/PID/stat by which kernel threads are recognized (linux/sched.h)."""
 
@@ -37,12 +37,12 @@ class Owners:
         self._names = names
         self._looks = 0
         self._asked: dict[int, int] = {}
-        """By PID: the number of the sample in which the process was last asked for."""
+        """Number of the sample in which a process was last asked for, by PID."""
         self._cgroup: dict[int, int] = {}
-        """By PID: the id of the v2 cgroup in which the process was last seen."""
+        """Id of the v2 cgroup in which a process was last seen, by PID."""
         self._kernel_threads: set[int] = set()
         self.found: dict[str, Tenant] = {}
-        """By id: every tenant that was asked for in this sample."""
+        """Tenants that were asked for in this sample, by id."""
 
     def begin(self, traced: Collection[int]) -> None:
         """Begins a new sample, and forgets processes that were not asked for lately.

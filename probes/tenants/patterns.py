@@ -23,7 +23,7 @@ SHORT_ID = 12
 
 
 USERS = "user:"
-"""Prefix of the ids of all tenants that belong to a user, whatever names their cgroups have."""
+"""Prefix of the ids of tenants below the slice of a user, whatever names their cgroups have."""
 
 
 @dataclass(frozen=True, slots=True)

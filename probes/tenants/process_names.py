@@ -14,7 +14,7 @@ class ProcessNames:
         self._named_now: set[int] = set()
 
     def begin(self) -> None:
-        """Begins a new window: each name that is asked for in it is read again."""
+        """Begins a new window, in which `name` reads each name again."""
         self._named_now.clear()
 
     def name(self, pid: int) -> str:

@@ -22,7 +22,7 @@ from stalltop.probes.tenants.patterns import Identity, parse_best, slurm_job
 ROOT_CGROUP_ID = 1
 """Inode of the root of the v2 hierarchy, which identifies no tenant."""
 OWN_NAME: Final = "stalltop"
-"""The name of this process; its ``/proc/PID/comm`` may be that of Python."""
+"""Name of stalltop's own process, whose ``/proc/PID/comm`` may be that of Python."""
 ENDED: Final = "process:ended"
 """Id of the tenant to which calls are attributed if their process has ended and its tenant is unknown."""
 PATIENCE_SECONDS = 0.2
@@ -124,7 +124,7 @@ class Tenants:
         self._owners.pop(tgid, None)
 
     def refresh(self) -> None:
-        """Finds cgroups that were made and removed, and names that are missing; called once a second."""
+        """Updates the known cgroups, and takes or looks up missing names. Called once a second."""
         if self._tree is not None:
             self._tree.refresh()
         self._walks_left = MAX_WALKS
@@ -144,7 +144,7 @@ class Tenants:
         self._names.close()
         self._jobs.close()
 
-    # Who a process is
+    # Identifying the tenant of a process
 
     def _find(self, tgid: int, cgroup_id: int) -> _Owner:
         start = start_time(tgid, self._root)
@@ -163,15 +163,16 @@ class Tenants:
         may_change = member is not None and (bool(legacy) or not counted_in)
         found = parse_best([unified, *legacy])
         if found is not None and found.runtime == "systemd" and may_hold_jobs(found.id.partition(":")[2]):
-            # The processes of this unit belong to several jobs. Only the environment of a process says to
-            # which job.
+            # The processes of this unit belong to several jobs. Only the environment of a process names its
+            # job.
             job = self._job(tgid)
             return slurm_job(job.id, job.step, user_id(tgid, self._root)) if job else found, True
         if found is not None:
             uid = found.uid if found.uid is not None or found.kind != "job" else user_id(tgid, self._root)
             return replace(found, uid=uid), may_change
         if unified.strip("/"):
-            # This cgroup was made for some purpose that is not known here, so its processes belong together.
+            # A cgroup that no pattern matches is a tenant of its own: someone made it to group these
+            # processes.
             name = clean(unified.rstrip("/").rpartition("/")[2])
             known = cgroup_id if counted_in else self._id(unified)
             return Identity(f"cgroup:{known}", name, "unit", "", cgroup_path=unified), may_change
@@ -217,7 +218,8 @@ class Tenants:
             for cgroup_id in changing:
                 if start and start == owners[cgroup_id].start and not self._jobs.busy:
                     again = self._find(tgid, cgroup_id)
-                    # If the look-up of the job is still under way, there is no answer, and nothing changes.
+                    # If the look-up of the job is still under way, ``again`` lacks the job, so the owner
+                    # stays as it is.
                     if not self._jobs.busy:
                         owners[cgroup_id] = again
             # If a process has cgroup id 0, it is not traced. Its end is not reported, and its PID may be used
@@ -231,7 +233,7 @@ class Tenants:
             self._tenants = {key: tenant for key, tenant in self._tenants.items() if key in used}
             self._nameless = {key: value for key, value in self._nameless.items() if key in used}
 
-    # What a tenant is called
+    # Names of tenants
 
     def _add(self, identity: Identity, cgroup_id: int, tgid: int) -> None:
         own_path = identity.cgroup_path
@@ -258,7 +260,7 @@ class Tenants:
         """Looks up the name of a tenant. If it is not found, a later look-up follows."""
         self._nameless[tenant] = nameless
         nameless.asked, at_once = self._names.ask(nameless.identity, nameless.tgid)
-        if at_once:  # If not, other look-ups come first, and the name is taken once it arrives.
+        if at_once:  # If other look-ups come first, `refresh` takes the name later.
             began = time.monotonic()
             nameless.asked.wait(self._patience)
             self._spend(began)
@@ -292,8 +294,8 @@ class Tenants:
 
 
 def process_name(tgid: int, root: Path = Path("/")) -> str:
-    """Returns the name of the process (``/proc/PID/comm``), safe to display; '' if it is gone. The name of
-    this process is ``stalltop``, whichever program runs it."""
+    """Returns the name of the process (``/proc/PID/comm``), safe to display; '' if it is gone. stalltop's own
+    process is always named ``stalltop``."""
     if tgid == os.getpid() and root == Path("/"):
         return OWN_NAME
     try:
@@ -319,5 +321,5 @@ def start_time(tgid: int, root: Path = Path("/")) -> str:
         status = (root / f"proc/{tgid}/stat").read_text(errors="replace")
     except OSError:
         return ""
-    fields = status.rpartition(")")[2].split()  # The name before it may contain any characters.
+    fields = status.rpartition(")")[2].split()  # The name, in parentheses, may contain any characters.
     return fields[19] if len(fields) > 19 else ""

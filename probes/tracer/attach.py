@@ -43,8 +43,8 @@ class Attachment:
         self._lock = threading.Lock()
 
     def joined(self, other: Attachment) -> Attachment:
-        """Returns one Attachment that has the probes of both; the two then have none. Its ``count`` and
-        ``failed`` are those of this one."""
+        """Moves the probes of this Attachment and of ``other`` into a new one, and returns the new one. It
+        has this one's ``count`` and ``failed``."""
         return Attachment(self.count, self.failed, [*self.take(), *other.take()], self._close)
 
     @property
@@ -114,8 +114,8 @@ class MultiAttacher:
     def _link(self, path: str, points: Sequence[Point]) -> tuple[int, int]:
         offsets = [point.offset for point in points]
         cookies = [point.cookie for point in points]
-        # Return probes are attached first. A call that begins before the entry probe is there is then not
-        # counted at all. No call is counted as begun without its return being seen.
+        # Return probes are attached first: if a probe sees the beginning of a call, another one sees its
+        # return. Calls that begin before the entry probe is attached are not counted.
         returns = attach_uprobe_multi(self._returns, path, offsets, cookies, returns=True)
         try:
             entry = attach_uprobe_multi(self._entry, path, offsets, cookies, returns=False)

@@ -28,7 +28,7 @@ class PerfAttacher:
             self._return_bit = int((_PMU / "format/retprobe").read_text().strip().removeprefix("config:"))
         except (OSError, ValueError) as error:
             raise TracingError(f"the kernel offers no uprobe events: {error}") from error
-        # An event is opened on any CPU that is online. It sees the probe on all CPUs.
+        # An event may be opened on any online CPU; it sees the probe on all CPUs.
         self._cpu = min(os.sched_getaffinity(0))
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
@@ -39,8 +39,8 @@ class PerfAttacher:
         for point in points:
             pair: list[int] = []
             try:
-                # Return probes are attached first. A call that begins before the entry probe is there is then
-                # not counted at all.
+                # Return probes are attached first: calls that begin before the entry probe is attached are
+                # not counted.
                 pair.append(self._link(self._returns, path, point, 1 << self._return_bit))
                 pair.append(self._link(self._entry, path, point, 0))
             except OSError as error:

@@ -1,5 +1,5 @@
-"""Traces a function of stalltop's own. This shows whether counting works here, what it costs, and whether it
-does harm."""
+"""Traces a function of stalltop's own. This shows whether counting works on this host, what it costs, and
+whether it kills sandboxed programs."""
 
 from __future__ import annotations
 

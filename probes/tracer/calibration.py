@@ -1,5 +1,5 @@
-"""Provides a function that can be traced. It shows whether counting works here, and what one counted call
-costs."""
+"""Provides a function that is traced to find out whether counting works on this host, and what one counted
+call costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what the BPF programs know about CUDA programs: their devices, and the CUDA kernels that they
+"""Reads the records of the BPF programs about CUDA programs: their devices, and the CUDA kernels that they
 launch."""
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ class CudaSide:
         self._launches: list[RawKernel] = []
         """Launches that were read and not yet returned."""
         self._choices_seen = np.zeros(len(programs.threads), np.uint32)
-        """By record of a thread: the number of calls that chose a device, when `choices` was last called."""
+        """For each record of a thread: its number of calls that chose a device, as of the last call of
+        `choices`."""
 
     def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
-        """Reads launches, which `launches` then returns. ``risen`` is what the slots counted in the read just
-        before. Called while the lock of the maps is held."""
+        """Reads launches, which `launches` then returns. ``risen`` is as for `Kernels.read`. Called while the
+        lock of the maps is held."""
         self._launches += self._kernels.read(risen)
 
     def let_go(self, slots: NDArray[np.intp]) -> None:

@@ -131,8 +131,8 @@ class KernelEvidence:
             self._allocations.release(tgid)
 
     def leave_splits_out(self) -> None:
-        """From now on, reads neither charges nor what threads did. Called if the BPF programs cannot measure
-        these after all, while the lock of the maps is held."""
+        """From now on, reads neither charges nor the times of threads. Called, while the lock of the maps is
+        held, if it turns out that the BPF programs cannot measure them."""
         self._charges = self._works = None
 
 

@@ -79,8 +79,8 @@ class KernelSide:
         self._ring_bytes = ring_bytes
         self._progress = progress
         check_host()
-        # This is checked first, because an attempt with uprobe_multi that fails would make the verifier do
-        # its work twice.
+        # uprobe_multi is checked first: after a failed attempt with it, the verifier would have to check the
+        # programs again.
         both = ("multi", "perf") if knows_uprobe_multi() else ("perf",)
         ways = both if way == "auto" else (way,)
         task = self._task() if splits else None
@@ -170,8 +170,8 @@ class KernelSide:
             return self._kept.read(end_ns) if is_open else []
 
     def open_calls(self) -> list[RawOpenCall]:
-        """Returns calls that have not returned yet. Of one thread, an outer call comes before the calls
-        inside it."""
+        """Returns calls that have not returned yet. Within a thread, outer calls come before the calls inside
+        them."""
         return self._open.open()
 
     def ended_calls(self) -> list[RawOpenCall]:

@@ -24,7 +24,7 @@ class Closer:
         self._helpers: list[subprocess.Popen[bytes]] = []
 
     def close(self, fds: Sequence[int]) -> None:
-        """Closes ``fds``, and lets a helper process wait until the Linux kernel is done."""
+        """Closes ``fds``. A helper process waits until the Linux kernel has removed the events."""
         self._helpers = [helper for helper in self._helpers if helper.poll() is None]
         if not fds:
             return
@@ -44,7 +44,7 @@ class Closer:
             os.close(fd)
         if helper is not None and helper.stdin is not None:
             self._helpers.append(helper)
-            helper.stdin.close()  # Tells the helper that it alone holds the descriptors now.
+            helper.stdin.close()  # The helper ends now; it alone still holds the descriptors.
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ _WITH_LOG: Final = b"\2\2"
 _MOST_VALUE_BYTES: Final = 16 << 20
 """Longest text or payload that is accepted when a file is read, in bytes."""
 _MOST_SECONDS: Final = 60.0
-"""Time limit of one read, in seconds. Even a small file can be made so that SQLite works on it for ever."""
+"""Time limit of one read, in seconds. Even a small malicious file can keep SQLite busy for ever."""
 _STEPS: Final = 100_000
 """Number of instructions of SQLite's virtual machine between two checks of the time limit. They take about a
 millisecond."""
@@ -75,8 +75,8 @@ class Opened:
 
     @contextlib.contextmanager
     def reading(self, what: str | Callable[[], str]) -> Iterator[None]:
-        """Raise errors that occur while the block reads the file as UnreadableFileError. Limit the time of
-        the block. ``what`` is the name of the part that is read, or a function that returns the name."""
+        """Turn errors of reading in the block into UnreadableFileError. Limit the time of the block. ``what``
+        is the name of the part that is read, or a function that returns the name."""
         self._until = time.monotonic() + _MOST_SECONDS
         try:
             yield
@@ -85,7 +85,7 @@ class Opened:
             raise UnreadableFileError(f"{self.path} is damaged: {name} cannot be read ({error})") from None
 
     def again(self) -> bool:
-        """Open the file again if a recorder has begun to write it since it was opened: only then its
+        """Open the file again if a recorder has begun to write it since it was opened, so that its
         write-ahead log is read, too. Returns whether the file was opened again."""
         if self._live or self.connection.in_transaction or _log_bytes(self.path) is None:
             return False

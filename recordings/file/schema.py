@@ -41,7 +41,7 @@ APPLICATION_ID: Final = 0x53544C54
 identify a file of stalltop."""
 VERSION: Final = 1
 """Version of the format: the ``user_version`` at byte 60 of the file. Until a version is released, tables and
-columns may be added to it. Files that were saved before that are then refused, and
+columns may be added to it. Files that were saved before such a change are refused, and
 ``scripts/renew_window.py`` rewrites the file that the tests use. docs/file-format.md says how files of
 released versions are migrated."""
 

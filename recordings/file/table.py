@@ -18,8 +18,7 @@ class SqlColumn:
     null: bool = False
     """Whether the value may be NULL. NULL means not measured or not known."""
     refers: str = ""
-    """Name of the shared table of which the value is the number of a row; '' if the value does not refer to a
-    row."""
+    """Name of a shared table if the value is the number of a row of that table; otherwise ''."""
     fields: tuple[str, ...] = ()
     """Fields of the record that are stored in the column. Empty if there is only one, and it has the name of
     the column."""
@@ -82,8 +81,8 @@ def shared(name: str, about: str, *columns: SqlColumn, kind: type | None = None)
 
 
 _IDS: Final = {"processes": "process", "series": "series", "coverage": "coverage", "limits": "limits"}
-"""By table: the name of its key column, without ``_id``. A table that is not listed uses its own name,
-without the final s."""
+"""Name of the key column without ``_id``, by table. For a table that is not listed, it is the name of the
+table without the final s."""
 
 
 def part(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:

@@ -20,10 +20,10 @@ _REASONS: Final = {
     "SQLITE_BUSY": "another program is changing it",
     "SQLITE_CANTOPEN": "it cannot be opened",
 }
-"""By SQLite's name of the error, as ``_name`` returns it: the reason that a WriteError states."""
+"""Reason that a WriteError gives, by SQLite's name of the error as ``_name`` returns it."""
 _DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
-"""SQLite's names of errors by which the file is damaged. SQLITE_ERROR means that a table is missing or has
-other columns."""
+"""SQLite's names of the errors that are raised as DamagedFileError. SQLITE_ERROR means that a table is
+missing or has other columns."""
 
 
 class WriteError(StalltopError):
@@ -36,7 +36,7 @@ class DamagedFileError(StalltopError):
 
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Raise an error of SQLite about the file at ``path`` as WriteError or DamagedFileError."""
+    """Turn errors of SQLite in the block, about the file at ``path``, into WriteError or DamagedFileError."""
     try:
         yield
     except sqlite3.Error as error:

@@ -139,9 +139,8 @@ class InFile:
         return self._leading(last, make=stale)
 
     def _upto(self, at: float) -> int:
-        """Return the number of the last moment whose middle is not after ``at``; 0 if there is none. Usually
-        such a moment also ended by ``at``. If its windows have been merged, it may end later: then ``at``
-        lies in its second half."""
+        """Return the number of the last moment whose middle is at or before ``at``; 0 if there is none. The
+        moment may end after ``at`` if its windows have been merged: then ``at`` lies in its second half."""
         times = self._index.times
         return max(int(np.searchsorted((times.start + times.end) / 2, at, "right")) - 1, 0)
 
@@ -152,8 +151,8 @@ class InFile:
 
     def _leading(self, last: int, make: Stale | None = None) -> tuple[Packed, ...]:
         """Return the windows up to moment ``last`` that are in memory. If the file has several hosts, the
-        windows of a moment are merged. With ``make``, windows that are not merged yet are merged now, as long
-        as ``make`` returns False. Without it, they are left out."""
+        windows of a moment are merged. Moments that are not merged yet are merged now while ``make`` returns
+        False; without ``make``, or once it returns True, they are left out."""
         get = self._recording.at_hand
         if not self._several:
             return tuple(part for part in map(get, self._ids(last)) if part is not None)

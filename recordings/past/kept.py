@@ -99,8 +99,8 @@ class InMemory:
 
     @cached_property
     def stretch(self) -> WindowTimes:
-        """Times and severity of every window (``Past.stretch``). Computed at the first access, because most
-        objects are never asked for it."""
+        """Times and severity of every window (``Past.stretch``). Computed at the first access, because it is
+        never read from most objects."""
         windows, peaks = [part.window for part in self.parts], [part.peak for part in self.parts]
         return WindowTimes(
             start=np.array([window.start for window in windows], np.float64),
@@ -122,9 +122,9 @@ class InMemory:
 
 
 def upto(parts: Sequence[Packed], at: float) -> Sequence[Packed]:
-    """Return those of ``parts`` whose middle is not after ``at`` (Unix seconds), but at least the first one.
-    Usually the last window that is returned also ended by ``at``. If it is a merged window, it may end later:
-    then ``at`` lies in its second half."""
+    """Return those of ``parts`` whose middle is at or before ``at`` (Unix seconds), but at least the first
+    one. The last of these windows may end after ``at`` if it is a merged window: then ``at`` lies in its
+    second half."""
     found = bisect_right(parts, at, key=lambda part: part.window.start + part.window.seconds / 2)
     return parts[: max(found, 1)]
 

@@ -72,8 +72,7 @@ class OpenedRecording:
         self._normals: Normals = {}
         """The baseline that was read last. Most windows have the same one."""
         self._fleets: OrderedDict[tuple[int, ...], Packed] = OrderedDict()
-        """Windows of several hosts that were merged. The key is the numbers of the windows from which each
-        was merged."""
+        """Windows merged from those of several hosts, by the numbers of the original windows."""
         self._bytes = 0
         self._keys: dict[RowKey, RowKey] = {}
         self._damaged: dict[int, str] = {}
@@ -82,7 +81,7 @@ class OpenedRecording:
         self._trouble = ""
         """Why the last attempt to read the file failed; '' if it succeeded."""
         self.wholes: dict[int, Whole] = {}
-        """By host: the sum of all its windows."""
+        """Sums of all windows of a host, by host."""
         self.adding = threading.Lock()
         """Protects ``wholes``."""
         self._hurried = 0
@@ -191,7 +190,7 @@ class OpenedRecording:
 
     @property
     def damaged(self) -> dict[int, str]:
-        """By number: the reason why a window could not be read."""
+        """Reasons why windows could not be read, by number of the window."""
         return dict(self._damaged)
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ class _Question:
         """Return the answer, with ``warnings`` (see the function ``answer`` of this module)."""
         try:
             guard.confine(self._connection, self._patience)
-            self._connection.execute("BEGIN")  # so that all statements read the same state of the file
+            self._connection.execute("BEGIN")  # All statements read the same state of the file.
             self._refused = functions.add(self._connection)
             with self._damage_told():
                 making.make(self._connection)
@@ -143,7 +143,7 @@ class _Question:
 
     @contextlib.contextmanager
     def _damage_told(self) -> Iterator[None]:
-        """Raise errors about wrong values in the file as StalltopError."""
+        """Turn errors about wrong values in the file into StalltopError."""
         try:
             yield
         except (ValueError, TypeError, IndexError, OverflowError) as error:

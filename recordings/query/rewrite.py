@@ -24,10 +24,10 @@ from stalltop.recordings.views import catalogue
 from stalltop.recordings.views.forms import Form, Need
 from stalltop.recordings.views.sums import sums_of
 
-logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # This module handles errors of parsing itself.
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # This module reports parse errors itself.
 
 _OF_WINDOW = (*catalogue.OF_WINDOW, *catalogue.PER_CALL)
-"""Columns that do not exist if sums are over all windows."""
+"""Columns that sums over all windows do not have."""
 
 _TYPE = re.compile(r"\bas\s+(?:int|integer|bigint|real|double|float|text|varchar|char|blob)\b")
 _MOD = re.compile(r"\bmod\s*\(")

@@ -117,8 +117,8 @@ class Decoder:
         return values, parts
 
     def peak(self, number: int) -> Peak:
-        """Return the peak of a window. The peak of a merged window is that of the windows from which it was
-        merged. Raises the same errors as ``window``."""
+        """Return the peak of a window. The peak of a merged window has the highest loss and the worst
+        severities of the windows from which it was merged. Raises the same errors as ``window``."""
         found = self._connection.execute(_PEAK, (number,)).fetchone()
         if found is None:
             raise KeyError(number)
@@ -297,4 +297,5 @@ _DECODE: Final[dict[str, Callable[[Decoder, tuple[Sql, ...]], Sequence[Any]]]] =
     "series": _series,
     "coverage": _coverage,
 }
-"""By shared table: a function that converts its rows. Rows of other tables are used as they are stored."""
+"""Functions that convert the rows of shared tables, by table. Rows of other tables are used as they are
+stored."""

@@ -33,7 +33,7 @@ class WindowList:
     level: NDArray[np.int64]
     """0: as it was recorded; 10, 60: merged to windows of at least this many seconds."""
     lost_ms_per_s: NDArray[np.float64]
-    """Time that all open chains of the window cost together (``model.merge.packing.Peak``)."""
+    """Total loss of the open chains, ms per second (``model.merge.packing.Peak``)."""
     worst: NDArray[np.int64]
     """Severity of the worst open chain (``model.merge.packing.Peak.worst``)."""
     began: NDArray[np.int64]
@@ -62,8 +62,8 @@ class Listing:
         """Sum of the checksums of the known windows. It changes if windows are merged. A float holds it
         exactly: two million checksums of 32 bits add up to less than 2^53."""
         self.anew = False
-        """Whether the last read was of the whole list. This is so for the first read, and for a read after
-        known windows were merged or dropped."""
+        """Whether the last read was of the whole list. This happens at first, and after known windows were
+        merged or dropped."""
 
     def read(self, connection: sqlite3.Connection) -> WindowList:
         """Return the list as it is now. Call it within a transaction. Raises ValueError if a value is

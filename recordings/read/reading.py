@@ -219,7 +219,7 @@ class Recorded:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """In the whole block, read the same state of the file, even if a recorder merges windows in the
+        """Let all reads in the block see the same state of the file, even if a recorder merges windows in the
         meantime. The recorder's log grows until the block ends, so a block should take minutes, not days.
 
         Raises StalltopError at the end of the block if a recorder has opened the file again after it was
@@ -235,7 +235,8 @@ class Recorded:
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[None]:
-        """In the whole block, read one state of the file, whatever a recorder does in the meantime."""
+        """Let all reads in the block see the same state of the file, whatever a recorder does in the
+        meantime."""
         if self.connection.in_transaction:
             yield
             return

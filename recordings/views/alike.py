@@ -34,7 +34,7 @@ _SQL: Final = {
     "kernel_name": "k.kernel_name",
     **{name: f"s.{name}" for name in ("cgroup_id", "pid", "process", "layer", "op", "device")},
 }
-"""By column of single calls: the SQL of the column, if it comes from another table."""
+"""SQL of the columns of single calls that come from another table, by column."""
 
 
 def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> None:
@@ -61,8 +61,8 @@ def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> No
 
 
 def _weights(connection: sqlite3.Connection, need: Need, table: str) -> str:
-    """Return the end of the SELECT, with FROM. For ``Form.ALIKE``, it begins with the weight as the last
-    column. For ``Form.SINGLE``, its FROM repeats each row as many times as its weight says."""
+    """Return the end of the SELECT. For ``Form.ALIKE``: the weight as the last column, and the FROM clause.
+    For ``Form.SINGLE``: a FROM clause that repeats each row as many times as its weight says."""
     if need.form is not Form.SINGLE:
         return f', n."{WEIGHT}" FROM temp."{table}" n'
     [(most,)] = connection.execute(f'SELECT ifnull(max("{WEIGHT}"), 0) FROM temp."{table}"')

@@ -57,7 +57,7 @@ class Batch:
 
 
 def batches(connection: sqlite3.Connection, need: Need, patience: Patience) -> Iterator[Batch]:
-    """Yield the rows that ``need`` asks for, in the order of windows. Raises ValueError, TypeError,
+    """Yield the rows that ``need`` describes, in the order of windows. Raises ValueError, TypeError,
     IndexError or OverflowError if the file is damaged."""
     source = "main.counts n"
     if need.rows:
@@ -120,8 +120,8 @@ def _batch(connection: sqlite3.Connection, need: Need, found: Sequence[Sequence[
 
 
 class _Whole:
-    """Adds up the rows of all windows by series. Captured calls are included in these sums, but not listed: a
-    sum does not tell when calls began, and in which threads."""
+    """Adds up the rows of all windows by series. Captured calls are included in these sums, but not listed:
+    sums have no start times and no threads of calls."""
 
     def __init__(self) -> None:
         self._heads: dict[int, Head] = {}

@@ -50,7 +50,7 @@ PLACE: Final = "~place"
 """Internal column of views that have one row for each row of ``counts``. Its value is the column ``place`` of
 ``counts``. Together with the window, it identifies the row."""
 WEIGHT: Final = "~calls"
-"""Column of views whose rows stand for several calls: how many calls these are."""
+"""Column that has the number of calls of a row, in views whose rows stand for several calls."""
 
 EVENTS: Final = {
     "cuda_events": "each outermost call of the CUDA runtime and driver",

@@ -133,7 +133,7 @@ def _shares(
     """Return four arrays. The first two are keys (unit * BUCKETS + bucket, ascending) and the number of calls
     of each key. The other two are cells (row * COUNTERS + counter) and the number of calls of each cell. If
     the CUDA kernels of a row have more calls in a bucket than the counters of the row, the missing calls are
-    added to a cell."""
+    added to the bucket's last counter."""
     place, inverse = np.unique(cell // _COUNTERS, return_inverse=True)  # row * BUCKETS + bucket
     in_row = np.zeros(len(place), np.int64)
     np.add.at(in_row, inverse, count)
@@ -208,8 +208,7 @@ def _take(units: Units, unit: int, single: Single) -> None:
     units.errors[unit] = max(units.errors[unit] - single.error, 0)
     units.bytes[unit] = max(units.bytes[unit] - single.bytes, 0)
     if single.duration_ns >= units.max_ns[unit]:
-        # the captured call was the longest one: how long the longest of the other calls took is known only
-        # from the histogram
+        # This was the longest call. The duration of the next longest is known only from the histogram.
         units.exact[unit] = 0
 
 
@@ -245,7 +244,7 @@ def _places(sorted_: I64, wanted: I64) -> I64:
 
 
 def _looked_up(sorted_: I64, values: I64, wanted: I64) -> I64:
-    """Return, for each of ``wanted``, the element of ``values`` that has the same index as it has in
-    ``sorted_``; 0 if it is not in ``sorted_``."""
+    """Return, for each of ``wanted``, the element of ``values`` at its index in ``sorted_``; 0 if it is not
+    in ``sorted_``."""
     at = _places(sorted_, wanted)
     return np.where(at >= 0, values[at] if len(values) else 0, 0)

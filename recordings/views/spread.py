@@ -21,7 +21,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """n sets of calls. Of each set, the sums are known. All arrays are int64 of shape (n,)."""
+    """n sets of calls (units) whose sums are known. All arrays are int64 of shape (n,)."""
 
     calls: I64
     errors: I64
@@ -143,7 +143,7 @@ def _values(
     """Return a duration for each step, and whether its bounds allow a longer one.
 
     In all steps of a unit, the duration lies at the same fraction of the way from the lowest to the highest
-    duration. Of ``bounds``, the first are used that allow the total time of the unit.
+    duration. For each unit, the first of ``bounds`` that allow its total time are used.
     """
     # If no bounds allow the total time, the counts contradict each other, as in a damaged file. Then all
     # calls get the mean.
