@@ -105,7 +105,7 @@ def test_a_rank_that_stops_is_behind(kernel: KernelSide, workplace: Workplace) -
     assert second.since_entry_ns > first.since_entry_ns
     stopped.run(
         f"{STEP} ~1000", cycles=7
-    )  # the rank catches up: its n-th collective is compared with the n-th of the other rank
+    )  # the rank catches up: the n-th collectives of both ranks are compared
     took = time.monotonic_ns() - stood
     first, second = ranks(kernel, going.pid, stopped.pid)
     assert (first.behind, second.behind) == (0, 0)

@@ -27,8 +27,8 @@ FUNCTIONS = (
 )
 MS = 1_000_000
 SOON_NS = 200 * MS
-"""Time between sending a schedule and its first call: a program that gets the schedule later than that makes
-shorter calls."""
+"""Time from sending a schedule to its first call. If the program receives the schedule only after this time,
+its calls get shorter."""
 
 
 @pytest.fixture(scope="module")

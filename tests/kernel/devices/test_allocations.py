@@ -165,7 +165,7 @@ def test_memory_of_an_ended_process_is_forgotten(kernel: KernelSide, workplace: 
     assert caller.pid in kernel.evidence.tgids()
     caller.kill()
     kernel.release(caller.pid)
-    assert of(kernel, caller.pid) == (500, 0, 500 * 4096, 0, 0, 0)  # the counts until the end
+    assert of(kernel, caller.pid) == (500, 0, 500 * 4096, 0, 0, 0)  # the counts until the process ended
     assert of(kernel, caller.pid) == (0,) * 6
     assert pieces(kernel) == known
     assert caller.pid not in kernel.evidence.tgids()
