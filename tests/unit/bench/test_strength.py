@@ -159,8 +159,8 @@ def test_each_cause_has_a_panel_with_its_curves() -> None:
     ]
     assert [set(one) for one in curves] == [{"found", "named", "culprit"}] * 2
     (low, high), (disk,) = curves[0]["named"], curves[1]["named"]
-    assert low[0] < high[0] < disk[0]  # the more was lost, the further to the right
-    assert low[1] > high[1] == disk[1]  # the more often it was named, the higher
+    assert low[0] < high[0] < disk[0]  # a point further right: more time was lost
+    assert low[1] > high[1] == disk[1]  # a higher point: the cause was named more often
     assert curves[0]["found"][0][1] < low[1]
     crosses = [sum(path.get("class") == "alarm" for path in panel.iter(f"{SVG}path")) for panel in panels]
     assert crosses == [1, 0]
