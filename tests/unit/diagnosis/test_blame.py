@@ -28,7 +28,7 @@ HOG, OTHER = Who(BATCH, 900, "stress"), Who("docker:dd", 901, "encode")
 
 def second(number: int, taken: Mapping[int, float], *, victims: Sequence[int] = (100,)) -> Window:
     """Returns a second in which each of ``victims`` lost ``LOST_MS`` of CPU time to neighbours. ``taken`` has
-    each neighbour's part of it, by PID. Each neighbour is a tenant of its own."""
+    the relative share of each neighbour, by PID. Each neighbour is a tenant of its own."""
     whole = sum(taken.values())
     rows = [
         row(HOST_GAP, 40, running=990 - LOST_MS, runqueue=LOST_MS + 10 * turn, pid=pid)

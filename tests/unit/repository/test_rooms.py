@@ -1,4 +1,4 @@
-"""Tests that imports have no circles, that folders and classes stay small, and that names of classes are
+"""Tests that imports have no cycles, that folders and classes stay small, and that names of classes are
 unique."""
 
 from __future__ import annotations

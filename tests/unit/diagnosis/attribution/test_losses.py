@@ -239,7 +239,7 @@ def test_a_wait_above_its_baseline_without_a_culprit_is_reported_as_unexplained(
 
 
 def test_a_worker_that_waits_for_an_unknown_peer_leaves_the_wait_unexplained() -> None:
-    """The workers read their data from another host, which is not monitored."""
+    """The workers read their data from another host, about which nothing is known."""
     one = plus(waiting("process", 700, by=101), work(network=900, running=50))
     assert losses(one, learned(*ALWAYS_AT_WORK)) == {"unexplained_wait": 690}
 

@@ -1,4 +1,4 @@
-"""Tests device labels when indices pass from one device to another while windows are merged."""
+"""Tests device labels in merged windows if a device gets the index that another device had."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ WAYS: dict[str, Callable[[Sequence[Window]], Window]] = {
             ],
             {"MIG-a": 900, "0:0": 12, "0:1": 2},
         ),
-        # The driver lists no device for a while, but no window shows another device: all calls are GPU-A's.
+        # The driver lists no device for a while, but no window shows another device, so all calls are of
+        # GPU-A.
         (
             [([card(0, "GPU-A")], {"0": 900}), ([], {"0": 4}), ([card(0, "")], {"0": 5})],
             {"0": 909},
