@@ -1,4 +1,4 @@
-"""Tests that processes are traced from when they map a library until they end, however they start."""
+"""Tests that processes are traced from the moment they map a library until they end, however they start."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_the_system_call_decides_which_waits_it_can_end(tmp_path: Path) -> None:
 
 
 def test_every_loss_has_a_counter() -> None:
-    # Two losses need no counter of ours: the kernel counts "missed", and overlaps are computed on reading.
+    # Two losses have no BPF counter: the Linux kernel counts "missed", and the monitor counts "no_overlap".
     assert {*(layout.LOSSES.names or ()), "missed", "no_overlap"} == set(LOSSES)
 
 
