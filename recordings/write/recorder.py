@@ -184,7 +184,7 @@ class Recorder:
                 if isinstance(error, DamagedFileError):
                     self._put_aside(error)
                 elif self._replaced:
-                    # Another file now has the name of the recording. That file is renamed.
+                    # Another file now has the name of the recording, so that other file is renamed.
                     self._put_aside(error, "other")
                 else:
                     self._failed(error.reason)

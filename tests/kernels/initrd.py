@@ -134,7 +134,7 @@ class Archive:
         path.write_bytes(self._data)
 
     def _at(self, folder: Path) -> None:
-        """Add a folder and every symbolic link on the path to it, each with the folder to which it leads."""
+        """Add a folder, every symbolic link on the path to it, and the folder to which each link leads."""
         for place in (*reversed(folder.parents), folder):
             if place.is_symlink() and str(place) not in self._names:
                 real = Path(os.path.realpath(place.parent))

@@ -44,7 +44,7 @@ def kernel(built: Built) -> Iterator[KernelSide]:
 
 
 def ranks(kernel: KernelSide, *pids: int) -> list[RawRank]:
-    """Return what the kernel side knows about the ranks of the processes ``pids``, sorted by rank."""
+    """Return the ranks of the processes ``pids`` as the kernel side reports them, sorted by rank."""
     return sorted((row for row in kernel.evidence.ranks() if row.tgid in pids), key=lambda row: row.rank)
 
 

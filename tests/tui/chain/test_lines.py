@@ -73,8 +73,8 @@ def test_a_chain_that_comes_in_bursts_keeps_its_colour_and_place_for_some_second
     assert counts(second.open) == (("high", 1), ("medium", 1))
     third = listed(faulty(calm, STORM, number=40), before=second.sorted_by, held=second.held)
     assert [(row.mark, row.key) for row in third.rows] == [("M", STORM.id), ("L", STARVED.id)]
-    # The screen shows a past moment, so a severity that was held at a later moment does not count. A worse
-    # severity shows at once, and so does ``info``.
+    # The screen shows a past moment, so a severity that a line had at a later moment does not count. A worse
+    # severity is shown at once, and so is ``info``.
     later: dict[str, tuple[Severity, float]] = {calm.id: ("high", 2_000.0)}
     assert [row.mark for row in listed(faulty(calm), held=later).rows] == ["L"]
     assert [row.mark for row in listed(faulty(STARVED, number=41), held=third.held).rows] == ["H"]

@@ -1,4 +1,4 @@
-"""Tests what a window knows about one row and how the page of the row shows it."""
+"""Tests the facts about one row in a window, and how the page of the row shows them."""
 
 from __future__ import annotations
 

@@ -36,8 +36,7 @@ class Victim:
         self.now = self.made = 0.0
         self.per_s = per_s
         self.takes = takes
-        """Ratio of the share of time that the fault really takes to the share that the fault is asked to
-        take."""
+        """Share of time that the fault really takes, divided by the share that it is requested to take."""
         self.asked: list[float] = []
         self.step_seconds: list[float] = []
 
@@ -79,7 +78,7 @@ def test_a_rehearsal_corrects_what_is_asked_for(
     graded.graded("own_threads")(lambda _: victim.harm())
     script = registered["own_threads"].script(stage)
     assert next(script) == Truth(None)
-    assert (victim.asked[0], victim.asked[-1]) == (0.2, 0.0)  # 0.0: the rehearsals have ended
+    assert (victim.asked[0], victim.asked[-1]) == (0.2, 0.0)  # 0.0 is requested after the rehearsals
     assert next(script, None) is None
     assert takes * victim.asked[-1] == pytest.approx(0.2, abs=0.015)
     assert stage.notes == {"asked": round(victim.asked[-1], 3)}

@@ -59,7 +59,8 @@ def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window
 
 
 def work(*charges: Charge, **split_ms: float) -> Window:
-    """Returns a window with what the worker of ``worker_gap`` did, and the charges for its time."""
+    """Returns a window with the host work of the worker of ``worker_gap``, and ``charges`` for this worker's
+    time."""
     return window([row(HOST_WORK, 40, split_ms, pid=101, program="worker")], charges=charges)
 
 

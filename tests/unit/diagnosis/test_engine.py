@@ -38,8 +38,7 @@ class ScriptedRule:
         self.cause = cause
 
     def __call__(self, facts: Facts) -> Iterator[Suspicion]:
-        # The window covers one or more seconds. Its loss is the mean of what the list says about these
-        # seconds.
+        # The window covers one or more seconds. Its loss is the mean of the list's values for these seconds.
         ticks = range(round(facts.window.start), round(facts.window.end))
         share = sum(self.losses[tick] if tick < len(self.losses) else 0.0 for tick in ticks) / len(ticks)
         if share > 0.05:

@@ -1,4 +1,4 @@
-"""Tests that new files belong to the user who called sudo, and that root gives away nothing else."""
+"""Tests that new files belong to the user who called sudo, and that no other file gets another owner."""
 
 from __future__ import annotations
 

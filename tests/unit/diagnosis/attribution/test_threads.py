@@ -416,7 +416,7 @@ SAME = b"python\0train.py\0--rank\0\0"
 
 
 def ranks(*commands: Command, part: str = "running", parent: int = 1, calls: bool = True) -> Window:
-    """Returns a second in which the rank CALLER waits for the rank OTHER of another tenant, which spends its
+    """Returns a second in which the rank CALLER waits for the rank OTHER of another tenant. OTHER spends its
     time in ``part``."""
     made = seen(
         wait(CALLER, HAND_OVER, LOOP, 600),
