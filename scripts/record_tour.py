@@ -1,9 +1,9 @@
 """Draws the simulated tour as an animation: ``python scripts/record_tour.py [FOLDER]`` writes ``tour.cast``
 (asciicast v2) into FOLDER (default: docs) and ``tour.svg`` into FOLDER/images.
 
-The frames are those that Textual draws for simulated windows with a clock of their own, so the result depends
-on the program only. The SVG needs no script: each line is visible in the frames that have it, by CSS
-keyframes. A viewer without CSS animation shows ``POSTER``.
+Textual draws the frames from simulated windows with a simulated clock, so the result depends on the program
+only. The SVG needs no script: each line is visible in the frames that have it, by CSS keyframes. A viewer
+without CSS animation shows ``POSTER``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ SETTLE_SECONDS = 0.4
 
 
 class SteppedSource:
-    """A source that returns one window of a second for each call of ``allow``."""
+    """A source that returns one window, one second long, for each call of ``allow``."""
 
     def __init__(self, caption: Caption) -> None:
         scenario = load_scenario("tour")

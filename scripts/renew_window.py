@@ -1,4 +1,4 @@
-"""Converts the saved window, which the tests of the screen's pictures show, to the present tables of the file
+"""Converts the saved window that the tests of the screen's pictures show to the present tables of the file
 format: ``python scripts/renew_window.py``.
 
 A column that the old file does not have gets NULL, 0 or an empty text. The pictures show a saved window so

@@ -49,7 +49,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Headers:
-    """Some headers, with the compiler's information about them."""
+    """Headers of one generated module, with the compiler's information about them."""
 
     names: tuple[str, ...]
 
@@ -226,7 +226,8 @@ def _with_parts(structs: dict[str, str], used: set[str]) -> list[str]:
 
 
 def written(names: tuple[str, ...]) -> str:
-    """Returns the source text of the Python module for these headers: the names that Python uses."""
+    """Returns the source text of the Python module that defines those names of these headers that Python
+    uses."""
     used = used_names()
     headers = Headers(names)
     which = " and ".join(f"``bpf/{name}``" for name in reversed(names))

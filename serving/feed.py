@@ -75,8 +75,8 @@ class Feed:
         self._wake.set()
 
     def leave(self, take: Take) -> None:
-        """Removes ``take``. If the feed's thread is passing on a frame just now, ``take`` may still get that
-        frame."""
+        """Removes ``take``, which may still get the frame that the feed's thread is passing on at this
+        moment."""
         with self._lock:
             self._new.discard(take)
             self._listeners.discard(take)

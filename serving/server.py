@@ -33,9 +33,9 @@ HEARTBEAT_SECONDS = 15.0
 MESSAGE_BYTES = 256 << 10
 """Maximum size of a message from a browser, such as a pasted text."""
 WAITING_BYTES = 16 << 10
-"""Maximum bytes of output that wait for a slow browser in the server; as many may wait in the Linux kernel.
-If more wait, the server stops reading the screen's pipe, so that the screen skips updates. The limit is low
-because the user sees the effect of a key only after all output that waits before it."""
+"""Maximum bytes of output for a slow browser that wait in the server; the same amount may wait in the Linux
+kernel. If more wait, the server stops reading the screen's pipe, so that the screen skips updates. The limit
+is low because the user sees the effect of a key only after all waiting output."""
 TCP_NOTSENT_LOWAT = 25
 """Socket option of tcp(7); Python's socket module has the constant since 3.12."""
 FILES_KEPT = 8

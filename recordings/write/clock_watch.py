@@ -1,5 +1,5 @@
-"""Detects two things between two windows, so that a recording can state them: that the host was suspended,
-and that its clock was set."""
+"""Detects that the host was suspended or its clock was set between two windows, so that the recording can
+report it."""
 
 from __future__ import annotations
 

@@ -26,10 +26,9 @@ class Hold:
     """The lock on the file at ``path``. It lasts until ``release``. Creates the file if there is none (mode
     0600).
 
-    The lock is on the file, not on its name, so a recording that was moved stays locked. It is a flock. It
-    does not conflict with SQLite's own POSIX locks, so other processes can read the file. But every ``close``
-    of the file drops the POSIX locks of this process. So the lock must be released after the connection was
-    closed, not before.
+    The lock is a flock on the file, not on its name, so a recording that was moved stays locked. It does not
+    conflict with SQLite's own POSIX locks, so other processes can read the file. Release it only after the
+    connection was closed: every ``close`` of the file drops the POSIX locks of this process.
 
     Raises FileInUseError if another process has the lock, UsageError if ``path`` is not a regular file or has
     several names, and StalltopError if it cannot be opened.

@@ -32,15 +32,15 @@ _AT_ONCE: Final = 256
 """Number of windows that are written in one transaction."""
 _NAME: Final = "give one of the two machines another name with --host-name FILE=NAME, or leave its file out"
 _TOUCHING: Final = 0.05
-"""If two windows of one host overlap by at most this, in seconds, the overlap is ignored: gradual corrections
-of the clock cause small overlaps."""
+"""Longest overlap of two windows of one host, in seconds, that is ignored: gradual corrections of the clock
+cause small overlaps."""
 _SECOND_RECORDER: Final = 10
 """If at least this many windows of a file overlap windows of another file with the same host name, without
 being copies of them, two recorders wrote the two files at the same time. Most likely they ran on two
 machines."""
 _LOOKED_AT: Final = 8
-"""To find out whether files are of two machines, at most this many windows of a file and host are compared
-with windows of another file at the same times."""
+"""Largest number of windows, per file and host, that are compared with windows of another file at the same
+times, to find out whether the files are of two machines."""
 
 
 @dataclass
@@ -74,8 +74,8 @@ class _WindowPart(NamedTuple):
     written."""
 
     turn: float
-    """Sort key: the ``start`` of the window. If the clock was set back, it is the largest ``start`` of the
-    windows before it in its file."""
+    """Sort key: the ``start`` of the window, but not less than that of any earlier window of its file,
+    because the clock may have been set back."""
     seconds: float
     """Length of the window. If two windows begin at the same time, the shorter one is written first, because
     it has more detail."""
@@ -102,10 +102,10 @@ def merge_files(
     """Write the windows of the files ``paths`` to one file at ``target``, in the order of their times on the
     clock of the first host.
 
-    ``names`` has new names for the hosts of files. ``given_ns`` has the offsets of hosts' clocks that are
-    known, in ns (``model.hosts.clocks``). If the offset of a host's clock is not known, the times of this
-    host stay unchanged. Calls ``step`` with the number of windows that are done and the number of all
-    windows. Raises UsageError and StalltopError.
+    ``names`` has new names for the hosts of files. ``given_ns`` has the known clock offsets by host, in ns
+    (``model.hosts.clocks``). The times of a host whose clock offset is unknown stay unchanged. Calls ``step``
+    with the number of windows that are done and the number of all windows. Raises UsageError and
+    StalltopError.
     """
     names = names or {}
     with contextlib.ExitStack() as stack:
@@ -220,8 +220,8 @@ def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock
 
 
 def _correction(clock: Clock) -> float:
-    """Return the number of seconds that must be added to the times of a host. The times are then on the clock
-    of the merged file."""
+    """Return the number of seconds to add to the times of a host, to convert them to the clock of the merged
+    file."""
     return -(clock.offset_ns or 0) / 1e9
 
 
@@ -270,8 +270,7 @@ def _without_overlap(
         taken.add((part.host, part.start, part.end))
         yield part
     for (file, name), count in others.items():
-        # A person saves only a few windows while a recorder runs. If there are many, a second recorder has
-        # written them.
+        # A user saves only a few windows while a recorder runs; many windows come from a second recorder.
         if count >= _SECOND_RECORDER and count * 4 > whole[file]:
             raise UsageError(
                 f"{paths[file]} and another file have different windows of {name} at the same times", _NAME

@@ -36,7 +36,7 @@ class RecordedSource:
         self._recorder: Recorder | None = None
         self._ending: list[Recorder] = []
         self._parts: list[Window] = []
-        """Windows that are to be merged, until they have the length ``LEAST_SECONDS``."""
+        """Windows that wait to be merged and recorded, until their total length is ``LEAST_SECONDS``."""
         self._host: str | None = None
         """Host of the windows that were read; None before the first window is read."""
         self._beginning = False

@@ -23,8 +23,8 @@ MOST_WAITING: Final = 60
 """Largest number of windows that wait to be written. If there are more, the oldest are dropped, counted and
 reported."""
 MOST_ASIDE: Final = 3
-"""Largest number of damaged files that a recorder renames and replaces by new ones. If still more files are
-damaged, the device is probably broken."""
+"""Largest number of damaged files that a recorder renames and replaces by new ones. With more damaged files,
+the device is probably broken."""
 RETRY_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
 """Pauses, in seconds, before the first, second, … retry. The last one applies to all further retries."""
 
@@ -52,8 +52,7 @@ class Recorder:
     """Writes windows to ``path`` in a separate thread, until ``close``.
 
     Tries again after errors: recording continues once the device has space, or once the file can be written
-    again. Whenever something happens that the user should know, calls ``tell`` in that thread, with a line of
-    text.
+    again. Calls ``tell`` in that thread with a line of text for each event that the user should know about.
     """
 
     def __init__(
@@ -85,8 +84,7 @@ class Recorder:
         self._short = False
         """Whether the device had no space for more windows at the last write."""
         self._gap_seconds = 0.0
-        """Total length of the windows that were dropped, and that no ``not_recorded`` event in the file
-        accounts for yet."""
+        """Total length of the dropped windows that no ``not_recorded`` event in the file reports yet."""
         self._thread = threading.Thread(target=self._run, name="stalltop-recorder", daemon=True)
 
     def open(self, host: str | None = None) -> None:
@@ -186,7 +184,7 @@ class Recorder:
                 if isinstance(error, DamagedFileError):
                     self._put_aside(error)
                 elif self._replaced:
-                    # Another file now has the name of the recording. That file is renamed.
+                    # Another file now has the name of the recording, so that other file is renamed.
                     self._put_aside(error, "other")
                 else:
                     self._failed(error.reason)

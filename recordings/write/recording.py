@@ -43,9 +43,9 @@ _PATIENCE_SECONDS: Final = 0.2
 _TEND_SECONDS: Final = 0.25
 """Time limit of ``tend``, in seconds. It is short so that new windows need not wait."""
 _RESERVE_EVERY: Final = 30
-"""Number of windows after which it is checked again that the device has space."""
+"""Number of windows after which the free space of the device is checked again."""
 _FORGET_EVERY: Final = 20_000
-"""Number of windows after which unused shared rows are searched for again. They take some hours."""
+"""Number of windows, some hours in all, after which unused shared rows are searched for again."""
 _STRIDE: Final = 8
 """Difference between the numbers of two consecutive windows. A merged window gets the number of its first
 window plus 1. So the order of the numbers stays the order of the windows. No number is used twice, because
@@ -111,8 +111,8 @@ class Recording:
 
     @property
     def short(self) -> bool:
-        """Whether old windows are merged and dropped because the disk has no more space, and not because of
-        the limits of the recording."""
+        """Whether old windows are merged and dropped because the disk is full, and not because of the limits
+        of the recording."""
         return self._space.limited_by_device
 
     @property
@@ -275,7 +275,7 @@ class Recording:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             with contextlib.suppress(sqlite3.Error):
-                self._writer.forget()  # The cache of the writer contains rows that were rolled back.
+                self._writer.forget()  # The writer's cache still contains rows that were rolled back.
             raise
 
     # ---- windows

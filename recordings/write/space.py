@@ -35,7 +35,7 @@ class Space:
         self.most_bytes = most - _INDEX_BYTES
         """Largest size of the file and its log together, in bytes."""
         self._room_bytes = self.most_bytes
-        """The same as ``most_bytes``; less if the device has less space."""
+        """Space for the file and its log, in bytes: ``most_bytes``, or less if the device has less space."""
         self._spare = min(_MOST_SPARE, self.most_bytes // 8)
         """Number of bytes that are kept free. Before a checkpoint, the log grows to about this size."""
         self.device_full = False
@@ -44,7 +44,8 @@ class Space:
 
     @property
     def limited_by_device(self) -> bool:
-        """Whether the device has less space than the recording needs, or less than the recording may take."""
+        """Whether the device limits the recording, not ``most_bytes``: it is full, or its space is less than
+        ``most_bytes`` and is nearly used up."""
         return self.device_full or self._room_bytes < min(self.most_bytes, self.used() + 3 * self._spare)
 
     def used(self) -> int:

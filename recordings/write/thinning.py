@@ -23,7 +23,7 @@ class Tier(NamedTuple):
     """A level of detail: how long its windows are, and for how long they are kept."""
 
     length: int
-    """Shortest length of its windows in seconds. 0 means that windows stay as they were read."""
+    """Shortest length of its windows in seconds; 0: windows stay as they were read."""
     seconds: float
     """Recorded time, in seconds, after which windows of this tier are merged into windows of the next tier.
     It is infinite for the last tier."""
@@ -37,12 +37,12 @@ LEFT_ALONE: Final = 50
 """Number of newest windows of a tier that are spared if space is lacking: they are merged or dropped only
 after all other windows."""
 LONGEST_PAUSE: Final = 86_400.0
-"""In the age of windows, a longer pause between two windows counts as this many seconds. So windows do not
-become old just because a clock was set forward by years."""
+"""Seconds. A longer pause between two windows adds only this much to the age of older windows, so that
+windows do not become old just because a clock was set forward by years."""
 MOST_WINDOWS: Final = 900_000
 """Largest number of windows in a recording. Readers accept more (``recordings.read.moments``)."""
 MOST_CALLS: Final = 40
-"""Largest number of slow calls that a merged window keeps as captured calls, and also of random calls."""
+"""Largest number of captured slow calls in a merged window, and largest number of captured random calls."""
 _NEARLY: Final = 0.99
 
 

@@ -24,11 +24,11 @@ from stalltop.recordings.file.seal import MOST_ROWS, sealed
 from stalltop.recordings.file.values import Sql, checksum, stored_integer, stored_json, stored_text, storing
 
 _KNOWN: Final = 1 << 16
-"""Largest number of rows of a shared table whose numbers are cached. If a row is no longer in the cache, it
-is written a second time."""
+"""Largest number of rows of a shared table whose numbers are cached. A row that is no longer in the cache is
+written a second time."""
 _KNOWN_TEXTS: Final = 512
-"""Largest number of rows whose numbers are cached for each table in ``_TEXTS``. It is smaller because their
-texts are long and change often."""
+"""Largest number of rows whose numbers are cached for each table in ``_TEXTS``. It is smaller because rows of
+these tables have long texts that change often."""
 _TEXTS: Final = ("coverage", "chain_texts")
 _ADD_WINDOW: Final = f"INSERT INTO windows VALUES ({', '.join('?' * len(schema.WINDOWS.names))})"
 _CODECS: Final = codecs(schema.RECORDS)
@@ -49,8 +49,8 @@ class Writer:
     def __init__(
         self, connection: sqlite3.Connection, clocks: Mapping[str, tuple[int, int]] | None = None
     ) -> None:
-        """``clocks`` has, for each host, the offset of its clock from the clock of the file's first host, and
-        the error of this offset, both in ns. It may lack hosts."""
+        """``clocks`` has the offset of each host's clock from the clock of the file's first host, and the
+        error of this offset, both in ns; hosts may be missing."""
         self._connection = connection
         self._clocks = clocks or {}
         self._shared: dict[str, _Shared] = {}

@@ -106,8 +106,8 @@ class SmiPair:
 
 def compare(devices: tuple[Device, ...], answer: str, later: str = "") -> Iterator[SmiPair]:
     """Yield a pair for every figure of ``devices`` that nvidia-smi's ``answer`` (XML) has. ``later`` is an
-    answer that nvidia-smi gave after ``devices`` were read: a value of ours may then lie between both
-    answers. Raises ValueError if an answer lacks a GPU."""
+    answer that nvidia-smi gave after ``devices`` were read: a value of ``devices`` may then lie between those
+    of the two answers. Raises ValueError if an answer lacks a GPU."""
     answers = [_by_uuid(answer), *([_by_uuid(later)] if later else [])]
     for device in devices:
         if any(device.uuid not in theirs for theirs in answers):

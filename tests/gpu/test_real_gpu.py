@@ -57,10 +57,10 @@ def test_the_driver_gives_the_figures_of_every_gpu() -> None:
         assert device.pcie_width is not None
         assert device.pcie_width_max is not None
         assert 1 <= device.pcie_width <= device.pcie_width_max
-        assert device.pcie_replays == 0  # counted from the first sample on
+        assert device.pcie_replays == 0  # counted since the first sample
         assert device.power_held_ns in (0, None)
         assert device.thermal_held_ns in (0, None)
-        assert device.ecc_uncorrected in (0, None)  # None: a board without ECC
+        assert device.ecc_uncorrected in (0, None)  # None if the board has no ECC
         assert not device.lost
         assert device.xids == ()
 
@@ -76,7 +76,7 @@ def test_a_program_that_faults_is_reported_with_its_xid() -> None:
         seen = wait_until(
             lambda: [xid for device in reader.read().devices for xid in device.xids], what="an XID"
         )
-        assert set(seen) <= {13, 31, 43, 45}  # exception, page fault, reset and clean-up of the channel
+        assert set(seen) <= {13, 31, 43, 45}  # exception, MMU fault, channel reset, channel clean-up
     finally:
         reader.close()
 
@@ -158,7 +158,7 @@ def test_a_loop_of_pytorch_is_counted_exactly(monitor: Monitor) -> None:
     assert found["cudaGraphLaunch"] == ROUNDS
     assert sum(n for name, n in found.items() if name.startswith("cudaMemcpy")) == ROUNDS
     assert found["cudaDeviceSynchronize"] == ROUNDS
-    assert found.get("cudaStreamSynchronize", 0) in (0, ROUNDS)  # the copy to the host may call this to wait
+    assert found.get("cudaStreamSynchronize", 0) in (0, ROUNDS)  # the copy to the host may wait by this call
     assert window.lost == 0
 
 

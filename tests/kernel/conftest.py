@@ -21,7 +21,7 @@ from tests.kernel.traced_program import FUNCTIONS, TracedProgram, compile_progra
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests with real eBPF only if STALLTOP_TESTS_WITHOUT_EBPF=1.
 
-    Without the variable they fail on a host where eBPF does not work, so that nobody overlooks that.
+    Without the variable they fail on a host where eBPF does not work, so that the lack of eBPF is noticed.
     """
     if os.environ.get("STALLTOP_TESTS_WITHOUT_EBPF") == "1":
         for item in items:
@@ -107,7 +107,7 @@ def disk_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def disk_file(disk_folder: Path) -> Path:
-    """Write a file all of whose blocks are on the disk."""
+    """Write a file and flush it, so that all of its blocks are on the disk."""
     path = disk_folder / "file"
     with path.open("wb") as file:
         file.write(os.urandom(DISK_FILE_BYTES))

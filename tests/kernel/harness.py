@@ -54,7 +54,7 @@ class Workplace:
     _tables: int = 0
 
     def cgroup(self, runtime: str = "docker", identity: str = "") -> Path:
-        """Make a cgroup with a path as ``runtime`` makes it for the container or job ``identity``."""
+        """Make a cgroup at the path that ``runtime`` would give to the container or job ``identity``."""
         return self.cgroups.make(container_path(runtime, identity or container_id()))
 
     def table(self, latencies: Mapping[str, Latency]) -> Path:

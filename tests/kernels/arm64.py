@@ -21,8 +21,8 @@ from tests.kernels.initrd import CHECKS, LATER, PYTHON, ROOT, Archive, imported_
 COMPILER: Final = "aarch64-linux-gnu-gcc"
 COMPILER_PACKAGE: Final = "gcc-aarch64-linux-gnu"
 _TREE: Final = "arm64-tree"
-"""Folder, in the cache of kernels, of the file system of one Debian release, which guests of all kernels
-use."""
+"""Folder in the cache of kernels that has the file system of one Debian release. Guests of all kernels use
+it."""
 _RELEASE: Final = "bookworm"
 _PACKAGES: Final = ("python3", "python3-numpy", "python3-capstone", "busybox-static")
 _UNUSED: Final = (
@@ -35,7 +35,7 @@ _UNUSED: Final = (
 )
 _LIBRARIES: Final = "usr/lib/aarch64-linux-gnu"
 _ALTERNATIVES: Final = {"libblas.so.3": "blas/libblas.so.3", "liblapack.so.3": "lapack/liblapack.so.3"}
-"""Symbolic links and their targets. The scripts of the packages, which do not run here, would make them."""
+"""Symbolic links and their targets. The packages' install scripts would make them, but do not run here."""
 _AS_ARM64: Final = """
 import platform, runpy
 platform.machine = lambda: "aarch64"

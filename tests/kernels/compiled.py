@@ -35,7 +35,7 @@ class Compiler:
 
     @property
     def in_ci(self) -> bool:
-        """Whether every run of the tests, also in CI, tests the programs of this compiler."""
+        """Whether every run of the tests, including those in CI, tests the programs of this compiler."""
         return self.tree is None
 
     def compile(self, folder: Path) -> Path:

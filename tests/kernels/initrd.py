@@ -134,7 +134,7 @@ class Archive:
         path.write_bytes(self._data)
 
     def _at(self, folder: Path) -> None:
-        """Add a folder and every symbolic link on the path to it, each with the folder to which it leads."""
+        """Add a folder, every symbolic link on the path to it, and the folder to which each link leads."""
         for place in (*reversed(folder.parents), folder):
             if place.is_symlink() and str(place) not in self._names:
                 real = Path(os.path.realpath(place.parent))
@@ -148,7 +148,8 @@ class Archive:
     ) -> None:
         self._names.add(name)
         encoded = os.fsencode(name.removeprefix("/")) + b"\0"
-        # c_ino, c_mode, c_uid, c_gid, c_nlink, c_mtime, c_filesize, c_dev…, c_rdev…, c_namesize, c_check
+        # Fields of a cpio header: c_ino, c_mode, c_uid, c_gid, c_nlink, c_mtime, c_filesize, c_dev…, c_rdev…,
+        # c_namesize, c_check
         fields = (len(self._names), mode, 0, 0, 1, mtime, len(data), 0, 0, *device, len(encoded), 0)
         self._data += b"070701" + b"".join(b"%08x" % field for field in fields) + encoded
         self._data += bytes(-len(self._data) % 4) + data

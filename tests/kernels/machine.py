@@ -73,7 +73,7 @@ class GuestReport:
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def of(self, kind: str, **facts: object) -> list[dict[str, Any]]:
-        """Return the lines of the report of the given kind that contain all of ``facts``."""
+        """Return the lines of the report that have the kind ``kind`` and all of ``facts``."""
         return [
             line
             for line in self.lines

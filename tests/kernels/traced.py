@@ -30,8 +30,8 @@ THREADS: Final = 3
 BEGINNINGS: Final = ("plain", "pushing", "comparing", "marked")
 """Functions of native/traced.c with different first instructions."""
 STACKED: Final = ("outer", "jumping", "leaving")
-"""Functions of native/traced.c: the first calls others, the second tail-calls another, longjmp leaves the
-third."""
+"""Functions of native/traced.c: the first calls others, the second tail-calls another, the third is left by
+longjmp."""
 EXTENTS: Final = {"extending": 11 * 7 * 3, "filling": 13 * 5 * 2}
 """Functions of native/traced.c that take a struct by value, and the number of bytes that native/driver.c
 passes to each."""
@@ -70,8 +70,7 @@ ITEMS: Final = (
     "cuStreamSynchronize"
 )
 A_CYCLE: Final = {
-    # (operation, nested): (calls, bytes) of one cycle of ITEMS. Nested are the driver's calls that calls of
-    # the runtime make.
+    # (operation, nested): (calls, bytes) of one cycle of ITEMS. Nested: driver calls made by runtime calls.
     ("cudaLaunchKernel", False): (1, 0),
     ("cudaMemcpyAsync HtoD", False): (1, 4096),
     ("cuLaunchKernel", True): (1, 0),

@@ -1,4 +1,5 @@
-"""Tests what the other steps need of the system, the first start of stalltop, and ``stalltop check``."""
+"""Tests the properties of the system that other steps need, the first start of stalltop, and ``stalltop
+check``."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 900.0
 
 
 class StepError(Exception):
-    """A step failed; the message says what it saw."""
+    """A step failed; the message says what the step found."""
 
 
 def need(is_so: object, otherwise: str) -> None:
@@ -60,9 +60,9 @@ def output(*command: str, code: int = 0) -> str:
 
 
 def ended(*command: str) -> None:
-    """Run a command that stops something.
+    """Run a command that stops a process, a unit or a container.
 
-    Ignores its exit code, since what it stops may have stopped already.
+    Ignores the exit code of the command, because its target may have stopped already.
     """
     subprocess.run(command, capture_output=True, check=False)
 
@@ -81,9 +81,9 @@ class Guest:
     """The workplace of one step, which removes everything at its end."""
 
     def __init__(self) -> None:
-        # In /var/tmp, which is on a disk; some systems keep /tmp in memory.
+        # /var/tmp is on a disk; some systems keep /tmp in memory.
         self.folder = Path(tempfile.mkdtemp(prefix="system-test-", dir="/var/tmp"))
-        # Other users that a step makes run the programs as well, so they are copied from root's own folder to
+        # Users that a step makes run the programs, too, so the programs are copied from root's own folder to
         # one that all users can read.
         self.folder.chmod(0o755)
         self.built = Built(Path(shutil.copytree(build().folder, self.folder / "standin")))
@@ -98,7 +98,8 @@ class Guest:
         shutil.rmtree(self.folder)
 
     def later(self, do: Callable[..., object], *arguments: object) -> None:
-        """Call ``do`` at the end of the step; the last registered call runs first."""
+        """Register ``do``, which is called at the end of the step; the last registered one is called
+        first."""
         self._open.callback(do, *arguments)
 
     def caller(
@@ -122,8 +123,8 @@ class Guest:
     def unit(self, name: str, *properties: str, caller_name: str = "", within: Sequence[str] = ()) -> Caller:
         """Start a process that uses the stand-in libraries as the systemd service ``name``.
 
-        ``properties`` are those of the unit, such as ``CPUQuota=20%``; the service runs the process by the
-        command ``within``.
+        ``properties`` are those of the unit, such as ``CPUQuota=20%``; ``within`` is a command prefix with
+        which the service starts the process.
         """
         command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={name}"]
         for one in properties:

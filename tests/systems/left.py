@@ -14,8 +14,8 @@ from pathlib import Path
 from stalltop.probes.programs import bpf_calls
 
 _KINDS = {"program": (11, 13), "map": (12, 14), "link": (31, 30)}
-"""By kind of BPF object, two commands of bpf(): to get the next id, and to get a descriptor of the object
-with an id (enum bpf_cmd of linux/bpf.h)."""
+"""For each kind of BPF object, two commands of bpf(): get the next id, and get a descriptor by id (enum
+bpf_cmd of linux/bpf.h)."""
 _INFO_BY_FD = 15
 _NAME_AT = {"program": 64, "map": 24}
 """Offsets of ``name`` in struct bpf_prog_info and bpf_map_info (linux/bpf.h)."""
@@ -24,7 +24,7 @@ _SYSTEMD = "sd_"
 _SYSTEM_CGROUPS = ("/init.scope", "/system.slice/systemd-", "/system.slice/dbus", "/user.slice")
 """Cgroups whose processes systemd starts and ends at any time."""
 SECONDS = 30.0
-"""Longest time until what has ended is also removed, for example BPF programs and cgroups."""
+"""Longest time, in seconds, until the BPF programs and cgroups of ended processes are removed."""
 
 
 class Left:
@@ -34,7 +34,7 @@ class Left:
         self._there = set(_everything())
 
     def since(self) -> list[str]:
-        """Return descriptions of what has been added since the snapshot and is still there after
+        """Return descriptions of objects that were added since the snapshot and still exist after
         ``SECONDS``."""
         end = time.monotonic() + SECONDS
         while True:

@@ -10,7 +10,7 @@ TRIO = {
     "chat-server": ("containerd", "/kubepods.slice/kubepods-burstable.slice/"),
     "notebook-anna": ("podman", "/machine.slice/libpod-"),
 }
-"""By name of the tenant: its container runtime, and the beginning of its cgroup's path."""
+"""For each tenant, by name: its container runtime, and the beginning of its cgroup's path."""
 
 
 def trio(guest: Guest) -> str:

@@ -23,8 +23,8 @@ def quota(guest: Guest) -> str:
 
 
 def quota_of_slice(guest: Guest) -> str:
-    """Check that ``CPUQuota=20%`` of a slice is diagnosed as throttling of a scope in the slice (a team's
-    job)."""
+    """Check that ``CPUQuota=20%`` of a slice (a team) is diagnosed as throttling of a scope in it (a job of
+    the team)."""
     output("systemctl", "set-property", "--runtime", "team.slice", "CPUQuota=20%")
     guest.later(output, "systemctl", "revert", "team.slice")
     guest.later(output, "systemctl", "stop", "team.slice")
@@ -92,7 +92,7 @@ def killed_for_memory(guest: Guest) -> str:
     caller.start(f"@use:{256 << 20}")
     events = Path("/sys/fs/cgroup/system.slice/greedy.service/memory.events")
     wait_until(lambda: "oom_kill 1" in events.read_text(), "the kill")
-    time.sleep(5)  # seconds, so that windows with the kill are recorded
+    time.sleep(5)  # in seconds: until windows with the kill are recorded
     recorder.end()
     found = chain(told("explain", str(recorder.file), "--json"), "oom_kill", "greedy")
     why = found["links"][-1]["text"]

@@ -28,9 +28,9 @@ MOUSE_ON, MOUSE_OFF = b"\x1b[?1003h", b"\x1b[?1003l"
 
 TAKE_TERMINAL = ("env", "--default-signal=HUP,INT,TERM", "setsid", "--ctty")
 """A command prefix that runs the program after it in a new session, with the terminal as the controlling
-terminal and with the default action of signals that the caller of the tests ignores. ``preexec_fn`` of
-subprocess could do this, but is not safe while other threads run; another Python in between would change the
-locale's variables."""
+terminal and with default actions for HUP, INT and TERM, even if the caller of the tests ignores them.
+``preexec_fn`` of subprocess is not safe while other threads run, and a Python process in between would change
+the locale's variables."""
 
 
 class PseudoTerminal:

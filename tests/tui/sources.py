@@ -61,7 +61,8 @@ class MadeSource:
 
 
 def numbered(number: int, seconds: float = 1.0) -> Window:
-    """Return ``full_window()`` as the window of ``seconds`` that begins ``number`` windows later."""
+    """Return ``full_window()`` with the length ``seconds``, moved ``number`` times this length into the
+    future."""
     one = full_window()
     return replace(one, start=one.start + number * seconds, seconds=seconds)
 

@@ -44,7 +44,7 @@ def kernel(built: Built) -> Iterator[KernelSide]:
 
 
 def ranks(kernel: KernelSide, *pids: int) -> list[RawRank]:
-    """Return what the kernel side knows about the ranks of the processes ``pids``, sorted by rank."""
+    """Return the ranks of the processes ``pids`` as the kernel side reports them, sorted by rank."""
     return sorted((row for row in kernel.evidence.ranks() if row.tgid in pids), key=lambda row: row.rank)
 
 
@@ -105,7 +105,7 @@ def test_a_rank_that_stops_is_behind(kernel: KernelSide, workplace: Workplace) -
     assert second.since_entry_ns > first.since_entry_ns
     stopped.run(
         f"{STEP} ~1000", cycles=7
-    )  # the rank catches up: its n-th collective is compared with the n-th of the other rank
+    )  # the rank catches up: the n-th collectives of both ranks are compared
     took = time.monotonic_ns() - stood
     first, second = ranks(kernel, going.pid, stopped.pid)
     assert (first.behind, second.behind) == (0, 0)

@@ -123,8 +123,8 @@ def test_calls_longer_than_a_histogram_knows_are_clamped(traced: Traced) -> None
     with traced.start() as program:
         program("hang")
         wait_until(lambda: len(traced.kernel.open_calls()) == 1, "one call open")
-        # A test cannot wait until a call is that long. Instead it moves the start of the open call into the
-        # past.
+        # Such a call lasts minutes. The test does not wait for that, but moves the start of the open call
+        # into the past.
         threads = traced.kernel._programs.threads
         (record,) = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         threads["frames"]["start_ns"][record, 0] -= 1000 * 10**9

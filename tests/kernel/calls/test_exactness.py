@@ -30,8 +30,7 @@ ITEMS = (
     "cuMemcpyHtoDAsync_v2:1:1000 cuMemcpyHtoDAsync_v2_ptsz:1:24 cuStreamSynchronize"
 )
 A_CYCLE = {
-    # (operation, nested): (calls, bytes) of one cycle of ITEMS. Nested are the driver's calls that calls of
-    # the runtime make.
+    # (operation, nested): (calls, bytes) of one cycle of ITEMS. Nested: driver calls made by runtime calls.
     ("cudaLaunchKernel", False): (2, 0),
     ("cudaMemcpyAsync HtoD", False): (1, 4096),
     ("cuLaunchKernel", True): (2, 0),
@@ -169,6 +168,7 @@ def test_percentiles_match_the_callers_clock(told: WindowTotals, workplace: Work
     assert (measured <= exact.percentiles(percents)[0] * 1.008).all()
     probe_ns = told.monitor.read().coverage.probe_ns
     assert probe_ns > 0
-    # Half a percent, 15 of the 3000 calls, may have been delayed between the caller's clock and the probe.
+    # Up to 15 of the 3000 calls (0.5 %) may be delayed between the reading of the caller's clock and the
+    # probe.
     least = exact.percentiles([percent - 0.5 for percent in percents])[0]
     assert (measured >= least * 0.984 - 3 * probe_ns).all(), (measured, least, probe_ns)

@@ -1,4 +1,4 @@
-"""Tests that nested calls are counted once, as nested, and calls that never return once, as abandoned."""
+"""Tests that a nested call is counted once, as nested, and a call that never returns once, as abandoned."""
 
 from __future__ import annotations
 

@@ -249,7 +249,8 @@ def test_a_full_ring_is_counted_as_loss_and_used_again(slow_program: Path) -> No
 def test_thresholds_follow_the_durations_of_a_row(
     watched: CaptureReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Runs alone: beside other tests, the program is preempted so often that no threshold is short.
+    # Not marked ``beside``: while other tests run, the program is preempted so often that no threshold gets
+    # short.
     monkeypatch.setattr(kept_calls, "MEMORY_SECONDS", 0.2)
     with TracedProgram(watched.path) as program:
 

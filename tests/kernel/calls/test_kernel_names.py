@@ -77,8 +77,9 @@ class LaunchTotals:
         }
 
     def check_kept(self, caller: Caller, operation: str = LAUNCH) -> None:
-        """Check that of each CUDA kernel not more launches were captured than counted. None may be captured:
-        the limits per second are for all processes of the host, those of other tests included."""
+        """Check that no CUDA kernel has more captured launches than counted ones. It may have no captured
+        launch at all, because the limits per second apply to all processes of the host, including those of
+        other tests."""
         kept = {what[2]: n for what, n in self.kept.items() if what[:2] == (caller.pid, operation)}
         assert all(n <= self.of(caller, operation).get(kernel, 0) for kernel, n in kept.items())
 

@@ -98,7 +98,7 @@ def test_slots_released_too_early_lose_no_call(small: KernelSide, driver: Path) 
         assert calls_of(small, program.pid) == {("plain", False): 1}
     assert calls_of(small, program.pid) == {}
     small.release(program.pid)
-    for _ in range(3):  # all eight slots are free again, or calls would be lost here
+    for _ in range(3):  # loses no call only if all eight slots are free again
         with TracedProgram(driver) as program:
             for name in ("plain", "pushing", "comparing", "marked", "jumping"):
                 program(f"call {name} 1")

@@ -22,7 +22,7 @@ class InKernel:
         self.ids: set[tuple[str, int]] = set()
         for name in os.listdir(f"/proc/{pid}/fdinfo"):
             text = ""
-            with contextlib.suppress(OSError):  # closed meanwhile
+            with contextlib.suppress(OSError):  # the process has just closed it
                 text = Path(f"/proc/{pid}/fdinfo/{name}").read_text()
             fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
             for kind in _GET_FD_BY_ID:

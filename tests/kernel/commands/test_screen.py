@@ -26,7 +26,8 @@ DEADLINE_SECONDS = 120.0
 """Longest wait: before the first picture stalltop compiles and loads its BPF programs and starts the
 tenants."""
 TITLE = re.compile(r"^[╭├]?─ [⁰⁴-⁹¹²³](containers|operations|processes)\b", re.MULTILINE)
-"""Matches the frame's line above a table, with the table's number, and captures what the rows are."""
+"""Matches the line of the frame above a table, which has the table's number, and captures the kind of
+rows."""
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"),
@@ -37,8 +38,8 @@ pytestmark = [
 ]
 
 PAST_SECONDS = 3.0
-"""After this many seconds the oldest window ended in an earlier second of the clock than the newest one. From
-then on, a step back changes the time that the screen shows."""
+"""After this many seconds the oldest and the newest window end in different seconds of the clock, so that a
+step back changes the time on the screen."""
 
 
 class Tmux:

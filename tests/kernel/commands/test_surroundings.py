@@ -120,7 +120,7 @@ def test_bcc_is_needed_only_for_the_first_start(module: str, tmp_path: Path) -> 
 
 
 def package(folder: Path, bcc: str) -> Path:
-    """Make a folder of Python packages with the source ``bcc`` as the package of that name."""
+    """Make a folder of Python packages, in which the package ``bcc`` has the source ``bcc``."""
     (folder / "bcc").mkdir()
     (folder / "bcc" / "__init__.py").write_text(textwrap.dedent(bcc))
     return folder

@@ -27,8 +27,8 @@ FUNCTIONS = (
 )
 MS = 1_000_000
 SOON_NS = 200 * MS
-"""Time between sending a schedule and its first call: a program that gets the schedule later than that makes
-shorter calls."""
+"""Time from sending a schedule to its first call. If the program receives the schedule only after this time,
+its calls get shorter."""
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +85,9 @@ class SeenTicks:
 
 
 def around(calls: list[int]) -> set[int]:
-    """Return the ticks that calls touch by the caller's clock.
+    """Return all ticks that the calls touch, by the caller's clock.
 
-    The probes run between the caller's two clock readings of a call, so they can report no other ticks.
+    The probes run between the caller's two clock readings of a call, so they cannot report any other tick.
     """
     pairs = zip(calls[::2], calls[1::2], strict=True)
     return {tick for begin, end in pairs for tick in range(begin // TICK_NS, end // TICK_NS + 1)}

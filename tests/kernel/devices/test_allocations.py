@@ -45,7 +45,7 @@ def of(kernel: KernelSide, pid: int) -> tuple[int, ...]:
 
 
 def pieces(kernel: KernelSide) -> int:
-    """Return the number of allocations that the BPF programs know and that were not freed yet."""
+    """Return the number of allocations that the BPF programs track because they were not freed yet."""
     keys, _ = look_at_all(kernel._programs.pieces, layout.PIECE, PIECE_BYTES)
     return len(keys)
 
@@ -96,7 +96,7 @@ def test_failed_calls_change_no_allocations(kernel: KernelSide, workplace: Workp
     caller = workplace.caller(latencies={"cudaFree": Latency(error_share=1.0, error_code=700)})
     caller.run("cudaMalloc:10:1024 cudaFree:4")
     assert of(kernel, caller.pid) == (10, 0, 10_240, 0, 10, 10_240)
-    caller.run("cuMemFree_v2:4")  # memory whose free failed is still known
+    caller.run("cuMemFree_v2:4")  # memory that cudaFree failed to free is still known
     assert of(kernel, caller.pid) == (0, 4, 0, 4096, 6, 6144)
 
 
@@ -165,7 +165,7 @@ def test_memory_of_an_ended_process_is_forgotten(kernel: KernelSide, workplace: 
     assert caller.pid in kernel.evidence.tgids()
     caller.kill()
     kernel.release(caller.pid)
-    assert of(kernel, caller.pid) == (500, 0, 500 * 4096, 0, 0, 0)  # the counts until the end
+    assert of(kernel, caller.pid) == (500, 0, 500 * 4096, 0, 0, 0)  # the counts until the process ended
     assert of(kernel, caller.pid) == (0,) * 6
     assert pieces(kernel) == known
     assert caller.pid not in kernel.evidence.tgids()

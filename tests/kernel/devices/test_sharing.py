@@ -46,7 +46,7 @@ def traced(scenario: Scenario, built: Built) -> Iterator[tuple[DemoTenants, Trac
 def look(source: TracedTenants, seconds: float = 1.0) -> tuple[Window, Sharing]:
     """Wait for ``seconds`` and read a window.
 
-    Returns the window, and how the demo's own tenants share its device. The sharing is empty while NVML
+    Returns the window, and the sharing of the device by the demo's own tenants, which is empty while NVML
     starts.
     """
     time.sleep(seconds)

@@ -1,4 +1,5 @@
-"""Tests that each file is probed once, by whatever path, and released when it is gone or changed."""
+"""Tests that each file is probed once, whatever its path, and that its probes are removed when it is deleted
+or changed."""
 
 from __future__ import annotations
 

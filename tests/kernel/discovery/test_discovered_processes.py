@@ -1,4 +1,4 @@
-"""Tests that processes are traced from when they map a library until they end, however they start."""
+"""Tests that processes are traced from the moment they map a library until they end, however they start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_processes_older_and_newer_than_tracing_are_found(tracing: TracedDiscove
         early.call(library, "cudaMalloc", 30)
         assert late.pid not in tracing.libraries.traced_pids()
         late.load(library)
-        tracing.update()  # one update is enough once the library is mapped
+        tracing.update()  # the library is mapped, so one update is enough
         assert late.pid in tracing.libraries.traced_pids()
         late.call(library, "cudaMalloc", 20)
         late.call(library, "cudaFree", 5)
@@ -45,7 +45,7 @@ def test_a_process_in_a_pid_namespace_is_traced_by_its_outer_pid(
         assert child.own_pid == 1
         child.load(library)
         tracing.update()
-        # The PID of the child in the test's namespace, which differs from its own PID 1.
+        # The child's PID in the test's namespace; in its own namespace the child has PID 1.
         mine = {
             pid
             for pid in tracing.libraries.traced_pids() - before

@@ -21,8 +21,8 @@ from stalltop.probes.tracer.attach import Point
 from tests.kernel.children import Child, until
 from tests.kernel.discovery.tracing import FakeProbes, TracedDiscovery
 
-# A stripped program that looks as if the runtime were linked into it statically: it contains a string of the
-# runtime, by which stalltop recognizes such programs, and loads the driver.
+# A stripped program that looks as if the runtime were linked into it statically: it loads the driver, and
+# contains the string of the runtime by which stalltop recognizes such programs.
 STRIPPED = r"""
 #include <dlfcn.h>
 #include <stdio.h>

@@ -45,7 +45,7 @@ def major_faults(pid: int) -> int:
 def test_bytes_go_past_the_page_cache(caller: Caller, item: str, what: str) -> None:
     before = moved(caller.pid, what)
     caller.run(f"@{item}:data:65536:8", cycles=4)
-    # All cycles use the same offsets of the file, and yet each of the four goes to the disk.
+    # All four cycles use the same offsets of the file, and yet each cycle goes to the disk.
     assert moved(caller.pid, what) - before == 4 * 8 * 65536
 
 

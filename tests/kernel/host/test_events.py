@@ -302,7 +302,7 @@ def test_a_part_that_the_kernel_refuses_does_not_affect_others() -> None:
 
 
 def test_a_part_that_cannot_be_compiled_is_reported_and_the_others_run() -> None:
-    broken = Part("broken part", "WITH_BLOCK", {}, {})  # without the offsets that its BPF program needs
+    broken = Part("broken part", "WITH_BLOCK", {}, {})  # lacks the offsets that its BPF program needs
     lives = next(part for part in PARTS if part.flag == "WITH_LIVES")
     host = HostLog((broken, lives))
     try:

@@ -23,7 +23,7 @@ from stalltop.demo.cgroups import MARK, Cgroups, container_id, container_path, h
 from stalltop.demo.scratch import Scratch
 from tests.kernel.harness import wait_until
 
-pytestmark = pytest.mark.timeout(900)  # seconds: on a busy machine all tries of a test may be needed
+pytestmark = pytest.mark.timeout(900)  # in seconds: enough for all tries of a test on a busy machine
 
 ROOT = Path(__file__).resolve().parents[3]
 CAUSES = ("cpu_contention", "cfs_throttling", "lock_contention")
@@ -78,7 +78,7 @@ def test_healthy_tenants_get_no_chain(tmp_path: Path) -> None:
     assert found["trials"] == []
     (healthy,) = found["healthy"]
     assert healthy["seconds"] > 12
-    assert len(healthy["events"]) > 2  # the starts of two tenants, and at least one change
+    assert len(healthy["events"]) > 2  # two tenants start, and at least one changes
     assert not healthy["alarms"], said
 
 

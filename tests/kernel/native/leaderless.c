@@ -1,4 +1,4 @@
-/* Ends its first thread at once. Another thread calls the function argv[2] of the library argv[1] per byte of stdin. */
+/* Ends its first thread at once. Another thread calls function argv[2] of library argv[1] once per byte of stdin. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

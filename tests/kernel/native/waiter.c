@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of which each waits in one way. A line "NAME TIMES ARGUMENT" of stdin calls the function NAME; the
+ * Functions that wait, each in another way. A line "NAME TIMES ARGUMENT" of stdin calls the function NAME; the
  * answer is "ok" and the sum of the calls' times in ns by this process's clock. The process writes to an unlinked
  * file in its current directory.
  */

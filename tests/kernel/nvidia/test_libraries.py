@@ -82,7 +82,7 @@ def test_every_variant_of_the_traced_functions_is_known(path: Path, layer: str, 
     traced = {symbol for symbol in exported if match(symbol, layer) is not None}
     found = {function.symbol for function in image.functions}
     assert found <= traced
-    assert len(traced) - len(found) <= 2  # of names with the same address only one is found
+    assert len(traced) - len(found) <= 2  # only one of several names with the same address is found
 
 
 @pytest.mark.parametrize(("path", "layer", "at_least"), LIBRARIES)
@@ -191,8 +191,8 @@ def newest(symbol: str, prototypes: dict[str, list[str]]) -> str:
 
 
 def is_old(function: Function) -> bool:
-    """Return whether this is the variant from CUDA 3.1 of a function that has a ``_v2``; its struct is not
-    read."""
+    """Return whether this is the old variant (CUDA 3.1) of a function that also has a ``_v2``. The struct of
+    an old variant is not read."""
     return (
         match(function.symbol, function.layer) == function != match(f"{function.symbol}_v2", function.layer)
     )
@@ -234,7 +234,8 @@ NO_WORDS = [
         "__host__",
     )
 ]
-"""Compiler options that define the keywords of CUDA's compiler as empty; no keyword changes these structs."""
+"""Compiler options that define the keywords of CUDA's compiler as empty; none of these keywords changes the
+structs."""
 
 
 @with_headers
@@ -356,7 +357,7 @@ def test_the_runtime_without_a_gpu_shows_its_calls_and_errors(kernel: KernelSide
                 "cudaStreamSynchronize": 3, "cudaDeviceSynchronize": 6, "cudaLaunchKernel": 9,
                 "cudaStreamBeginCapture": 1,
             }  # fmt: skip
-            # The counted errors are those that the calls returned. Without a GPU nearly all calls fail.
+            # The counts must equal the errors that the calls returned. Without a GPU nearly all calls fail.
             got = counted(kernel, child.pid)
             assert {name: (got[name][0], got[name][0] - got[name][1]) for name in calls} == {
                 name: (calls[name], succeeded[name]) for name in calls

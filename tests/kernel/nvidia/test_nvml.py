@@ -44,7 +44,7 @@ def stalltop(environment: dict[str, str], *arguments: str) -> str:
 
 
 NEWER = {"nvmlDeviceGetMarginTemperature"}
-"""Functions that driver 535, whose library is fetched, does not have yet, but the vendor's bindings do."""
+"""Functions of the vendor's bindings that the fetched library, of driver 535, does not have yet."""
 
 
 def test_every_function_of_the_stand_in_is_in_the_real_library(built: Built) -> None:

@@ -37,7 +37,7 @@ def cgroups() -> Iterator[Cgroups]:
 
 
 def joining(*places: Path) -> Callable[[], None]:
-    """Return a function with which the process that calls it enters the cgroups ``places``."""
+    """Return a function that moves the calling process into the cgroups ``places``."""
 
     def join() -> None:
         for place in places:

@@ -101,8 +101,8 @@ def test_a_process_killed_while_it_calls_keeps_its_counts(
     caller.kill()
     watched.read()
     total = watched.calls(LAUNCH, caller.pid)
-    # When the threads are killed, each of the four may have returned from its call of the driver but not yet
-    # from the call of the runtime.
+    # Each of the four killed threads may have returned from its driver call but not yet from its runtime
+    # call.
     assert 0 <= watched.calls(INNER, caller.pid) - total <= 4
     for _ in range(2):
         watched.read()

@@ -39,7 +39,7 @@ def test_the_first_window_begins_with_the_first_probe(
             caller.run("cuStreamSynchronize", cycles=500)
 
     monkeypatch.setattr(monitor_module, "Libraries", CalledMeanwhile)
-    monkeypatch.setattr(discovery, "START_SECONDS", 60.0)  # finds the caller on a busy machine, too
+    monkeypatch.setattr(discovery, "START_SECONDS", 60.0)  # enough to find the caller on a busy machine
     monitor = Monitor()
     try:
         window = monitor.read()

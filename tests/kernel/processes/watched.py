@@ -1,4 +1,4 @@
-"""Reads the windows of a monitor and sums up what a test checks."""
+"""Reads the windows of a monitor and adds up the figures that tests check."""
 
 from __future__ import annotations
 

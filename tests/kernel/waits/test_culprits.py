@@ -1,4 +1,5 @@
-"""Tests that run-queue time is charged to the process and cgroup that had the CPU, and for how long."""
+"""Tests that run-queue time is charged to the process and cgroup that had the CPU, for as long as they had
+it."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def test_a_wait_over_several_cpus_is_charged_to_the_culprits_on_each(
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="one CPU: no thread can move to another")
 def test_a_move_charges_no_more_than_the_wait(relay: Path) -> None:
-    """The sched_switch event with which the moved thread gets its new CPU is missing here, as can happen."""
+    """The test suppresses the sched_switch event with which the moved thread gets its new CPU, because such
+    an event can be missing."""
 
     def moved() -> bool:
         kernel = tracing(relay)
@@ -166,8 +168,8 @@ def test_waits_longer_than_the_kept_slices_are_counted_as_losses(kernel: KernelS
 
 
 def test_a_thread_that_ends_no_longer_waits_for_a_cpu(relay: Path) -> None:
-    """The sched_switch event with which the thread got a CPU for the last time is missing here, as can
-    happen."""
+    """The test suppresses the sched_switch event with which the thread got a CPU for the last time, because
+    such an event can be missing."""
 
     def one_ends() -> bool:
         kernel = tracing(relay)

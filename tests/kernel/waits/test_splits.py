@@ -260,7 +260,7 @@ def test_processes_on_one_cpu_wait_for_each_other(waiters: Waiters) -> None:
         # /proc/PID/schedstat is about the same.
         assert split["runqueue"] >= 0.25 * sum(split.values()), split
         if waited:
-            assert 0.9 * waited <= split["runqueue"] <= 1.1 * waited  # two clocks, read at other moments
+            assert 0.9 * waited <= split["runqueue"] <= 1.1 * waited  # two clocks, read at different moments
 
 
 def test_samples_say_on_which_cpu_a_thread_is(waiters: Waiters) -> None:

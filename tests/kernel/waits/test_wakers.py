@@ -28,8 +28,8 @@ def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay:
     assert gap.total_ns >= TIMES * (REST_NS + WORK_NS)
     assert gap.parts["process"] >= 0.9 * (gap.total_ns - gap.parts["runqueue"])
     assert told.charged(caller.pid, "process", HOST_GAP)[worker] >= 0.99 * gap.parts["process"]
-    # The worker computes after the source wakes it. The record of the worker begins when it first wakes
-    # another thread, so its first round is missing.
+    # The worker computes after the source wakes it. Its record begins when the worker first wakes another
+    # thread, so the first round is missing.
     work = told.rows[worker, HOST_WORK]
     assert work.calls == TIMES - 1
     assert work.parts["running"] >= work.calls * WORK_NS * 0.98

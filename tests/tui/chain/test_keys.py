@@ -1,4 +1,4 @@
-"""Tests the keys that lead from warnings to chains, from chains to rows and back."""
+"""Tests the keys that go from warnings to chains, from chains to rows, and back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_the_list_of_warnings_has_as_many_lines_as_the_size_allows(
         panel = screen.app.main.query_one("#alerts", AlertList)
         await screen.until(lambda: lines_of(panel) == lines)
         text = screen.text()
-        # The lines below the header tell the worst one.
+        # The worst problem is shown in the lines below the header, not in the list.
         assert "C summary of nccl_straggler" in screen.line(1)
         assert "title of nccl_straggler" not in text
         assert "H title of loader_disk" in text
@@ -123,7 +123,7 @@ async def test_keys_for_chains_say_so_on_a_row_without_one() -> None:
             await screen.press(key)
             await screen.sees("No problem involves this line")
             screen.app.main.speech.say("")
-        await screen.press("y")  # is about the problem that is told above
+        await screen.press("y")  # y copies a fix of the problem shown at the top
         await screen.sees("no fix is known")
 
 
@@ -144,7 +144,7 @@ async def test_messages_replace_the_line_of_keys_and_cover_no_chain(size: tuple[
             await screen.press(*keys)
             main.speech.say(f"done {keys}")
             await screen.until(lambda keys=keys: screen.line(last) == f" done {keys}".ljust(size[0]))  # type: ignore[misc]
-            # Without the focus the list leaves out the first problem, which is told above it.
+            # Without the focus the list leaves out the first problem, which is shown above the list.
             assert ("C title of nccl_straggler" in screen.text()) == (keys in (("a",), ("e",)))
             assert ("H title of loader_disk" in screen.text()) == (keys != ("3",))
             assert "summary of nccl_straggler" in screen.text()
@@ -309,7 +309,7 @@ async def test_the_first_line_counts_silenced_problems(width: int) -> None:
         await screen.press("a", "z")
         said = "problems 1 silenced" if width == 120 else "1 silenced"
         await screen.until(lambda: said in screen.line(0), said)
-        await screen.press("Z")  # shows silenced problems, and counts them as others
+        await screen.press("Z")  # shows silenced problems, and counts them like other problems
         await screen.until(lambda: "1C" in screen.line(0) and said not in screen.line(0))
 
 
@@ -318,7 +318,7 @@ async def test_enter_opens_the_problem_under_the_cursor_after_it_ended() -> None
     async with running(faulty(LATE, other), size=(120, 42)) as screen:
         await screen.press("a")
         over = replace(LATE, open=False, title=other.title)
-        # It now shares a line with another one that ended, and the line has the key of the newer one.
+        # LATE now shares a line with another ended problem, and the line has the key of the newer one.
         await screen.feed(faulty(over, replace(other, seen=LATE.seen + 5), number=1))
         await screen.sees("2x title of sync_storm")
         assert screen.app.main.panel.cursor_key == "other"

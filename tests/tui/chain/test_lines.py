@@ -49,13 +49,13 @@ def test_only_a_clearly_different_loss_moves_a_line() -> None:
         return listed(faulty(*chains), before=before.sorted_by if before else {})
 
     first = shown(60.0, 99.0)
-    assert [found.id for found in first.chains] == ["a", "b"]  # in sorting, both losses count as equal
+    assert [found.id for found in first.chains] == ["a", "b"]  # the losses are too close to change the order
     edge = shown(60.0, 101.0, before=first)
     assert edge.chains == shown(60.0, 101.0, before=edge).chains
     assert [found.id for found in edge.chains] == ["a", "b"]
     assert [found.id for found in shown(60.0, 101.0).chains] == ["b", "a"]
-    # A loss that grows in small steps still moves its line in the end: the new loss is compared with the loss
-    # by which the line was last sorted, not with the previous loss.
+    # A loss that grows in small steps eventually moves its line: the new loss is compared with the loss by
+    # which the line was last sorted, not with the previous loss.
     assert [found.id for found in shown(60.0, 250.0, before=edge).chains] == ["b", "a"]
     worse = (
         replace(STORM, id="a", severity="high", lost_ms_per_s=1.0),
@@ -73,8 +73,8 @@ def test_a_chain_that_comes_in_bursts_keeps_its_colour_and_place_for_some_second
     assert counts(second.open) == (("high", 1), ("medium", 1))
     third = listed(faulty(calm, STORM, number=40), before=second.sorted_by, held=second.held)
     assert [(row.mark, row.key) for row in third.rows] == [("M", STORM.id), ("L", STARVED.id)]
-    # The screen shows a past moment, so a severity that was held at a later moment does not count. A worse
-    # severity shows at once, and so does ``info``.
+    # The screen shows a past moment, so a severity that a line had at a later moment does not count. A worse
+    # severity is shown at once, and so is ``info``.
     later: dict[str, tuple[Severity, float]] = {calm.id: ("high", 2_000.0)}
     assert [row.mark for row in listed(faulty(calm), held=later).rows] == ["L"]
     assert [row.mark for row in listed(faulty(STARVED, number=41), held=third.held).rows] == ["H"]
@@ -111,7 +111,7 @@ def test_ended_and_informational_chains_share_one_line_per_cause_after_the_other
         ("3x title of gpu_bound", "2 tenants", "i", found.rows[2].key),
     ]
     assert found.rows[1].ended == figures.clock(960.0)
-    assert len(found.chains) == 6  # each has a page
+    assert len(found.chains) == 6  # each chain has a page
     assert {row.lost for row in found.rows[1:]} == {""}
 
 
@@ -155,7 +155,7 @@ def test_a_warning_that_a_chain_explains_is_not_listed_again() -> None:
     assert [row.text for row in rows if row.text] == [
         "ncclAllReduce open for 42.0s in serve: tritonserver 300 (thread 301)"
     ]
-    # The open call has a line of its own if the chain is over or is about something else.
+    # The open call has a line of its own if the chain has ended or is about something else.
     for chains in ((replace(hang, open=False),), (STORM,)):
         assert sum(bool(row.text) for row in listed(faulty(*chains, calls=(call,))).rows) == 1
     hot = Device(0, "GPU-1", "H100", throttle_reasons=("hw thermal",))
@@ -238,7 +238,7 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
         *("ionice -c 3 -p 201", "R█████████  host gap", "ncclAllReduce  serve: tritonserver 200"),
     ):
         assert word in whole, word
-    assert "host gap  train" not in whole  # a row of the chain's own process does not repeat the process
+    assert "host gap  train" not in whole  # a row of the chain's own process does not name it
     assert whole.index("one worker only") > whole.index("What makes it worse")
     assert whole.index("What to do") < whole.index("What makes it worse")
     plain = "\n".join(text(chain_page(STARVED, faulty(STARVED), glyphs=ASCII, letters=True)))

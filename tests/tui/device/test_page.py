@@ -104,7 +104,7 @@ def test_a_column_of_a_long_past_covers_several_windows_and_does_not_move() -> N
     drawn = busy[15:51]
     assert len(drawn.strip()) == 21
     _, later = text(device_past.past(device, parts[:-1], FRAME))
-    assert later[15:50] == drawn[:-1]  # compared with one window earlier, only the newest column differs
+    assert later[15:50] == drawn[:-1]  # one window more changes only the newest column
 
 
 def test_one_sample_makes_no_past() -> None:

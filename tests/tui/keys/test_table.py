@@ -36,7 +36,7 @@ from tests.tui.screen import running
 from tests.tui.sources import many, numbered
 
 CONTRACT = {*"q?/conplsSrwaAe+-t[]mx", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
-"""Keys that users rely on, so that they must keep their actions."""
+"""Keys that must keep their actions, because users rely on them."""
 BESIDE = {"j": "down", "k": "up", "g": "first", "G": "last", "equals_sign": "longer", "underscore": "shorter"}
 """Further keys that the screen does not show, and the ids of their actions."""
 
@@ -203,7 +203,7 @@ def test_help_lists_what_keys_do_on_other_screens(screen: type[Screen[None]]) ->
     listed = {
         key for page in PAGES if screen.__name__ in page.screens for keys, _ in page.keys for key in keys
     }
-    everywhere = {"escape", "q", "k", "j", "shift+tab", *"1234567"}  # listed once for all screens
+    everywhere = {"escape", "q", "k", "j", "shift+tab", *"1234567"}  # listed once, for all screens
     opened_by = {"question_mark", "a", "C", "v", "D", "I", "w"}
     own = [one for one in screen.BINDINGS if isinstance(one, Binding) and one.id not in BY_ID]
     for binding in own:

@@ -1,4 +1,4 @@
-"""Tests the first lines of the main screen: which problem they tell, for how long, and their keys."""
+"""Tests the first lines of the main screen: which problem they show, for how long, and their keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def named(name: str, severity: Severity = "high", lost: float = 100.0) -> Chain:
 A, B, WORSE = named("a"), named("b"), named("worse", "critical")
 
 
-# ---- which problem stands
+# ---- which problem is shown
 
 
 def test_the_worst_problem_stands_at_once() -> None:
@@ -42,7 +42,7 @@ def test_a_sentence_stands_for_some_seconds_and_then_gives_way() -> None:
     shown = Standing("b", 100.0)
     assert stand(shown, (A, B), 100.0 + STANDS_SECONDS - 0.1) == shown
     assert stand(shown, (A, B), 100.0 + STANDS_SECONDS) == Standing("a", 100.0 + STANDS_SECONDS)
-    # While it is the worst one, its time does not begin anew.
+    # While the shown problem stays the worst, the time since which it is shown does not change.
     assert stand(shown, (B, A), 200.0) == shown
 
 
@@ -91,7 +91,7 @@ def test_silenced_problems_information_and_ended_ones_are_not_told() -> None:
     assert state.sentence is None
     assert (state.text, state.slowest[:11]) == ("No problems. 2 containers", "slowest p99")
     assert state.about.startswith("1 silenced, serve: title of reclaim ended ")
-    # Also while silenced problems are listed.
+    # A silenced problem is not shown even while the list contains silenced problems.
     answering.update(window, listed(window, silenced={"a"}, show_silenced=True), silenced={"a"})
     assert answering.chain is None
 
@@ -139,7 +139,7 @@ OTHER = chain("gil", REDUCE, fixes=(Fix("look", "py-spy dump --pid 200"),), lost
 
 
 def answer(screen: Screen) -> list[str]:
-    """Return the two lines as shown."""
+    """Return the two lines below the header."""
     return [line.rstrip() for line in screen.text().splitlines()[1:3]]
 
 
@@ -151,7 +151,7 @@ async def test_the_first_lines_tell_the_worst_problem_and_how_many_more() -> Non
             " → taskset -acp 1 21741  y copy",
             "   1 more: serve: title of gil (M)  a all problems",
         ]
-        # The list does not repeat it, unless it has the focus.
+        # The list repeats the problem only if the list has the focus.
         assert "title of cpu_contention" not in screen.text()
         await screen.press("a")
         await screen.sees("title of cpu_contention")
@@ -185,7 +185,7 @@ async def test_y_copies_the_fix_that_is_shown() -> None:
         await screen.press("y")
         await screen.sees("taskset -acp 1 21741")
         await screen.until(lambda: screen.line(39).startswith(" taskset -acp 1 21741: "))
-        # On a row with another problem, it copies the fix of that problem.
+        # If the cursor is on a row with another problem, ``y`` copies the fix of that problem.
         await screen.press("down", "y")
         await screen.until(lambda: "py-spy dump --pid 200" in screen.line(39))
         # A row without a problem does not hide the fix that is shown.
@@ -203,7 +203,7 @@ async def test_a_click_opens_the_problem() -> None:
 async def test_a_click_on_the_list_opens_the_problem_that_was_clicked() -> None:
     async with running(faulty(STORM, OTHER), size=(120, 40), options=OPTIONS) as screen:
         await screen.sees("title of gil ")
-        await screen.pilot.click("#alerts", offset=(10, 1))  # below the frame
+        await screen.pilot.click("#alerts", offset=(10, 1))  # the line below the list's frame
         await screen.sees("summary of gil")
 
 

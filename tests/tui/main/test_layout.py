@@ -1,4 +1,5 @@
-"""Tests the layout of the main screen as a table of sizes and contents: every line is used, and by what."""
+"""Tests the layout of the main screen for many sizes and contents: which panels use which lines, and that no
+line is left over."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def rows_of(found: ScreenLayout, name: str) -> int:
 
 
 def empty(found: ScreenLayout, wanted: Needs) -> dict[str, int]:
-    """Return how many lines each table has more than it fills."""
+    """Return, for each table, the number of its lines less the number of its rows."""
     names = ("main", "second", "third")
     shown = {one.name for one in found.tables.places}
     return {
@@ -165,7 +166,7 @@ def test_an_enlarged_panel_takes_the_room_of_all_others() -> None:
     assert tables.lines == 40
     warnings = layout(120, 40, PANELS, "warnings", needs(4, 61, 6))
     assert warnings.lines == 40
-    assert warnings.warnings == 37  # the header, the answer and the line of keys stay
+    assert warnings.warnings == 37  # the header, the answer and the line of keys take the others
     assert not warnings.tables.places
 
 

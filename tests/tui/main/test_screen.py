@@ -77,7 +77,7 @@ async def test_keys_pivot_the_table_and_lead_into_rows_and_out() -> None:
         await screen.press("enter")
         await screen.sees("› processes")
         await screen.press("enter")
-        await screen.sees("Row  python3 100")  # on a row of the deepest level Enter opens the row's page
+        await screen.sees("Row  python3 100")  # a row of the deepest level: Enter opens its page
         await screen.press("escape", "escape", "escape")
         await screen.named(["serve", "train"])
         table = screen.app.main.query_one("#main", Table)
@@ -162,7 +162,7 @@ async def test_a_filter_applies_while_it_is_typed() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.press("slash", "s", "e", "r")
         await screen.named(["serve"])
-        # While the filter is typed, keys are text and no commands.
+        # While the user types a filter, keys are text, not commands.
         await screen.press("q")
         await screen.named([])
         await screen.sees("Nothing here matches")
@@ -213,7 +213,7 @@ async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
             assert "gpu-node" in screen.line(0)
             alert = next(line for line in screen.text().splitlines() if "not traced: /var" in line)
             assert "infer: no symbols" in alert
-            # Calls that were open when tracing began are no warning; only the page of warnings lists them.
+            # Calls that were open when tracing began cause no warning; only the page of warnings lists them.
             assert "returns without an entry" not in screen.text()
             await screen.press("a", "end", "enter", "end")
             await screen.sees("returns without an entry")
@@ -253,7 +253,7 @@ async def test_the_first_line_agrees_with_the_page_about_losses() -> None:
         await screen.sees("Missed in this window: 0")
         await screen.sees("Partial in this window")
     async with running(replace(numbered(0), loss={"no_entry": 3}), size=(120, 40), options=options) as screen:
-        await screen.until(lambda: "missed 0" in screen.line(0))  # usual at the start
+        await screen.until(lambda: "missed 0" in screen.line(0))  # not missed: usual at the start
 
 
 async def test_clicks_run_keys_and_the_mouse_moves_the_cursor() -> None:

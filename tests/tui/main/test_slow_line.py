@@ -54,7 +54,8 @@ async def test_the_key_switches_low_bandwidth_on_and_off() -> None:
         await screen.until(lambda: "SPLIT" not in screen.text(), "the split stays")
         assert not any(sign in screen.text() for sign in BARS)
         assert screen.app.theme == "terminal"
-        # Low bandwidth draws in another theme, but the screen remembers the theme that the user chose.
+        # The low-bandwidth mode draws in another theme, but the screen remembers the theme that the user
+        # chose.
         assert screen.app.colours.choice == "dark"
         assert "cudaOperation0000" in screen.text()
         await screen.press("b")

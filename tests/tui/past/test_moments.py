@@ -39,14 +39,15 @@ def end(number: int) -> float:
 
 
 def make(asked: Asked | None) -> Picture:
-    """Make and return the picture that ``moments`` asked for, as the thread of the past does."""
+    """Make and return the picture that was requested, as the thread that reads the past does."""
     assert asked is not None
     (picture,) = asked.make(lambda: False)
     return picture
 
 
 def follow(moments: Moments) -> None:
-    """Make the picture that ``moments`` wants and hand the picture over; then nothing more is wanted."""
+    """Make the picture that ``moments`` requests and pass it to ``moments``; check that no other picture is
+    requested."""
     asked = moments.ask()
     assert asked is not None
     assert moments.made(asked.turn, make(asked))
@@ -172,7 +173,7 @@ def test_a_comparison_needs_a_mark() -> None:
 
 @dataclass
 class Slow:
-    """A piece of work that blocks until ``free`` is set."""
+    """A slow job: a function that blocks until ``free`` is set."""
 
     begun: threading.Event = field(default_factory=threading.Event)
     free: threading.Event = field(default_factory=threading.Event)

@@ -41,7 +41,7 @@ def _said_until_something_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def calm(number: float, *, host: str = "gpu7", times: int = 1) -> Window:
     """Return a window of one second with two containers and no chains, ``number`` seconds after the start.
 
-    Calls of the first container take ``times`` as long as usual.
+    Calls of the first container take ``times`` times as long as usual.
     """
     made = window(
         [

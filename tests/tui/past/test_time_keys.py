@@ -24,7 +24,7 @@ ONE_SECOND = RunOptions(interval=0.0, window=1.0, theme="dark")
 def quick(number: int, *, times: int = 1) -> Window:
     """Return a window of one second with two containers, ``number`` seconds after the start.
 
-    Calls of the first container take ``times`` as long as usual.
+    Calls of the first container take ``times`` times as long as usual.
     """
     return window(
         [

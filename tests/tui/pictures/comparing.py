@@ -24,7 +24,8 @@ STATE = "/tmp/stalltop-that-nobody-has"
 """The folder that the screen shows as the user's state folder, the same on every machine. It is never
 created."""
 QUIET_SECONDS = 1.0 if WRITE else 10.0
-"""If the picture has not changed for so many seconds, the test stops waiting for the saved picture."""
+"""Seconds without a change of the screen, after which the test stops waiting for the screen to equal the
+saved picture."""
 DEADLINE_SECONDS = 60.0
 SIZES = ((80, 24), (120, 40), (200, 60))
 

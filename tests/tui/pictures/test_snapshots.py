@@ -80,8 +80,8 @@ def _colour(colour: Color | None) -> str:
 
 
 def _style(style: Style) -> str:
-    """Describe the visible attributes of a style in our own words, so that no new version of Rich or Textual
-    changes them."""
+    """Describe the visible attributes of a style by words of this test, which no new version of Rich or
+    Textual changes."""
     words = [word for word in ("bold", "dim", "italic", "underline", "reverse") if getattr(style, word)]
     return " ".join((*words, _colour(style.color), "on", _colour(style.bgcolor)))
 

@@ -1,4 +1,4 @@
-"""Tests what a window knows about one row and how the page of the row shows it."""
+"""Tests the facts about one row in a window, and how the page of the row shows them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ def split(**parts_ns: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
 
 
 def waiting(charges: tuple[Charge, ...], **parts_ns: int) -> Window:
-    """Return a window whose only call, made by train, spent its time on the parts ``parts_ns`` of the
-    split."""
+    """Return a window with a single call, of the container train, whose time has the split ``parts_ns``."""
     one = window([Calls(key(), [sum(parts_ns.values())])], split=True)
     one = replace(one, rows=replace(one.rows, split_ns=split(**parts_ns)))
     return replace(one, evidence=Evidence(charges=charges))
@@ -59,7 +58,7 @@ def charge(kind: str, ns: int, pid: int = 201, process: str = "dd", tenant: str 
 
 def test_a_container_holds_its_outermost_calls_and_all_its_processes() -> None:
     found = facts(full_window(), TRAIN)
-    assert int(found.groups.calls[0]) == 6  # without the driver's calls, which are nested
+    assert int(found.groups.calls[0]) == 6  # driver calls are nested, so they do not count
     assert found.tenants == ("docker:aa",)
     assert [use.pid for use in found.processes] == [100, 103]
     assert [device.index for device, _ in found.devices] == [0]
@@ -310,7 +309,7 @@ def test_the_past_of_a_row_is_computed_once_and_in_steps() -> None:
     assert found[0] is not None
     assert found[0].split_ns == (100_000, *[0] * 9)
     assert past.look(packed[2:], 0) == found[2:]
-    assert past.look(packed, 0)[:2] == (None, None)  # the call for later windows has dropped them
+    assert past.look(packed, 0)[:2] == (None, None)  # the previous call, for later windows, dropped these
 
 
 def test_the_past_is_drawn_with_a_column_per_window() -> None:

@@ -53,7 +53,7 @@ async def typed(screen: Screen, path: str) -> None:
 
 
 async def saved(screen: Screen, *keys: str) -> Path:
-    """Open the dialogue, press ``keys``, the last of which is Enter, and return the file that was saved."""
+    """Open the dialogue and press ``keys``, which must end with Enter. Return the saved file."""
     before = len(screen.app.saving.paths)
     await opened(screen, *keys)
     await screen.until(lambda: len(screen.app.saving.paths) > before, "nothing was saved")

@@ -31,8 +31,8 @@ async def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address() -> N
         async with here.client.get(here.address) as answer:
             assert answer.status == 200
             assert "/textual.js" in await answer.text()
-        # If the browser already has the cookie, a token in the address is only removed from there, whether it
-        # is right or wrong.
+        # If the browser already has the cookie, the server removes any token from the address and does not
+        # check it.
         async with here.client.get(f"{here.address}/?token=x&ping=y", allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
 
@@ -46,7 +46,8 @@ async def test_without_the_token_every_path_is_forbidden(path: str) -> None:
         assert "address that stalltop serve printed" in text
         assert here.access.token not in text
         assert "Set-Cookie" not in answer.headers
-        # The token is accepted for the page only: elsewhere it would stay in the address.
+        # The token is accepted only for the page, which removes it from the address; other addresses would
+        # keep it.
         async with here.client.get(f"{here.address}/ws?token={here.access.token}") as answer:
             assert answer.status == 403
 

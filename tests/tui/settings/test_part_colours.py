@@ -1,6 +1,6 @@
 """Tests that the parts of a call's time and the severities can be told apart by their colours.
 
-They can in every theme with colours, with 24 bits and with 256 colours, and by colour-blind eyes.
+This is tested for every theme with colours, for 24-bit and for 256 colours, and for colour-blind eyes.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def test_every_text_can_be_read(theme: Theme) -> None:
     assert bar is not None
     poor = []
     for role, one in style.items():
-        if role == "track":  # the role of the empty part of a bar, which is no text
+        if role == "track":  # role of the empty part of a bar: no text
             continue
         assert one.color is not None, role
         below = {"ground": one.bgcolor or ground}
@@ -94,7 +94,7 @@ async def test_few_calls_are_marked_by_a_sign(theme: str) -> None:
         await screen.sees(" few ")
         assert "~14.7ms" in screen.text()
         (few,) = (line for line in screen.text().splitlines() if " few " in line)
-        assert few.count("~") == 1  # marks p99 only: three calls suffice for a median
+        assert few.count("~") == 1  # only the p99 is marked: three calls are enough for a median
         assert few.count("850ns") == 3
         assert len(few) == 80
 

@@ -94,7 +94,7 @@ def test_chosen_columns_are_shown_in_their_order_where_the_table_has_them() -> N
         "name",
         "n",
         "p99",
-    ]  # no split, since none is measured; tables of containers have no ``beside``
+    ]  # no ``split``: none is measured; no ``beside``: tables of containers do not have it
     assert [column.id for column in columns("process", 80, ALL, ("beside", "split"))][1:] == [
         "beside",
         "split",
@@ -173,7 +173,7 @@ def test_rows_sort_by_shown_columns_only() -> None:
 
 
 def test_unknown_values_sort_last_in_both_directions() -> None:
-    one = full_window()  # ncclCommInitRank hangs and was never counted
+    one = full_window()  # ncclCommInitRank hangs: none of its calls is counted
     for descending in (True, False):
         rows = look(one, View(by="operation", sort="p99", descending=descending)).rows
         assert rows[-1].label == "ncclCommInitRank"

@@ -47,7 +47,7 @@ def test_rows_with_a_problem_come_first_then_slow_ones_then_large_ones() -> None
     assert names(WorstFirst(), one) == ["cuB", "cuC", "cuA"]
     assert names(WorstFirst(), one, (chain("storm", key("cuA")),)) == ["cuA", "cuB", "cuC"]
     assert names(WorstFirst(), one, descending=False) == ["cuA", "cuC", "cuB"]
-    # A p99 that is a little above the baseline, or of few calls, does not count.
+    # A p99 only a little above the baseline, or a p99 of few calls, does not move a row up.
     one = made(0, 1, 2, 9, normal_ms={"cuA": 1, "cuB": 1.5, "cuC": 9})
     assert names(WorstFirst(), one) == ["cuC", "cuB", "cuA"]
     few = replace(window([Calls(key("cuA"), [9 * MS] * 5), Calls(key("cuB"), [10 * MS] * 9)]))
@@ -60,7 +60,7 @@ def test_a_row_moves_only_after_three_looks() -> None:
     assert names(worst, made(0, 3, 2, 1)) == ["cuA", "cuB", "cuC"]
     for number in range(1, LOOKS):
         assert names(worst, made(number, 3, 9, 1)) == ["cuA", "cuB", "cuC"]
-        # Drawing the same window again is no look.
+        # Drawing the same window again does not count as another window.
         assert names(worst, made(number, 3, 9, 1)) == ["cuA", "cuB", "cuC"]
     assert names(worst, made(LOOKS, 3, 9, 1)) == ["cuB", "cuA", "cuC"]
 
@@ -69,7 +69,7 @@ def test_small_changes_and_short_ones_move_nothing() -> None:
     worst = WorstFirst()
     names(worst, made(0, 3, 2.5, 1))
     for number in range(1, 20):
-        wild = 30 if number % LOOKS == 0 else 1  # never LOOKS windows in a row
+        wild = 30 if number % LOOKS == 0 else 1  # never in LOOKS consecutive windows
         assert names(worst, made(number, 2.6, 3.4, wild)) == ["cuA", "cuB", "cuC"]
 
 
@@ -114,9 +114,9 @@ def _split(one: Window, part: str, *ns: int) -> Window:
 @pytest.mark.parametrize(
     ("parts", "marked"),
     [
-        (("runqueue",), {"cuA"}),  # where the time is lost
-        ((), {"cuC"}),  # by the whole time
-        (("disk",), {"cuC"}),  # no row waited for a disk
+        (("runqueue",), {"cuA"}),  # the loss is divided by run-queue time
+        ((), {"cuC"}),  # the loss is divided by total time
+        (("disk",), {"cuC"}),  # no row waited for a disk: divided by total time
     ],
 )
 def test_a_letter_marks_rows_with_a_large_part_of_the_loss(parts: tuple[str, ...], marked: set[str]) -> None:
@@ -127,7 +127,7 @@ def test_a_letter_marks_rows_with_a_large_part_of_the_loss(parts: tuple[str, ...
     assert {name for name, _ in found.marks} == marked
     assert {mark.text for mark in found.marks.values()} == {"H"}
     assert all(lost >= 100.0 * LEAST_SHARE for lost in found.lost_ms_per_s.values())
-    # Its tenant has all of the loss.
+    # In the table of containers the row of the chain's tenant has the whole loss.
     (whole,) = row_losses((fault,), one, View(), {}).lost_ms_per_s.values()
     assert whole == pytest.approx(100.0)
 

@@ -110,7 +110,7 @@ def test_text_reaches_the_buffer_of_tmux(tmux: list[str], monkeypatch: pytest.Mo
 
 @needs_tmux
 def test_a_program_inside_tmux_fills_its_buffer(tmux: list[str], tmp_path: Path) -> None:
-    """With tmux's default settings, in a real pane, the clipboard sequence alone would be lost."""
+    """In a real pane with tmux's default settings, tmux ignores the clipboard sequence of a program."""
     script = tmp_path / "copy.py"
     script.write_text(
         "import sys\n"

@@ -86,8 +86,7 @@ def test_shortened_output_shows_the_same(
         assert short.shown() == whole.shown()
         if number not in forgets:
             assert len(less) <= len(text)
-    # Plain text that is written later appears in the same place and in no style that an earlier output has
-    # left.
+    # Plain text written afterwards appears at the same place and in the same style in both terminals.
     whole.feed("\x1b[4;1Hafter")
     short.feed(lean.shorten("\x1b[4;1Hafter"))
     assert short.shown() == whole.shown()

@@ -64,7 +64,7 @@ def test_the_screen_is_drawn_on_the_terminal_and_stderr_goes_to_its_file(tmp_pat
             assert terminal.wait() == 0
             assert terminal.restored()
         assert b"\x1b" not in errors.read_bytes()
-    assert "train" in data.read_text()  # the last table
+    assert "train" in data.read_text()  # the table that is printed at the end
 
 
 def test_ctrl_c_leaves_from_anywhere() -> None:
@@ -155,7 +155,8 @@ def test_a_program_ends_although_its_terminal_is_not_read() -> None:
 def test_a_second_of_ten_busy_containers_takes_few_bytes() -> None:
     with PseudoTerminal(*PROGRAM, "steady", size=(120, 40), COLORTERM="truecolor") as terminal:
         terminal.sees("last 10s")
-        # The line of the host, below the top of its box, changes with every window: one refresh each.
+        # The line of the host, below the top of its box, changes once with every window, so its changes count
+        # refreshes.
         before, refreshes, written = terminal.text.splitlines()[2], 0, len(terminal.raw)
         while refreshes < 10:
             terminal.until(lambda: terminal.text.splitlines()[2] != before)  # noqa: B023
@@ -182,8 +183,8 @@ def test_a_slow_connection_skips_pictures_handles_keys_and_offers_low_bandwidth(
         written, end = len(terminal.raw), time.monotonic() + 2.5 * LOW_SECONDS
         while time.monotonic() < end:
             terminal.read()
-        # In this time the screen sends at most three pictures in which every figure changes, and a header
-        # each second.
+        # In this time the screen sends a header each second and at most three pictures, in which every figure
+        # changes.
         assert len(terminal.raw) - written < 15_000
         terminal.press("q")
         assert terminal.wait() == 0
@@ -284,7 +285,7 @@ def test_a_terminal_without_more_colours_gets_sixteen() -> None:
         styles = {
             part for found in re.findall(rb"\x1b\[([\d;:]+)m", raw) for part in re.split(b"[;:]", found)
         }
-        assert not styles & {b"38", b"48"}  # neither of 256 nor of 16 million colours
+        assert not styles & {b"38", b"48"}  # selects no colour out of 256 or 16 million
         assert styles & {b"31", b"32", b"33", b"36"}
         assert not styles & {b"5", b"6"}  # nothing blinks
 

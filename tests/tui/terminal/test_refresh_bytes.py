@@ -89,7 +89,7 @@ async def test_moving_the_cursor_repaints_two_rows(wire: Wire) -> None:
         wire.take()
         await screen.press("down")
         await settled(screen)
-        assert 100 < wire.take() <= 1_500  # two rows
+        assert 100 < wire.take() <= 1_500  # two rows are repainted
 
 
 @pytest.mark.parametrize(

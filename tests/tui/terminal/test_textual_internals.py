@@ -57,8 +57,8 @@ BEHAVIOUR = {
     "queued_writes": "tui/main/test_slow_line.py",
     "resume_after_suspend_only": "tui/terminal/test_leaving.py",
 }
-"""Public names of Textual that the file ``TAKEN_BY`` uses. For each: the test file that fails if Textual
-changes what the name does."""
+"""Names that the file ``TAKEN_BY`` defines or imports for other files. For each: the test file that fails if
+Textual changes the behaviour that this name relies on."""
 OVERRIDDEN = {"_fatal_error", "_file", "_handle_exception", "_sigtstp_application"}
 OTHERS = {
     *("_asdict", "_exit", "_replace"),
@@ -71,8 +71,8 @@ OTHERS = {
         "_group_actions",
     ),
 }
-"""Names with an underscore that are not Textual's: documented names of named tuples and of ``os``, and those
-of argparse by which the manual and the completion of shells read the options of the commands."""
+"""Names with an underscore that are not Textual's: documented names of named tuples and of ``os``, and names
+of argparse, by which the manual and the shell completion read the options of commands."""
 
 
 @pytest.mark.parametrize(("name", "owner"), TAKEN.items(), ids=TAKEN)

@@ -10,7 +10,8 @@ from typing import Final
 
 ROOT = Path(__file__).resolve().parents[3]
 OLD, NEW = 20.0, 10.0
-"""What the stand-in of each revision measures in its first round, in ms; each round adds 1 ms."""
+"""For each revision, the figure that its stand-in reports in the first round, in ms; each further round adds
+1 ms."""
 
 # The old revision's figures are text, without types.
 _OLD: Final = {

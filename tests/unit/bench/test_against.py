@@ -382,7 +382,7 @@ def test_figures_are_printed_as_json_and_written_to_the_document(
 def test_the_document_has_a_section_per_bench_with_machine_and_revision() -> None:
     text = document.DOCUMENT.read_text()
     for name in command.BENCHES:
-        if name == "gpu":  # its figures come from other machines
+        if name == "gpu":  # its figures are measured on other machines
             continue
         begin, end = document.BEGIN.format(name), document.END.format(name)
         block = text.partition(begin)[2].partition(end)[0]

@@ -35,7 +35,8 @@ from tests.windows.by_hand import Calls, key, window
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/faults.md"
 NOT_INJECTED = {"gpu_bound", "gpu_not_given", "host_bound", "tracer", "unexplained_wait"}
-"""Causes that are no fault, raise no alarm, lose no time, or cannot be caused on a small host."""
+"""Causes that the benchmark does not inject: they are no fault, raise no alarm, lose no time, or cannot be
+caused on a small host."""
 
 
 def place(name: str) -> Place:
@@ -191,7 +192,7 @@ def test_chains_are_judged_in_screen_order() -> None:
     ("used", "busy", "device", "excused"),
     [
         (1.0, 0.0, "", True),
-        (0.2, 0.0, "", False),  # the outsider is charged with more than it used
+        (0.2, 0.0, "", False),  # the outsider used less than it is charged with
         (0.0, 1.0, "", False),
         (0.0, 1.0, "sda", True),
         (1.0, 0.2, "sda", False),
@@ -222,7 +223,7 @@ def test_the_share_that_outsiders_took_is_measured_before_and_after() -> None:
     told = judged(Truth(VICTIM, HOG), *looks)
     assert told.outside_share == pytest.approx(0.1)
     assert told.scored
-    # A trial is not scored if outsiders took more than the fault was meant to take. A small part is accepted.
+    # A trial is not scored if outsiders took more time than the fault was meant to take; less is accepted.
     assert not replace(told, strength=0.05).scored
     assert replace(told, strength=0.8).scored
 
@@ -254,8 +255,8 @@ def test_alarms_are_separated_by_whom_they_blame() -> None:
     )
     assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # the chain opened twice
     assert disturbed == ("cpu_contention (high, 100 ms/s): about cpu_contention",)
-    # In the first second the blamed outsider used nothing. The alarm is false, even though the outsider used
-    # CPU time in the next second.
+    # The blamed outsider used no CPU time in the first second, only in the next one, so the alarm in the
+    # first second is false.
     early, disturbed = alarms_in([second_until(1.0, blame), second_until(2.0, blame, used=1.0)], TRIAL)
     assert (len(early), disturbed) == (1, ())
 
@@ -347,7 +348,7 @@ def test_false_alarms_are_counted_per_hour() -> None:
         one.others, one.early = (other.cause,), ("reclaim",)
     lines = false_alarms(both, [Healthy(1800.0, ("a",), ("b", "c"))]).text().splitlines()[4:]
     assert lines[0].split() == ["healthy", "30.0", "1", "2.0", "2"]
-    # Two faults of one trial share the seconds before the faults, which must count once.
+    # The two faults of a trial share the seconds before them; these seconds must count once.
     assert lines[1].split() == ["before", "faults", "0.1", "1", "900.0", "0"]
 
 
@@ -432,7 +433,7 @@ def test_a_cause_without_a_fault_is_a_usage_error() -> None:
 
 def test_parameters_depend_only_on_the_seed() -> None:
     def drawn(seed: int) -> dict[str, float | str]:
-        stage = Stage.__new__(Stage)  # no cgroups and no files, only the random numbers
+        stage = Stage.__new__(Stage)  # makes no cgroups and no files: only the random numbers are used
         stage.chance, stage.notes = random.Random(seed), {}
         stage.between("a", 0, 1)
         stage.whole("b", 1, 1000)
@@ -492,8 +493,8 @@ class SteadyMonitor:
         self.age = 0.0
 
     def read(self) -> Window:
-        """Returns in turns a window of an earlier trial, which began a minute ago, and a window that begins
-        now."""
+        """Returns alternately a window of an earlier trial, which began a minute ago, and a window that
+        begins now."""
         self.age = 60.0 - self.age
         return replace(HEALTHY, start=time.time() - self.age)
 

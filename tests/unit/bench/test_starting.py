@@ -71,7 +71,7 @@ def test_a_spread_is_median_and_quartiles() -> None:
 
 
 def test_a_ratio_is_taken_per_round() -> None:
-    # Every second round is ten times slower; the ratio must not change.
+    # Every other round is ten times slower; the ratio must not change.
     assert ratio([2.0, 20.0, 2.0, 20.0], [1.0, 10.0, 1.0, 10.0]) == Spread(2.0, 2.0, 2.0, 4)
     assert ratio([1.0, 3.0], [0.0, 1.5]) == Spread(2.0, 2.0, 2.0, 1)
     assert ratio([1.0], [0.0]) is None
@@ -101,7 +101,7 @@ def test_the_load_has_forty_operations_per_tenant_at_any_rate() -> None:
         for tenant in made.tenants:
             items = tenant.processes[0].cycle.split()
             pause = int(items.pop()[1:])
-            assert len(items) == len(set(items)) == 28  # 12 of them contain a nested operation: 40 in all
+            assert len(items) == len(set(items)) == 28  # 12 of them make a nested operation each: 40 in all
             repeats = int(items[0].split(":")[1])
             own_us = repeats * workload.CALLS * workload.CALL_NS / 1e3
             reached = workload.TENANTS * workload.CALLS * repeats * 1e6 / (pause + own_us)

@@ -36,8 +36,7 @@ class Victim:
         self.now = self.made = 0.0
         self.per_s = per_s
         self.takes = takes
-        """Ratio of the share of time that the fault really takes to the share that the fault is asked to
-        take."""
+        """Share of time that the fault really takes, divided by the share that it is requested to take."""
         self.asked: list[float] = []
         self.step_seconds: list[float] = []
 
@@ -79,7 +78,7 @@ def test_a_rehearsal_corrects_what_is_asked_for(
     graded.graded("own_threads")(lambda _: victim.harm())
     script = registered["own_threads"].script(stage)
     assert next(script) == Truth(None)
-    assert (victim.asked[0], victim.asked[-1]) == (0.2, 0.0)  # 0.0: the rehearsals have ended
+    assert (victim.asked[0], victim.asked[-1]) == (0.2, 0.0)  # 0.0 is requested after the rehearsals
     assert next(script, None) is None
     assert takes * victim.asked[-1] == pytest.approx(0.2, abs=0.015)
     assert stage.notes == {"asked": round(victim.asked[-1], 3)}
@@ -159,8 +158,8 @@ def test_each_cause_has_a_panel_with_its_curves() -> None:
     ]
     assert [set(one) for one in curves] == [{"found", "named", "culprit"}] * 2
     (low, high), (disk,) = curves[0]["named"], curves[1]["named"]
-    assert low[0] < high[0] < disk[0]  # the more was lost, the further to the right
-    assert low[1] > high[1] == disk[1]  # the more often it was named, the higher
+    assert low[0] < high[0] < disk[0]  # a point further right: more time was lost
+    assert low[1] > high[1] == disk[1]  # a higher point: the cause was named more often
     assert curves[0]["found"][0][1] < low[1]
     crosses = [sum(path.get("class") == "alarm" for path in panel.iter(f"{SVG}path")) for panel in panels]
     assert crosses == [1, 0]

@@ -1,4 +1,4 @@
-"""Tests when the file of a host's baselines is read and written, and what is said if that fails."""
+"""Tests when the file of a host's baselines is read and written, and the messages if that fails."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def functions_of(library: Path) -> dict[str, bytes]:
 
 
 def test_every_export_except_helpers_is_a_traced_function(built: Built) -> None:
-    """No two functions share code: a probe must belong to one name."""
+    """No two functions share code, because each probe must belong to exactly one name."""
     helpers = {"cuDeviceGet", "cuCtxGetCurrent", "cuDeviceTotalMem", "cuMemGetInfo"}
     helpers |= {f"{name}_v2" for name in helpers} | {
         "cudaGetLastError",
@@ -199,7 +199,8 @@ def test_latencies_from_the_table_are_applied(built: Built, tmp_path: Path) -> N
     assert middle["cuEventSynchronize"] > 70 * us
     slow = made["cuCtxSynchronize"].histogram()
     assert int(slow.percentiles([95])[0, 0]) >= 1000 * us > 20 * us
-    # The error of the nested driver call is returned by the runtime call: 2,000 x 0.3, within seven sigma.
+    # The runtime call returns the error of its nested driver call: 2,000 x 0.3 = 600 errors, within seven
+    # sigma.
     assert abs(made["cudaMalloc"].errors - 600) < 150
     assert middle["cudaMalloc"] >= 5 * us
 

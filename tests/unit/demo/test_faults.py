@@ -74,7 +74,7 @@ def test_invalid_faults_are_rejected(fault: str) -> None:
 
 
 class Noting:
-    """Tenants that note which faults begin and end."""
+    """Stands for the tenants, and records which faults begin and end."""
 
     def __init__(self, failing: str = "") -> None:
         self.noted: list[str] = []
@@ -93,7 +93,7 @@ class Noting:
             self.done.set()
 
 
-# Each look at the clock of these tests takes 10 ms, however slow the machine is.
+# The clock of these tests advances by 10 ms with each reading, however slow the machine is.
 TINY = Timetable(
     (InjectedFault("cpu", 0.02, 0.1, "one", "there"), InjectedFault("disk", 0.12, 0.2, "two", "here")), 60.0
 )

@@ -115,7 +115,7 @@ def test_memory_is_touched_anew_in_every_cycle(start: Start, item: str) -> None:
     caller.run(item)
     before = faults(caller.pid)
     caller.run(item, cycles=10)
-    # The Linux kernel decides how many pages one fault maps, so only one fault a cycle is certain.
+    # The Linux kernel decides how many pages one fault maps, so only one fault per cycle is certain.
     assert faults(caller.pid) - before >= 10
 
 

@@ -1,4 +1,5 @@
-"""Tests that a demo leaves out other programs of the host, and keeps what they did to its tenants."""
+"""Tests that a demo leaves out other programs of the host, but keeps the charges for time that they took from
+its tenants."""
 
 from __future__ import annotations
 

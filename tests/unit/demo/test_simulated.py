@@ -251,7 +251,8 @@ def test_every_scenario_can_be_simulated() -> None:
 
 @pytest.mark.parametrize("name", scenario_names())
 def test_a_simulated_scenario_has_the_tenants_of_the_real_one(name: str) -> None:
-    """Pods are called by their containers; a process that only serves the others is left out."""
+    """A container of a pod has the name POD/CONTAINER; the MPS server, which only serves the others, is left
+    out."""
     scenario = load_scenario(name)
     real = {
         f"{plan.pod.name}/{plan.pod.container}" if plan.pod else plan.name
@@ -320,7 +321,7 @@ def test_simulated_pods_share_a_device_through_mps() -> None:
 
 
 def assert_losses_nest(chain: Chain) -> None:
-    """Fails if the steps below a link lose more time in sum than the link itself."""
+    """Fails if the links below a link lose more time in total than that link."""
     steps = [link for link in chain.links if link.role != "factor" and link.ns_per_s is not None]
     for at, link in enumerate(steps):
         below: list[float] = []

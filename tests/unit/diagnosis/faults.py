@@ -46,8 +46,8 @@ def io(
 
 
 def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window:
-    """Returns a trainer that waits for a worker in its host gaps, for ``ms`` of a second. What the worker did
-    in that time is in the window that ``work`` returns."""
+    """Returns a second of a trainer that waits for a worker in its host gaps, for ``ms`` in all. ``work``
+    returns a window of what the worker did in that time."""
     return window(
         [LAUNCHES, row(HOST_GAP, 40, {"running": 990 - ms, part: ms})],
         charges=[charge(part, ms, worker, culprit_tenant=TRAIN, culprit_process="worker")],
@@ -59,7 +59,8 @@ def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window
 
 
 def work(*charges: Charge, **split_ms: float) -> Window:
-    """Returns a window with what the worker of ``worker_gap`` did, and the charges for its time."""
+    """Returns a window with the host work of the worker of ``worker_gap``, and ``charges`` for this worker's
+    time."""
     return window([row(HOST_WORK, 40, split_ms, pid=101, program="worker")], charges=charges)
 
 
@@ -94,7 +95,7 @@ def cpu_contention() -> Window:
         charges=[
             charge("runqueue", 350, 900),
             charge("runqueue", 30, 950, culprit_tenant=SYSTEM, culprit_process="cron"),
-            # Small charges of several processes, which the tracer adds up under PID 0.
+            # Small charges of several processes; the tracer adds them up under PID 0.
             charge("runqueue", 20, 0, culprit_tenant=BATCH, culprit_process="others"),
             charge("runqueue", 90, 901, operation="cudaLaunchKernel"),
         ],
@@ -113,8 +114,8 @@ def own_threads() -> Window:
 
 
 def threads_crowded_by_another_tenant(cpu_ms: int = 1_000, charged_ms: int = 100) -> Window:
-    """Threads of the trainer, which together ran for ``cpu_ms`` in this second, wait for each other on four
-    CPUs while another tenant uses most of the CPUs, and is charged with ``charged_ms`` of their waits."""
+    """The trainer's threads ran for ``cpu_ms`` in this second and wait for each other on four CPUs. Another
+    tenant uses most of the time of these CPUs, and is charged with ``charged_ms`` of the waits."""
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)],
         charges=[

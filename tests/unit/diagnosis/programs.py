@@ -41,7 +41,7 @@ class UsageCase:
     lost_ms: tuple[float, float]
     """Lower and upper bound of the time that the rule may report as lost, in ms a second."""
     says: tuple[str, ...] = ()
-    """Words that must occur in the links or fixes of what is found."""
+    """Words that must occur in the links or fixes of the cause that is found."""
     seconds: float = 1.0
 
 

@@ -27,8 +27,8 @@ HOG, OTHER = Who(BATCH, 900, "stress"), Who("docker:dd", 901, "encode")
 
 
 def second(number: int, taken: Mapping[int, float], *, victims: Sequence[int] = (100,)) -> Window:
-    """Returns a second in which neighbours, each a tenant of its own, took CPUs from each of ``victims`` for
-    ``LOST_MS``, in proportion to ``taken``."""
+    """Returns a second in which each of ``victims`` lost ``LOST_MS`` of CPU time to neighbours. ``taken`` has
+    the relative share of each neighbour, by PID. Each neighbour is a tenant of its own."""
     whole = sum(taken.values())
     rows = [
         row(HOST_GAP, 40, running=990 - LOST_MS, runqueue=LOST_MS + 10 * turn, pid=pid)
@@ -163,8 +163,8 @@ def test_the_first_culprit_stays_until_another_one_took_clearly_more() -> None:
 
 
 def test_processes_that_follow_each_other_stay_one_culprit() -> None:
-    """Compilers come and go. The time that ended processes took is added to a running process of the same
-    name."""
+    """Compilers start and end all the time. The time that ended processes took is added to a running process
+    of the same name."""
     ended = {Who(BATCH, pid, "cc1"): 10.0 for pid in range(200, 204)}
     now = {Who(BATCH, 300, "cc1"): 5.0, OTHER: 8.0}
     assert remembered({**ended, HOG: 9.0}, now, alive=()) == {

@@ -38,8 +38,7 @@ class ScriptedRule:
         self.cause = cause
 
     def __call__(self, facts: Facts) -> Iterator[Suspicion]:
-        # The window covers one or more seconds. Its loss is the mean of what the list says about these
-        # seconds.
+        # The window covers one or more seconds. Its loss is the mean of the list's values for these seconds.
         ticks = range(round(facts.window.start), round(facts.window.end))
         share = sum(self.losses[tick] if tick < len(self.losses) else 0.0 for tick in ticks) / len(ticks)
         if share > 0.05:
@@ -132,7 +131,8 @@ def test_a_closed_chain_keeps_its_times_and_stays_in_the_history() -> None:
     opened = looks[3].chains[0]
     assert (opened.since, opened.seen, opened.open) == (2.0, 4.0, True)
     (closed,) = looks[-1].chains
-    # The fault ended at 5.0, but the last seconds, merged for the rules, contained it for two more windows.
+    # The fault ended at 5.0, but the rules see several seconds merged, which contained the fault for two more
+    # windows.
     assert (closed.since, closed.seen, closed.open) == (2.0, 7.0, False)
     assert closed.id == opened.id
 
@@ -151,7 +151,7 @@ def test_a_chain_that_returns_late_opens_anew() -> None:
     chain, before = last.chains
     assert chain.open
     assert chain.since == 63.0
-    # The earlier chain stays in the history, and its id gets a suffix.
+    # The earlier chain stays in the history, with a suffix at its id.
     assert (before.open, before.since, before.cause) == (False, 0.0, chain.cause)
     assert before.id == f"{chain.id}@0"
 
@@ -298,7 +298,7 @@ def test_processes_of_one_name_share_a_baseline_per_process() -> None:
         normals.learn(Facts(window([often, seldom, inside], start=float(second))))
     of_calls, of_nested = normals.to_plain()["workloads"]
     rate, running = of_calls[7], of_calls[8]
-    assert rate == pytest.approx(500)  # per second and process: two processes made 1,000 a second
+    assert rate == pytest.approx(500)  # calls per second and process: two processes made 1,000 calls a second
     assert running == pytest.approx(20e6 / 1000)
     assert of_nested[3] == "> cudaLaunchKernel"
     assert of_nested[8] == pytest.approx(4e6)

@@ -1,4 +1,4 @@
-"""Tests the words with which a sentence tells each cause."""
+"""Tests the words that describe each cause in a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that new files belong to the user who called sudo, and that root gives away nothing else."""
+"""Tests that new files belong to the user who called sudo, and that no other file gets another owner."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_kind_of_file_belongs_to_the_user_who_called_sudo(home: Path) -> N
     with new_folder.filled(home / "logs") as folder, open(folder / "x", "x", opener=hlog._private) as file:
         file.write("1")
     made = [*home.rglob("*")]
-    assert len(made) == 9, made  # the lock of the settings among them
+    assert len(made) == 9, made  # includes the lock file of the settings
     assert owners(*made) == {(USER, NOBODY)}
     assert {stat.S_IMODE(path.lstat().st_mode) for path in made} == {0o600, 0o700}
 

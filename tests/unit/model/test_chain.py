@@ -43,7 +43,7 @@ def test_a_culprit_of_several_losses_is_named_once_with_their_sum() -> None:
     ways = (blamed(1, 0.4), blamed(2, 0.1), Link("mechanism", "waits"), blamed(2, 0.5))
     culprits = replace(chain("a", 1.0), links=ways).culprits
     assert [(link.pid, link.share, link.ns_per_s) for link in culprits] == [
-        (1, 0.4, 400),  # comes first, because the summary names this culprit
+        (1, 0.4, 400),  # first, because the summary names this culprit
         (2, pytest.approx(0.6), pytest.approx(600)),
     ]
 

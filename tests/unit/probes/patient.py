@@ -11,6 +11,6 @@ SECONDS = 60.0
 
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raises the time limit of every question to one minute, until the test ends."""
+    """Raises the time limit of every request to a daemon to one minute, until the test ends."""
     for module in (container_sockets, cri, pod_resources, pods_api):
         monkeypatch.setattr(module, "SECONDS", SECONDS)

@@ -29,8 +29,8 @@ def run_c(into: Path, includes: str, body: str, given: str = "") -> list[str]:
         pytest.skip("gcc is missing on this machine")
     source, program = into / "ask.c", into / "ask"
     source.write_text(f"{includes}\nextern int printf(const char *, ...);\nint main(void)\n{{\n{body}\n}}\n")
-    # The compiler adds its own stddef.h. All Linux headers are those of the BPF programs, because the test
-    # compares the types in them.
+    # The test compares types in the Linux headers of the BPF programs, so it uses these headers. stddef.h is
+    # the compiler's own.
     subprocess.run(
         ["gcc", "-I", SOURCE / "headers/include", "-I", SOURCE, "-o", program, source], check=True, timeout=60
     )
@@ -87,7 +87,7 @@ def test_system_call_numbers_equal_those_of_the_c_library(tmp_path: Path) -> Non
 
 def test_the_system_call_decides_the_part_of_a_wait(tmp_path: Path) -> None:
     asked = {
-        # call: part of an interruptible wait, part of an uninterruptible wait
+        # system call: part of the split for an interruptible wait, and for an uninterruptible one
         "futex": ("lock", "lock"),
         "read": ("process", "disk"),
         "ioctl": ("gpu", "gpu"),
@@ -106,7 +106,7 @@ def test_the_system_call_decides_the_part_of_a_wait(tmp_path: Path) -> None:
 
 def test_the_system_call_decides_which_waits_it_can_end(tmp_path: Path) -> None:
     asked = {
-        # call: parts whose waits it can end
+        # system call: parts of the split whose waits this call can end
         "futex": {"lock", "other"},
         "write": {"process", "network", "other"},
         "sendto": {"process", "network", "other"},
@@ -124,7 +124,7 @@ def test_the_system_call_decides_which_waits_it_can_end(tmp_path: Path) -> None:
 
 
 def test_every_loss_has_a_counter() -> None:
-    # Two losses need no counter of ours: the kernel counts "missed", and overlaps are computed on reading.
+    # Two losses have no BPF counter: the Linux kernel counts "missed", and the monitor counts "no_overlap".
     assert {*(layout.LOSSES.names or ()), "missed", "no_overlap"} == set(LOSSES)
 
 

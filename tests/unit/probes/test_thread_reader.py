@@ -1,5 +1,4 @@
-"""Tests what is reported of stopped processes: who stopped them, even if that was long ago or the stopper has
-ended."""
+"""Tests reports of stopped processes: which process stopped them, even if it did so long ago or has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that imports have no circles, that folders and classes stay small, and that names of classes are
+"""Tests that imports have no cycles, that folders and classes stay small, and that names of classes are
 unique."""
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def room_of(name: str) -> str:
 
 
 def imports_between_siblings() -> dict[str, dict[tuple[str, str], str]]:
-    """Returns which folders of a package import each other directly, by package. Each pair of folders
-    (importing, imported) comes with an example.
+    """Returns, by package, which of its folders import each other directly. Each pair of folders (importing,
+    imported) has an example of such an import.
 
     Counts only modules that lie directly in the two folders. The modules of a package itself may import its
     folders, or be imported by them.

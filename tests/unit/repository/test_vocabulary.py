@@ -1,4 +1,4 @@
-"""Tests that texts for users have one word for each thing: that of docs/glossary.md."""
+"""Tests that texts for users call each thing by one word, the one in docs/glossary.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROOT: Final = Path(__file__).resolve().parents[3]
 _ROOMS: Final = ("cli", "diagnosis", "formats", "tui", "widgets")
 
 _SEARCHED: Final = _ROOT / "tui/keys/words.py"
-"""Words that users may type into the palette; none is shown, and old ones find the action too."""
+"""File with words that users may type into the palette. These are never shown, so old words are allowed."""
 
 _OLD: Final = {
     r"\bchains?\b": "problem",
@@ -37,7 +37,7 @@ _OLD: Final = {
     r"for each of its requests": "per request",
     r"\btime line\b": "timeline",
 }
-"""Words that mean what a term of the glossary means, as regular expressions, with that term."""
+"""Old words, as regular expressions, each with the term of the glossary that replaces it."""
 _ALLOWED: Final = (
     "'faults > 0'",  # the figure of --fail-if
     "certificate chain for TLS",
@@ -47,7 +47,7 @@ _ALLOWED: Final = (
 
 
 def _documentation(tree: ast.Module) -> set[int]:
-    """Returns the ids of all docstrings, those of attributes among them."""
+    """Returns the ids of the syntax nodes of all docstrings, including those of attributes."""
     return {
         id(statement.value)
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""Tests the driver that draws for a browser: it notices that output is behind, and sends files."""
+"""Tests the driver that draws for a browser: it notices if much output is unread, and sends files."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_rows_with_equal_labels_add_up() -> None:
         ("p99 > 2.5x", QUICK, SLOW, False, False),
         ("p50 < 0.6x", SLOW, QUICK, True, False),
         ("p50 <= 0.6x", QUICK, SLOW, False, False),
-        # A hundred calls suffice for a change of the median, but not of the p99.
+        # A hundred calls are enough to detect a change of the median, but not of the p99.
         ("p99 > 1.5x", QUICK[:100], SLOW[:100], False, True),
         ("p50 > 1.5x", QUICK[:100], SLOW[:100], True, False),
         ("p95 > 1.5ms", QUICK, SLOW, True, False),

@@ -278,7 +278,7 @@ def test_windows_that_a_recorder_merges_meanwhile_are_exported(
     read = Recorded.windows
     with contextlib.closing(sqlite3.connect(recording, isolation_level=None)) as recorder:
         recorder.execute("PRAGMA journal_mode = WAL")
-        # Any write makes the log non-empty, so that the file counts as being recorded.
+        # A write makes the log non-empty; a file with a non-empty log counts as one that is being recorded.
         recorder.execute(f"PRAGMA user_version = {schema.VERSION}")
 
         def windows(self: Recorded, start: float, end: float) -> Iterator[Window]:

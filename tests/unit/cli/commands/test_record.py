@@ -76,7 +76,7 @@ def test_invalid_durations_are_refused(text: str) -> None:
 
 
 class EndDuringRead:
-    """Returns windows; during every read the recorder is asked to end."""
+    """A source that requests the end of the recorder during every read."""
 
     def __init__(self, ended: threading.Event) -> None:
         self._ended = ended
@@ -122,7 +122,7 @@ def test_a_recording_of_another_host_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a recording of gpu7, not of simulated-host") as told:
         command.run(parsed(["record", "--simulated", "--to", str(path)]))
     assert "--to" in told.value.remedy
-    Recording(path).close()  # raises nothing: the lock was released
+    Recording(path).close()  # raises no error, because the lock was released
 
 
 def test_new_folders_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

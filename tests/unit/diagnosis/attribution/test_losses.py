@@ -1,5 +1,5 @@
-"""Tests the attribution of losses that several causes could claim, that several processes share, or that are
-no fault."""
+"""Tests the attribution of losses that have several possible causes, that several processes share, or that
+are no fault."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_unattributed_run_queue_time_goes_to_the_quota_first() -> None:
 
 
 def test_threads_sharing_a_stopped_cpu_all_wait_for_the_quota() -> None:
-    """Eight threads wait on two CPUs, on each of which the quota stopped the tenant for 700 ms. A neighbour
+    """Eight threads wait on two CPUs. The quota stopped the tenant for 700 ms on each of them. A neighbour
     ran on these CPUs meanwhile, but took no time from the tenant."""
     one = window(
         [LAUNCHES, row(HOST_GAP, 400, running=2_390, runqueue=5_600)],
@@ -120,8 +120,8 @@ def loses_segments(one: Window, pid: int) -> Window:
 
 
 def test_retransmits_explain_no_wait_that_a_worker_ended() -> None:
-    """The trainer polls the pipe of its worker. Waits in poll count as network, but here the worker ends the
-    wait, not a packet."""
+    """The trainer polls the pipe of its worker. Waits in poll count as network, but here the worker, not a
+    packet, ends the wait."""
     one = plus(
         plus(worker_gap(600, part="network"), work(disk=800, running=100)),
         window(evidence=Evidence(block_io=(io(TRAIN, 101, "worker", 800),))),
@@ -239,7 +239,7 @@ def test_a_wait_above_its_baseline_without_a_culprit_is_reported_as_unexplained(
 
 
 def test_a_worker_that_waits_for_an_unknown_peer_leaves_the_wait_unexplained() -> None:
-    """The workers read their data from another host, of which nothing is known."""
+    """The workers read their data from another host, about which nothing is known."""
     one = plus(waiting("process", 700, by=101), work(network=900, running=50))
     assert losses(one, learned(*ALWAYS_AT_WORK)) == {"unexplained_wait": 690}
 

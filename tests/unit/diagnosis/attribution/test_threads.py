@@ -45,8 +45,7 @@ MS = 1_000_000
 PARTS = {HAND_OVER: "lock", TIMEOUT: "lock", ENDED: "network", FSYNC: "disk"} | dict.fromkeys(
     HELD_BACK, "other"
 )
-"""For each kind of wait that is not itself the name of a part of the split: the part in which such a wait
-counts."""
+"""For each kind of wait whose name is not a part of the split: the part in which its time counts."""
 CALLER = ThreadId(TRAIN, 100, "train.py", 100)
 PIN = ThreadId(TRAIN, 100, "train.py", 107)
 FEEDER = ThreadId(TRAIN, 101, "pt_data_worker", 111)
@@ -417,7 +416,7 @@ SAME = b"python\0train.py\0--rank\0\0"
 
 
 def ranks(*commands: Command, part: str = "running", parent: int = 1, calls: bool = True) -> Window:
-    """Returns a second in which the rank CALLER waits for the rank OTHER of another tenant, which spends its
+    """Returns a second in which the rank CALLER waits for the rank OTHER of another tenant. OTHER spends its
     time in ``part``."""
     made = seen(
         wait(CALLER, HAND_OVER, LOOP, 600),
@@ -536,7 +535,7 @@ def test_retransmits_explain_no_wait_for_data_of_the_same_host() -> None:
 
 
 def test_many_threads_that_wake_each_other_are_followed_in_bounded_time() -> None:
-    """Without a bound, 24 threads have 24 * 23 * 22 * 21 * 20 * 19 paths."""
+    """Without a bound there are 24 * 23 * 22 * 21 * 20 * 19 paths of six of the 24 threads."""
     threads = [ThreadId(TRAIN, 101, "pt_data_worker", tid) for tid in range(200, 224)]
     between = [wait(a, HAND_OVER, b, 40) for a in threads for b in threads if a is not b]
     works = tuple(did(thread, running=60, lock=930) for thread in threads)

@@ -86,7 +86,7 @@ def test_time_in_which_a_cpu_was_interrupted_while_idle_is_not_lost() -> None:
 
 
 def test_packets_that_a_neighbour_sends_to_itself_are_handled_in_its_own_time() -> None:
-    """The neighbour has the CPU for 500 ms, of which interrupts for its own packets take 300 ms."""
+    """The neighbour has the CPU for 500 ms. Interrupts for its own packets take 300 ms of this time."""
     made = seen(cpu(1, 300), rows=(LAUNCHES, gap(running=490, runqueue=500)))
     assert "interrupts" not in lost(made)
 

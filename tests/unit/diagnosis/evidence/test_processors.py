@@ -1,4 +1,4 @@
-"""Tests which CPUs have room for a process that may not use them."""
+"""Tests which CPUs have room for a process whose affinity excludes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.diagnosis.faults import cpu_pinning
         ((5, 8, 100, 12), {0, 1, 3}),
         ((5, 60, 70, 46), {0}),  # CPUs 1 and 3 are not clearly less busy than CPU 2
         ((80, 90, 100, 70), set()),
-        ((0, 0, 40, 0), set()),  # CPU 2 is not busy enough: waits for it are short bursts
+        ((0, 0, 40, 0), set()),  # CPU 2 is not busy enough: there are only short waits for it
     ],
 )
 def test_cpus_have_room_if_they_are_clearly_less_busy(busy: tuple[float, ...], idle: set[int]) -> None:

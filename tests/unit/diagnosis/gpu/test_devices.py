@@ -1,4 +1,4 @@
-"""Tests causes that lie in the GPU itself, such as its clocks and errors, or in the other tenants on it."""
+"""Tests causes in the GPU itself, such as lowered clocks and errors, and in the other tenants on it."""
 
 from __future__ import annotations
 
@@ -287,8 +287,8 @@ def _watched(
     neighbour_before: float | None = None, seconds: int = 60, wait_ms: float | None = 8.0
 ) -> dict[tuple[str, str, int], Points]:
     """Returns a sample every 2 s, from ``seconds`` ago until about 5 s ago. In each the trainer waits for the
-    device for ``wait_ms``, and its neighbour launches ``neighbour_before`` CUDA kernels a second. If one of
-    the two is None, there are no samples of it."""
+    device for ``wait_ms``, and its neighbour launches ``neighbour_before`` CUDA kernels a second. A figure
+    that is None has no samples."""
     times = [1001.0 - ago for ago in range(seconds, 4, -2)]
     series: dict[tuple[str, str, int], Points]
     series = {("kernels_per_s", TRAIN, 100): [(time, 1000.0) for time in times]}

@@ -1,4 +1,4 @@
-"""Tests that each misuse of the GPU is found in a window that shows it, and in no other."""
+"""Tests that each misuse of the GPU is found in a window that contains it, and in no other window."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def fixes_of(one: Window) -> list[Fix]:
 
 
 def test_each_large_culprit_gets_a_fix() -> None:
-    """Seven host processes named python take more than the container in sum, but each of them less. They are
+    """Seven host processes named python together take more than the container, but each takes less. They are
     not one tenant, so the container comes first."""
     host = Tenant("process:0/python", "python", "process")
     low = cpu_contention()
@@ -199,7 +199,7 @@ def test_the_number_of_own_threads_follows_the_quota(quota: float | None, thread
     [
         ("", ["taskset -acp 2 900", "taskset -acp 3 901"]),
         ("0-3", ["taskset -acp 2 900", "taskset -acp 3 901"]),
-        # One CPU is left for two culprits, and none in the last case.
+        # Here one CPU is left for the two culprits, and in the next case none.
         ("1-2", ["taskset -acp 2 900", "podman update --cpu-shares 2 cdcdcdcdcdcd"]),
         ("0-1", ["podman update --cpu-shares 2 cdcdcdcdcdcd"]),
     ],

@@ -205,8 +205,8 @@ def test_a_chain_names_all_waiting_ranks() -> None:
 
 def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
     """Returns the severity of the hang that is found after a wait of ``waited_s``; '' if none is found.
-    Earlier waits took ``longest_s``: the first began at 300 s, the second at 400 s, and so on. Each was
-    sampled every 2 s while it lasted."""
+    ``longest_s`` are the lengths of earlier waits, sampled every 2 s: the first wait began at 300 s, the
+    second at 400 s, and so on."""
     ranks = rank(0, WAITING, since_entry_ns=round(waited_s * SECOND)), rank(1, LATE, SERVE, behind=1)
     made = window(evidence=Evidence(ranks=ranks), start=1_000.0)
     series = Series()
@@ -223,8 +223,8 @@ def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
 
 def test_a_hang_is_reported_later_where_earlier_waits_were_long() -> None:
     assert [_severity_of_hang(seconds) for seconds in (6, 11, 59, 61)] == ["", "high", "high", "critical"]
-    # An earlier wait, while a rank wrote a checkpoint, took 7 s; samples every 2 s saw 6 s of it. A hang is
-    # reported only after five times as long: 30 s.
+    # An earlier wait, for a rank that wrote a checkpoint, took 7 s. The samples, every 2 s, show 6 s of it. A
+    # hang is reported only after five times this: 30 s.
     assert [_severity_of_hang(seconds, 7, 3) for seconds in (7, 29, 31)] == ["", "", "high"]
 
 

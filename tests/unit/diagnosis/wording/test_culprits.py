@@ -18,7 +18,7 @@ ENCODE = Who("docker:dd", 300, "encode")
 
 
 def test_many_processes_of_one_name_are_named_together() -> None:
-    """Compilers come and go: no single one is to blame."""
+    """Compilers start and end all the time, so no single process is named as the culprit."""
     compilers = {Who("docker:cc", pid, "cc1"): 10.0 for pid in range(200, 208)}
     many = Who("docker:cc", 0, "cc1 (8 processes)")
     assert ranked({ENCODE: 40.0, **compilers}, 120.0) == [(many, 80.0), (ENCODE, 40.0)]

@@ -151,7 +151,8 @@ def test_a_chain_that_returned_is_described_once_and_drawn_twice() -> None:
     one = full_window()
     first = one.chains[0]
     again = replace(first, since=one.start + 10, seen=one.start + 12, lost_ms_per_s=1.0)
-    # When a chain opens again, its first episode becomes a chain of its own, whose id contains its beginning.
+    # When a chain opens again, its first episode becomes a separate chain, with the time of its beginning in
+    # its id.
     over = replace(first, id=f"{first.id}@{first.since:.0f}", open=False)
     assert over.identity == again.identity == first.id
     page = page_of([replace(one, chains=(first,)), replace(one, start=one.start + 10, chains=(again, over))])

@@ -1,4 +1,4 @@
-"""Tests the sentence that tells the worst problem, and what is said without one."""
+"""Tests the sentence about the worst problem, and the text if there is no problem."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def two() -> Window:
             faulty("cpu_contention"),
             "train waits for CPUs that others hold, 516 ms/s → taskset -acp 1 21741",
         ),
-        (  # only a sum of culprits
+        (  # the only culprit is a sum of processes
             faulty("cpu_contention", Link("culprit", "others, 5 processes", process=OTHERS), fixes=()),
             "train waits for CPUs that others hold, 516 ms/s",
         ),
@@ -60,11 +60,11 @@ def two() -> Window:
             faulty("slow_disk", replace(HOG, process="dd", device="vda"), fixes=()),
             "train is slow: serve (dd, pid 21741) keeps vda busy, 516 ms/s",
         ),
-        (  # a quota has no process
+        (  # the culprit is a quota, which has no process
             faulty("cfs_throttling", Link("culprit", "quota", tenant="docker:aa"), fixes=()),
             "train is stopped by its CPU quota, 516 ms/s",
         ),
-        (  # a device, whose chain names no tenant but its effect does
+        (  # the cause is a device: the chain names no tenant, but its effect names one
             faulty("gpu_thermal", Link("culprit", "hot", device="GPU 1"), tenant="", fixes=()),
             "train is slow: GPU 1 is thermally throttled, 516 ms/s",
         ),
@@ -76,7 +76,7 @@ def two() -> Window:
             faulty("hung_call", fixes=(), lost_ms_per_s=0.0, operation="cuCtxSynchronize"),
             "train does not return from cuCtxSynchronize",
         ),
-        (  # a remedy that is no command; a command that only shows more is no fix
+        (  # the first fix has no command; a command that only shows more is not offered
             faulty("gil", fixes=(Fix("use processes"), Fix("look", "py-spy dump --pid 1", look=True))),
             "train waits for the GIL, 516 ms/s → use processes",
         ),

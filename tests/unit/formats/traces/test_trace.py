@@ -44,7 +44,7 @@ def trace_of(found: list[Window]) -> dict[str, Any]:
 
 
 def check(made: dict[str, Any]) -> None:
-    """Checks everything that a viewer relies on."""
+    """Checks all properties of the trace that viewers rely on."""
     assert made["displayTimeUnit"] in ("ms", "ns")
     events: Events = made["traceEvents"]
     for event in events:

@@ -27,7 +27,7 @@ POD: dict[str, Any] = {"kind": "pod", "runtime": "containerd", "container_id": "
 
 
 def host(tenant: Tenant, use: dict[str, Any] | None = None, *, known: bool = True) -> Window:
-    """Returns a window with one tenant, of which process 900 is one."""
+    """Returns a window with one tenant, to which process 900 belongs."""
     process = ProcessUse(tenant.id, 900, "busy", allowed="0-3", nice=5) if known else None
     made = window(
         processes=[process] if process else [],
@@ -233,7 +233,7 @@ def test_every_action_is_complete() -> None:
     assert len(BY_ID) == len(ACTIONS)
     for action in ACTIONS:
         assert bool(action.undo) != bool(action.lasting), action.id
-        assert len(action.does) <= 68, action.id  # one line on 80 columns
+        assert len(action.does) <= 68, action.id  # fits into a line of 80 columns
         values = dict.fromkeys(action.placeholders | action.for_undo, "1")
         assert shlex.split(action.text(values)), action.id
 

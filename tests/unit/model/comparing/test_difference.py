@@ -108,7 +108,7 @@ def test_a_changed_median_needs_tens_of_calls_and_a_changed_p99_hundreds() -> No
 
 
 def test_equal_distributions_are_rarely_called_changed() -> None:
-    """Both windows have the same distribution; about one row in 180 may be called changed."""
+    """Both windows have the same distribution; about one row in 180 may wrongly count as changed."""
     generator = np.random.default_rng(5)
 
     def drawn() -> list[Calls]:

@@ -76,8 +76,7 @@ def test_percentiles_equal_those_of_hdrh(rows: list[dict[int, int]], percents: l
         for column, percent in enumerate(percents):
             value = expected.get_value_at_percentile(percent) if cells else 0
             if cells and expected.get_target_count_at_percentile(percent) > expected.get_total_count():
-                # The rank that hdrh computes by rounding up is one more than the number of calls, and hdrh
-                # finds no value.
+                # hdrh rounds the rank up to one more than the number of calls, and so finds no value.
                 value = HIGHEST_OF_INDEX[max(cells)]
             assert found[row, column] == value
 
@@ -105,7 +104,7 @@ def test_dense_and_sparse_histograms_are_equal(rows: list[dict[int, int]]) -> No
 
 @given(st.lists(st.tuples(CELLS, st.integers(-1, 3)), max_size=6), st.booleans())
 def test_grouping_adds_rows(pairs: list[tuple[dict[int, int], int]], crowded: bool) -> None:
-    if crowded:  # so many entries that a dense array adds them up, instead of sorting
+    if crowded:  # so many entries that they are added in a dense array instead of being sorted
         pairs = [*pairs, (dict.fromkeys(range(COUNTERS), 1), 0)]
     sparse = histograms([cells for cells, _ in pairs])
     group = np.array([target for _, target in pairs], np.int64)

@@ -35,8 +35,8 @@ STEP_NS = 50_000_000
 def entries(
     ahead_ns: int, *, first: int = 0, windows: int = 60, jitter_ns: int = 0, seed: int = 1
 ) -> list[CollectiveEntry]:
-    """Returns what a host whose clock is ``ahead_ns`` ahead records of a communicator: each second, when its
-    rank entered the latest collective."""
+    """Returns the records of a host whose clock is ``ahead_ns`` ahead: for each second, when its rank of a
+    communicator entered the latest collective."""
     random = np.random.default_rng(seed)
     found = []
     for second_of_it in range(windows):
@@ -243,9 +243,9 @@ FULL = full_window()
         (shifted(FULL, 0.5), False),
         (with_gpu(FULL, "GPU-of-another"), True),
         (with_memory(FULL, 1 << 30), True),
-        (started(FULL, 7.0), False),  # the same processes: one host, whose clock was set
+        (started(FULL, 7.0), False),  # the same processes, so one host, whose clock was set
         (started(of_others(FULL), 7.0), True),
-        (of_others(FULL), False),  # the same boot time: one host, on which other processes called
+        (of_others(FULL), False),  # the same boot time, so one host, with other calling processes
         (replace(of_others(FULL), system=None), True),
         (replace(FULL, system=None), False),
         (replace(FULL, system=None, rows=Rows.empty()), False),

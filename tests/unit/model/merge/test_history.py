@@ -1,4 +1,4 @@
-"""Tests the history in memory: old windows are merged, and its size is bounded."""
+"""Tests the history in memory: old windows are merged, and the history is bounded in size."""
 
 from __future__ import annotations
 

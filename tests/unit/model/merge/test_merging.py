@@ -164,7 +164,8 @@ def test_many_windows_are_merged() -> None:
 
 @given(sequences_of_moving_devices(), st.data())
 def test_merging_is_associative(parts: list[Window], data: st.DataObject) -> None:
-    """Devices and rows come and go: a device missing at the end of one part may be back in the next part."""
+    """Devices and rows appear and disappear: a device missing at the end of one part may be present in the
+    next part."""
     first, second = sorted(data.draw(st.tuples(*[st.integers(0, len(parts))] * 2)))
     pieces = [merge(piece) for piece in (parts[:first], parts[first:second], parts[second:]) if piece]
     whole = merge(parts)

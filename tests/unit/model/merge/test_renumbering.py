@@ -1,4 +1,4 @@
-"""Tests device labels when indices pass from one device to another while windows are merged."""
+"""Tests device labels in merged windows if a device gets the index that another device had."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ WAYS: dict[str, Callable[[Sequence[Window]], Window]] = {
             ],
             {"MIG-a": 900, "0:0": 12, "0:1": 2},
         ),
-        # The driver lists no device for a while, but no window shows another device: all calls are GPU-A's.
+        # The driver lists no device for a while, but no window shows another device, so all calls are of
+        # GPU-A.
         (
             [([card(0, "GPU-A")], {"0": 900}), ([], {"0": 4}), ([card(0, "")], {"0": 5})],
             {"0": 909},
@@ -222,7 +223,8 @@ def test_a_device_that_comes_back_has_all_its_counts(way: str) -> None:
 
 def test_a_label_whose_device_is_not_told_stays_with_the_one_before() -> None:
     """In the second window the driver lists no device. Label 0 counts as GPU-A, which had it before. If this
-    window is first merged with the next one, label 0 counts as GPU-B. No figure tells which is right."""
+    window is first merged with the next one, label 0 counts as GPU-B. No figure shows which of the two is
+    right."""
     looks = [([card(0, "GPU-A")], {"0": 900}), ([], {"0": 4}), ([card(0, "GPU-B")], {"0": 5})]
     windows = [second_with(number, *what) for number, what in enumerate(looks)]
     for way in ("merged", "merged one by one", "sliding", "without end"):

@@ -145,7 +145,7 @@ def test_tenants_of_a_sum_since_the_start_are_bounded() -> None:
 
 @pytest.mark.parametrize("seconds", [None, 3.0])
 def test_calls_of_ended_threads_stay_as_long_as_their_window(seconds: float | None) -> None:
-    """A process that ended in its first call has no row, so its tenant must be kept for the open call."""
+    """A process that ended during its first call has no row, so the open call needs the tenant to be kept."""
     ended = OpenCall("cgroup:3", 100, 101, "hang", "driver", "cuCtxSynchronize", 55 * 10**9, ended=True)
     tenant = next(iter(window().tenants.values()))
     parts = [

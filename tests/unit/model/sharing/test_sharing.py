@@ -1,4 +1,4 @@
-"""Tests who shares which device, and which figures of each tenant are known."""
+"""Tests which tenants share which device, and which figures of each tenant are known."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_tenant_inside_a_long_call_is_at_work() -> None:
 
 @pytest.mark.parametrize(("listed", "way"), [((), "unused"), ((client(100, TRAIN, "C"),), "exclusive")])
 def test_ended_processes_are_no_tenant(listed: tuple[DeviceProcess, ...], way: Way) -> None:
-    """The tenant of ended processes is unknown. Their calls are listed, but count as no further tenant."""
+    """The tenant of ended processes is unknown. Their calls are listed, but not counted as another tenant."""
     ended = row("cudaLaunchKernel", 5, running=1, tenant=ENDED, pid=400)
     sharing = sharing_of(on(gpu(*listed), rows=[ended]), gpu(*listed))
     assert (sharing.way, sharing.shared, len(sharing.sharers)) == (way, False, len(listed) + 1)
@@ -218,8 +218,7 @@ def test_calls_on_an_unknown_gpu_are_listed_for_every_gpu() -> None:
         ("unknown", [TRAIN]),
         ("unknown", []),
     ]
-    # A tenant's calls without a known device are not listed on a GPU that has other calls of the tenant, but
-    # on all other GPUs.
+    # A tenant's calls without a known device are listed on the GPUs on which the tenant has no other calls.
     both = on(gpu(), gpu(index=1), rows=[at("0", serve), serve])
     assert [[user.tenant for user in found.unplaced] for found in sharings(both)] == [[], [SERVE]]
     # Without GPUs nothing is listed. With a GPU, calls with the label of another, unknown GPU are listed.

@@ -34,8 +34,7 @@ def test_an_allocation_shows_the_use_of_its_device(use: Use, made: Window) -> No
 @pytest.mark.parametrize(("uid", "use"), [("uid-9", "absent"), ("uid-2", "unknown"), ("", "unknown")])
 def test_an_allocation_without_a_seen_tenant_is_absent_or_unknown(uid: str, use: Use) -> None:
     made = on(gpu(), allocations=(pod("sleeper-0", uid=uid),))
-    # A container of pod uid-2 is at work; the allocation may be its own, unless the allocation has another
-    # UID.
+    # A container of pod uid-2 is at work. The allocation may belong to this pod, unless it has another UID.
     made = replace(made, tenants={**made.tenants, POD.id: POD})
     (holding,) = sharings(made)[0].holdings
     assert holding.use == use
@@ -87,7 +86,7 @@ def test_without_knowledge_of_the_tenant_nothing_is_said_about_its_allocation() 
     assert given(replace(made.coverage, scheduled=(TRAIN,))) == [None, True]
     assert given(replace(made.coverage, schedulable=("GPU-9",))) == [None, True]
     assert given(Coverage()) == [None, True]
-    # Allocations of one host say nothing about the tenants of another host (None).
+    # The result is None for a tenant of another host, for which no allocations are known.
     plain = replace(on(gpu(client(200, SERVE), index=1)), host="other", coverage=Coverage())
     assert [one.given for found in sharings(fleet([made, plain])) for one in found.sharers] == [
         False,

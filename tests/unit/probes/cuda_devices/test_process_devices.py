@@ -1,4 +1,5 @@
-"""Tests device labels of processes: the most reliable source decides, and unknown labels stay empty."""
+"""Tests device labels of processes: they come from the most reliable source, and unknown labels stay
+empty."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ FOUR = devices(*map(device, range(4)))
 
 
 class HostWithProcess:
-    """Writes files of a host with one process, and holds what the BPF programs saw of it."""
+    """Writes the files of a host with one process, and has the facts about this process from the BPF
+    programs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,4 +1,5 @@
-"""Tests which devices a program sees by its environment: CUDA's rules, and cases that they leave open."""
+"""Tests which devices a program sees, by its environment: CUDA's rules, and cases that these rules leave
+open."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ B = 5_000_000
 
 
 class OneTenantPressures(Pressures):
-    """Stands for the cgroup reader: knows one cgroup, ``OWN_CGROUP``, which belongs to tenant ``a``."""
+    """Stands for the cgroup reader of a host with one cgroup, ``OWN_CGROUP``, which belongs to tenant
+    ``a``."""
 
     block_is_unified = False
 

@@ -293,7 +293,7 @@ def test_refaults_and_limit_hits_are_counted(v2: CgroupFiles) -> None:
     [
         ("max 9\noom 4\n", "max 0\noom 0\n", 1),
         ("max 0\noom 3\n", "max 9\noom 1\n", 1),
-        ("max 9\noom 3\n", "max 9\noom 0\n", 0),  # no limit: the host had no memory left
+        ("max 9\noom 3\n", "max 9\noom 0\n", 0),  # killed because the host had no memory left, not by a limit
     ],
 )
 def test_a_kill_by_a_limit_differs_from_one_by_the_host(

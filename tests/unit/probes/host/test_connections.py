@@ -1,5 +1,5 @@
-"""Tests that stalltop finds which process is the client of which, on real connections between this process
-and its children."""
+"""Tests that stalltop finds the client and the server of real connections between this process and its
+children."""
 
 from __future__ import annotations
 

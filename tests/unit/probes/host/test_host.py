@@ -45,7 +45,7 @@ def test_cpus_may_appear_between_samples() -> None:
 def test_figures_of_this_host_are_plausible() -> None:
     reader = HostReader()
     begin = time.process_time()
-    # Uses 0.3 s of CPU time, which may take longer by the clock.
+    # Uses 0.3 s of CPU time; the elapsed time may be longer.
     while time.process_time() - begin < 0.3:
         pass
     seen = reader.read()

@@ -25,7 +25,7 @@ COUNTERS = ("rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_missed_errors"
 
 
 class Sysfs:
-    """Writes a tree of sysfs, and is the clock of the reader."""
+    """Writes a tree of sysfs, and serves as the clock of the reader."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -212,7 +212,7 @@ def test_interfaces_of_containers_and_machines_are_left_out(sysfs: Sysfs) -> Non
     sysfs.interface("eth0_0", phys_port_name="pf0vf0")
     (sysfs.interface("eth0v0", state="down") / "device/physfn").mkdir()
     (sysfs.interface("eth0v1") / "device/physfn").mkdir()
-    # In a virtual machine: the interface enP1 of an adapter belongs to eth2, which counts its bytes, too.
+    # As in some virtual machines, the interface enP1 belongs to eth2, and eth2 also counts the bytes of enP1.
     enp1, eth2 = sysfs.interface("enP1"), sysfs.interface("eth2")
     (enp1 / "master").symlink_to(eth2)
     reader = sysfs.reader()
@@ -259,7 +259,7 @@ def test_a_port_that_is_gone_is_no_longer_listed_and_its_files_are_closed(
     assert len(os.listdir("/proc/self/fd")) == files - 9
     gone.clear()
     counted(eth1, rx_bytes=7)
-    # Another interface of the same name: its counts begin anew.
+    # This eth1 is another interface of the same name, so its counts begin anew.
     assert [(port.name, port.rx_bytes) for port in reader.read()] == [("eth0", 0), ("eth1", None)]
     counted(eth1, rx_bytes=9)
     assert named(reader.read())["eth1"].rx_bytes == 2

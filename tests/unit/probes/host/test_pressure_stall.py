@@ -30,8 +30,8 @@ def test_pressure_is_the_share_of_the_time_between_two_readings(tmp_path: Path) 
     tell(tmp_path, "memory", 9)  # was not in the first reading, so no share is known
     assert reader.read() == {"cpu": 25.0, "io": 0.0}
     now[0] += 1_000_000
-    # The pressure rises by more than the time that has passed. This happens because the Linux kernel and
-    # stalltop do not read their clocks at one instant.
+    # The pressure rises by more than the elapsed time. This can happen because the Linux kernel and stalltop
+    # read their clocks at different instants.
     tell(tmp_path, "cpu", 9_500_000)
     assert reader.read() == {"cpu": 100.0, "io": 0.0, "memory": 0.0}
     assert reader.read() == {}, "no time has passed"

@@ -60,7 +60,7 @@ def test_page_faults_are_counted() -> None:
     uses = ProcessUses()
     own = os.getpid()
     uses.look({own})
-    # A new mapping, because pages of the heap may have been touched before, and then do not fault.
+    # A new mapping: pages of the heap may have been touched before, and would then cause no fault.
     with mmap.mmap(-1, 200 * PAGE) as memory:
         with contextlib.suppress(OSError):  # a Linux kernel without huge pages
             memory.madvise(mmap.MADV_NOHUGEPAGE)

@@ -33,8 +33,8 @@ class Cluster:
             del self.pods[list(self.pods)[(name + device) % len(self.pods)]]
 
     def listed(self) -> list[tuple[str, Allocation]]:
-        """Returns the allocations as the kubelet lists them, each with the UID of its pod, which the kubelet
-        does not list."""
+        """Returns the allocations as the kubelet lists them, and for each the UID of its pod, which the
+        kubelet omits."""
         return [
             (uid, Allocation("lab", name, "main", "nvidia.com/gpu", (device,)))
             for uid, (name, device) in self.pods.items()

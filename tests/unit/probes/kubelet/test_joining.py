@@ -22,7 +22,7 @@ TENANT = Tenant("containerd:" + A, A[:12], runtime="containerd", container_id=A,
     ("before", "after", "uid"),
     [
         ({NAME: "uid-1"}, {NAME: "uid-1"}, "uid-1"),
-        ({}, {NAME: "uid-1"}, ""),  # the pod appeared while the kubelet was asked
+        ({}, {NAME: "uid-1"}, ""),  # the pod appeared while the kubelet answered
         ({NAME: "uid-1"}, {}, ""),
         ({NAME: "uid-1"}, {NAME: "uid-2"}, ""),
         ({}, {}, ""),
@@ -66,7 +66,7 @@ def test_a_users_container_with_the_id_of_a_pods_container_is_not_in_the_pod() -
         (replace(TENANT, pod_uid="uid-2"), False),
         (replace(TENANT, pod="", pod_uid=""), False),  # a container of an unknown pod
         (Tenant("systemd:a.service", "a", kind="unit", cgroup_path="/system.slice/a.service"), True),
-        (Tenant("cgroup:77", "cgroup 77", kind="unit"), False),  # a cgroup that has gone: its kind is unknown
+        (Tenant("cgroup:77", "cgroup 77", kind="unit"), False),  # a removed cgroup, of an unknown kind
         (Tenant("process:ended", "ended processes", kind="process"), False),
     ],
 )

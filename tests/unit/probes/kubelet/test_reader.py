@@ -176,7 +176,7 @@ def test_a_hanging_kubelet_delays_no_window(
     monkeypatch.setattr(pod_resources, "SECONDS", 0.5)
     with GrpcServer(tmp_path / EVERY_SOCKET[0], hang), GrpcServer(tmp_path / EVERY_SOCKET[1], answers.answer):
         until(kubelet, lambda _: asked)
-        for _ in range(1_000):  # windows are made while the question to the kubelet hangs
+        for _ in range(1_000):  # windows are made while the request to the kubelet hangs
             assert credited(kubelet.read(BOTH)) == [("uid-1", ONE.id)]
         hangs = False
         write(tmp_path, SECOND)
@@ -190,7 +190,7 @@ def test_a_new_unlisted_pod_is_asked_for_at_once(
         until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
         monkeypatch.setattr(reader, "ASK_SECONDS", 1e6)
         end = time.monotonic() + 0.5
-        while time.monotonic() < end:  # after this, no regular question to the kubelet is due for days
+        while time.monotonic() < end:  # after this, no regular request to the kubelet is due for days
             kubelet.read({ONE.id: ONE})
             time.sleep(0.01)
         write(tmp_path, FIRST + SECOND.replace("trainer-0", "other"))
@@ -227,7 +227,7 @@ def test_scheduled_tenants_are_those_whose_allocations_are_known(
             scheduled({ONE.id, service.id})
             write(tmp_path, both)
             scheduled({ONE.id, TWO.id, service.id})
-            write(tmp_path, FIRST + SECOND)  # now both pods have one name, so neither is known
+            write(tmp_path, FIRST + SECOND)  # both pods now have the same name, so neither is known
             scheduled({service.id})
             write(tmp_path, FIRST)
             scheduled({ONE.id, service.id})

@@ -60,7 +60,7 @@ def test_only_functions_of_the_requested_layers_are_returned() -> None:
 
 def test_symbols_without_code_in_the_file_are_left_out() -> None:
     symbols = [
-        Symbol("cudaMalloc", CODE_ADDRESS, section=0),  # undefined: called, but not contained
+        Symbol("cudaMalloc", CODE_ADDRESS, section=0),  # undefined: the file calls it but does not contain it
         Symbol("cudaFree", CODE_ADDRESS, kind=OBJECT),
         Symbol("cudaMemset", CODE_ADDRESS, kind=IFUNC),  # the address of the resolver, not of the function
         Symbol("cudaMemcpy", 0),

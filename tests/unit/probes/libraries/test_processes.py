@@ -128,8 +128,8 @@ class FakeWatch:
 
 
 class ScannedHost:
-    """Stands for a host, whose processes the test sets. They are listed anew either at every scan or at
-    none."""
+    """Stands for a host whose processes the test sets. Either every scan lists the processes again, or none
+    does."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, watched: bool = True) -> None:
         self.pids: set[int] = set()
@@ -183,8 +183,8 @@ def test_all_processes_are_scanned_again_after_lost_events(monkeypatch: pytest.M
     host.to_read([1, 2])
     host.list_always(False)
     host.watch.changes = Changes(lost=True)
-    # Processes are scanned only when they are listed again. Otherwise a host that loses events all the time
-    # would scan every process each time.
+    # Processes are scanned only when they are listed again. Otherwise, on a host that loses events all the
+    # time, each update would scan every process.
     assert host.to_read([1, 2]) == (set(), set(), set())
     host.list_always(True)
     assert host.to_read([1, 2]) == ({1, 2}, {1, 2}, set())

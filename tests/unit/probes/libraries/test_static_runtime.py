@@ -10,7 +10,7 @@ from stalltop.probes.libraries import static_runtime
 
 
 class ShortReads(io.BytesIO):
-    """A file whose reads return less than requested, as those of a network file system may."""
+    """A file whose reads return fewer bytes than requested, as reads from a network file system may."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Returns at most five bytes."""

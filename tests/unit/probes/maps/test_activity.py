@@ -25,11 +25,11 @@ FUNCTIONS = (
     Function(8, "cuMemAlloc", 80, "driver"),
 )
 FIRST = 10 * TICKS + 4000
-"""A tick shortly before the end of a lap, which has ``TICKS`` ticks."""
+"""A tick shortly before the end of a lap; a lap has ``TICKS`` ticks."""
 
 
 LAPS_BEFORE_THEY_REPEAT = TICKS * layout.LAP
-"""Number of ticks (39 hours) after which the numbers of laps repeat, as they are stored in few bits."""
+"""Number of ticks (39 hours) after which lap numbers repeat, because they are stored in few bits."""
 
 
 def mark(record: np.void, start: int, last: int) -> None:

@@ -22,7 +22,7 @@ MS = 1_000_000
 
 
 class CaptureMaps:
-    """Holds BPF maps in memory, which the test fills, and a clock that it advances."""
+    """Holds BPF maps in memory and a clock; the test fills the maps and advances the clock."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -85,13 +85,13 @@ def test_every_call_of_a_rare_operation_is_slow() -> None:
 
 
 def test_at_most_the_permitted_number_is_slow() -> None:
-    """The limit of captures per second holds for all slots together."""
+    """The limit of captured calls per second applies to all slots together."""
     kernel = CaptureMaps()
     calls = {1000 * n: 100 for n in range(1, 200)}
     for _ in range(3):
         kernel.second(*[calls] * SLOTS)
     above = sum(n for ns, n in calls.items() if ns >= kernel.slow_ns())
-    # The threshold moves in steps of histogram counters; one step may add the 100 calls of one length.
+    # The threshold moves from one histogram counter to the next; such a step may add 100 calls of one length.
     assert above <= SLOW_A_SECOND / SLOTS + 100
     assert kernel.slow_ns() > 150_000
 
@@ -190,7 +190,7 @@ class RingMemory:
     def write(self, value: int, flags: int = 0) -> None:
         at = int(self.producer[:8].view(np.uint64)[0])
         entry = np.array([(16 | flags, 0, value, 0)], "u4, u4, u8, u8").view(np.uint8)
-        for place in (at % self.size, at % self.size + self.size):  # data are mapped twice in a row
+        for place in (at % self.size, at % self.size + self.size):  # the data is mapped twice in a row
             data = self.producer[mmap.PAGESIZE :]
             for number, byte in enumerate(entry):
                 data[(place + number) % (2 * self.size)] = byte

@@ -71,7 +71,7 @@ def test_samples_say_on_which_cpu_threads_are() -> None:
     threads[1]["off_since_ns"] = 7 * MS  # thread 12 is blocked, so it is on no CPU
     threads[2]["off_since_ns"], threads[2]["waiting_ns"], threads[2]["cpu"] = 7 * MS, 8 * MS, 1
     works = Works(off, threads, began_ns=0)
-    works.look()  # samples no thread: threads are known only after ``read``
+    works.look()  # samples no thread, because threads are known only after ``read``
     works.read(10 * MS)
     works.look()
     threads[0]["cpu"] = 1

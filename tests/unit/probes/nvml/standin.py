@@ -101,5 +101,5 @@ def read(scenario: str, folder: Path | None = None) -> dict[str, Any]:
 
 
 def run_with_clock(program: str, scenario: str = "") -> Any:
-    """Runs ``program`` after ``LOOK``; returns the JSON that it prints."""
+    """Runs the code ``LOOK``, then ``program``; returns the JSON that is printed."""
     return json.loads(run(LOOK + program, library(), scenario))

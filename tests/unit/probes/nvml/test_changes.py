@@ -53,8 +53,8 @@ see("devices=1")
 
 @pytest.mark.parametrize("looks", [0, PUT_OFF_LOOKS])
 def test_xids_are_kept_when_nvml_is_opened_anew(tmp_path: Path, looks: int) -> None:
-    """GPU 1 is lost, so NVML is opened anew: in the same sample in which new XIDs arrive, or up to ``looks``
-    samples later."""
+    """GPU 1 is lost, so NVML is opened again, either in the sample in which new XIDs arrive or up to
+    ``looks`` samples later."""
     seen = told(
         tmp_path,
         2,

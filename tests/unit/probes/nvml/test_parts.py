@@ -60,7 +60,7 @@ def test_mig_devices_are_read() -> None:
     ("code", "listed"),
     [
         ("0", True),
-        ("3", True),  # 3: not supported, so the list of the GPU is used
+        ("3", True),  # 3 means not supported, so the list of the GPU is used
         ("4", False),
         ("999", False),
     ],
@@ -229,8 +229,8 @@ print(json.dumps([asked, dict(device.ages).get("power_watts"), power.every_secon
 
 
 def test_a_counter_that_was_not_read_is_unknown_in_that_window() -> None:
-    """A counter that is read in each sample gives each window its increase. In a window in which it is not
-    read, its increase is unknown, not zero."""
+    """A counter that is read in each sample gives each window its increase. In a window without such a
+    reading the increase is unknown, not zero."""
     told = run_with_clock(
         """
 from stalltop.probes.nvml import gpu as nvml_gpu, reader as devices

@@ -114,7 +114,7 @@ def test_a_driver_that_appears_later_is_found(script: NvmlScript) -> None:
     reader.close()
     reader.close()
     assert script.begun[0].ended
-    assert reader.read().devices  # the last known devices; no process is asked any more
+    assert reader.read().devices  # the last known devices: no request is sent to a process
     assert len(script.begun) == 1
 
 
@@ -203,7 +203,7 @@ def test_only_the_figures_of_a_hanging_gpu_age(script: NvmlScript) -> None:
     assert "has not answered" in hung.notes[0]
     assert script.asked[-1]["without"] == [1]
     script.now += SET_ASIDE_SECONDS[0]
-    reader.read()  # GPU 1 is asked once more, after the other GPUs
+    reader.read()  # GPU 1 is read once more, after the other GPUs
     assert (script.asked[-1]["without"], script.asked[-1]["last"]) == ([], [1])
     script.now += HANG_SECONDS
     reader.read()
@@ -272,7 +272,7 @@ def test_after_renumbering_no_gpu_is_left_out_in_place_of_the_hanging_one(
         script.now += 1
     assert script.asked[-1]["without"] == [1]
     script.hangs_at, script.shown = None, shown
-    # The GPU that now has index 1 was not asked in this sample, so it is not listed.
+    # The GPU that now has index 1 was not read in this sample, so it is not listed.
     assert [device.uuid for device in reader.read().devices] == left[:1] + left[2:]
     assert [device.uuid for device in reader.read().devices] == left
     assert script.asked[-1]["without"] == []

@@ -148,7 +148,7 @@ def test_counters_are_reported_as_increases() -> None:
         second,
         second,
         "power_violation=100\nfail.nvmlDeviceGetViolationStatus=999\nfield.270=40\nenergy=900\n",
-        "power_violation=200\nfield.270=41\nenergy=1\n",  # some counters restart: all of their value is new
+        "power_violation=200\nfield.270=41\nenergy=1\n",  # a restarted counter: its value is the increase
         "power_violation=250\nfield.270=41\nenergy=11\n",
     )
     assert [figures(look) for look in looks] == [
@@ -186,7 +186,7 @@ def test_a_lost_gpu_keeps_its_row() -> None:
 
 def test_added_and_removed_gpus_are_noticed(tmp_path: Path) -> None:
     """NVML lists only the GPUs that were present when it was opened. A change in the driver's folder shows
-    that NVML must be opened anew."""
+    that NVML must be opened again."""
     found = run_with_clock(
         f"""
 bus = pathlib.Path({str(tmp_path)!r})
@@ -223,7 +223,7 @@ print(json.dumps(seen))
         [one],
         [one, two],
         [one, ["GPU-1", True]],
-        [one, two],  # it answers again; its UUID is read anew only after a while
+        [one, two],  # GPU-1 answers again; its UUID is read again only later
         [one, ["GPU-anew", False]],
         [one],
     ]

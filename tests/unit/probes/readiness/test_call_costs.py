@@ -100,7 +100,7 @@ for _ in range(4):
     nvml.devices()
 print(json.dumps({cost.name: [cost.calls, cost.every_seconds] for cost in nvml.costs()}))
 """,
-        # On GPU 1 the field 269, a time for which clocks were lowered, is supported; other fields are not.
+        # GPU 1 supports only field 269, a time during which clocks were lowered.
         "devices=2\n1.field.269=1\n0.mig=1\n0.instances=1g.10gb\n",
     )
     assert told["nvmlDeviceGetFieldValues"][1] == 0.0

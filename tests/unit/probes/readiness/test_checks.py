@@ -90,7 +90,8 @@ def test_a_good_host_passes_every_check(host: FakeHost) -> None:
 
 class HostCase(NamedTuple):
     told: str
-    """Words that the finding named ``name`` must contain. Its verdict must be ``verdict``."""
+    """Words that the finding with the name ``name`` must contain; the finding must have the verdict
+    ``verdict``."""
     name: str
     verdict: str
     files: Callable[[FakeHost], object] | None = None

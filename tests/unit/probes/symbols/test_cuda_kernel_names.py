@@ -254,7 +254,7 @@ def test_addresses_are_resolved_by_symbols(library: Path) -> None:
     assert symbols.name(PID, 64) == b""
     assert symbols.name(1 << 22, first) == b""
     assert named(raw(first)) == "first()"
-    # cuLaunchKernel gets a handle. It is not looked up as an address, even if a function lies there.
+    # cuLaunchKernel gets a handle. It is not looked up as an address, even if a function has this address.
     assert named(raw(first, symbol="cuLaunchKernel")) == ""
 
 

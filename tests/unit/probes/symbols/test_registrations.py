@@ -1,4 +1,4 @@
-"""Tests finding the CUDA kernels that a stripped library registers, in its machine code."""
+"""Tests finding the CUDA kernels that a stripped library registers, by analysing its machine code."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     host = FakeHost(tmp_path)
     ids = [host.cgroup(f"/g{n}") for n in range(50)]
     tree = CgroupTree(Mount(host.point, "/"))
-    assert sum(tree.path(n) is not None for n in ids) == 29  # the root is the thirtieth
+    assert sum(tree.path(n) is not None for n in ids) == 29  # 30 with the root
     host.point.rename(tmp_path / "kept-so-that-no-inode-is-used-again")
     host.point.mkdir()
     tree.refresh()

@@ -115,7 +115,7 @@ def test_a_container_is_looked_up_once(tmp_path: Path, daemon: list[str]) -> Non
     sockets = ContainerSockets(tmp_path)
     assert sockets.look_up(A) == KNOWN
     assert sockets.look_up(A) == KNOWN
-    assert daemon == [f"/containers/{A}/json"]  # asked once
+    assert daemon == [f"/containers/{A}/json"]  # one request for two look-ups
     assert sockets.look_up("b2" * 32) == Names()
     assert sockets.look_up("../info") == Names()
     assert len(daemon) == 2
@@ -206,7 +206,7 @@ def test_a_broken_daemon_is_reported_and_left_alone(
             asked(tmp_path / DOCKER, "/containers/x/json")
         sockets = ContainerSockets(tmp_path, lambda: now)
         assert sockets.look_up(A) == sockets.look_up(A) == Names()
-        assert times == 2  # by ``asked`` and by the first look-up; then not for a while
+        assert times == 2  # one connection by ``asked``, one by the first look-up; then none for a while
         now = LEFT_ALONE_SECONDS
         assert sockets.look_up(A) == Names()
         assert times == 3
@@ -231,7 +231,7 @@ def test_a_hanging_daemon_delays_no_window(tmp_path: Path, monkeypatch: pytest.M
         found = Tenants(tmp_path, lambda: now)
         cgroup = host.cgroup(f"/system.slice/docker-{A}.scope")
         other = host.cgroup(f"/system.slice/docker-{'b2' * 32}.scope")
-        assert found.find(7, cgroup).name == A[:12]  # no answer yet, and nobody waits for it
+        assert found.find(7, cgroup).name == A[:12]  # no answer yet, and ``find`` does not wait for it
         assert found.find(8, other).name == "b2" * 6
         go_on.set()
         monkeypatch.setattr(tenants, "PATIENCE_SECONDS", 30.0)

@@ -201,7 +201,7 @@ def test_only_regular_files_of_bounded_size_are_read(host: FakeHost, monkeypatch
     file = host.write("file", "12345678")
     assert read_regular(file) == b"12345678"
     assert read_regular(file, 7) is None
-    endless = Path("/proc/self/maps")  # its size is told as 0
+    endless = Path("/proc/self/maps")  # stat reports its size as 0
     assert read_regular(endless, 10) is None
 
 

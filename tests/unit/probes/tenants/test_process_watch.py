@@ -1,4 +1,4 @@
-"""Tests the watch on processes that reports when they end."""
+"""Tests the watch that reports which processes have ended."""
 
 import os
 import subprocess

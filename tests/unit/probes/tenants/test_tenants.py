@@ -32,7 +32,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Look-ups get 30 s: with less, a slow machine would show a short id in place of an available name.
+    # Look-ups get 30 s, so that even a slow machine shows the available name and not a short id.
     monkeypatch.setattr(tenants_module, "PATIENCE_SECONDS", 30.0)
 
 
@@ -50,7 +50,7 @@ def test_a_container_is_found_by_cgroup_id(tmp_path: Path) -> None:
         runtime="docker",
         container_id=A,
         container="train-a",
-        cgroup_id=host.cgroup(path),  # that of the container, not of the cgroup below
+        cgroup_id=host.cgroup(path),  # the container's cgroup, not the one below it
         cgroup_path=path,
     )
 
@@ -189,7 +189,7 @@ def test_a_name_that_appears_later_is_used(tmp_path: Path, clock: ManualClock) -
     assert tenants.find(7, cgroup).name == A[:12]
     host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/late"})
     tenants.refresh()
-    assert tenants.find(7, cgroup).name == A[:12]  # not looked up at every refresh
+    assert tenants.find(7, cgroup).name == A[:12]  # names are not looked up at every refresh
     clock.now += 1.1
     tenants.refresh()
     assert tenants.find(7, cgroup).name == "late"
@@ -332,6 +332,6 @@ def test_name_start_time_and_user_are_read_from_proc(tmp_path: Path) -> None:
     assert process_name(7, tmp_path) == "a) S 1 (b"
     assert start_time(7, tmp_path) == "4711"
     assert user_id(7, tmp_path) == 5
-    assert process_name(os.getpid()) == "stalltop"  # this process, whichever program runs it
+    assert process_name(os.getpid()) == "stalltop"  # the name for this process, whichever program runs it
     assert process_name(8, tmp_path) == start_time(8, tmp_path) == ""
     assert user_id(8, tmp_path) is None

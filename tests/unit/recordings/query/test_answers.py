@@ -39,13 +39,13 @@ def asked(path: Path, sql: str, least: int = Form.SUMS) -> list[tuple[Any, ...]]
 
 
 def expanded(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    """Returns the answer that ``sql`` gives if it runs unchanged over single calls. Other ways must give the
+    """Returns the answer of ``sql`` if it runs unchanged over single calls. Rewritten queries must give the
     same answer."""
 
     def planned(sql: str, *_: object, **__: object) -> rewrite.Plan:
         plan = rewrite.unread(sql)
         for need in plan.needs:
-            # Failed calls are estimated for each CUDA kernel by itself only if the query names CUDA kernels.
+            # Failed calls are estimated separately for each CUDA kernel only if the query names CUDA kernels.
             need.kernels = "kernel_name" in sql
         return plan
 
@@ -295,8 +295,8 @@ def test_many_windows_are_merged_before_their_calls_are_queried(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = random_calls(seed, most=200, windows=8)
-    # Without devices, rows have more calls. Durations of launches without a known CUDA kernel are estimated,
-    # and the estimate is coarser in small rows.
+    # Calls without devices fall into fewer, larger rows. Durations of launches without a known CUDA kernel
+    # are estimated, and the estimate is coarser in small rows.
     calls = [call._replace(device="") for call in calls]
     path = write_file(tmp_path / "file", windows_of(calls))
     sql = (
@@ -378,7 +378,7 @@ def test_a_file_can_be_queried_while_it_is_written(tmp_path: Path) -> None:
     try:
         with open_file(path) as file:
             found = answer(file, "SELECT COUNT(*) > 0 FROM cuda_events", 60)
-            # Until its rows are read, the query holds no lock, so the whole log can be checkpointed.
+            # The query holds no lock before its rows are read, so the whole log can be checkpointed.
             assert writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
             assert list(found.rows) == [(1,)]
     finally:

@@ -1,4 +1,4 @@
-"""Tests that each tenant in a query has a number and a short name of its own."""
+"""Tests that each tenant in a query has a unique number and a unique short name."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_a_unique_name_gets_no_suffix(tmp_path: Path) -> None:
 
 
 def test_no_two_tenants_share_a_number(tmp_path: Path) -> None:
-    """The number of a tenant is its cgroup id. Without cgroup v2 the id is unknown, and two hosts may use one
-    id for different tenants; then stalltop makes up negative numbers."""
+    """The number of a tenant is its cgroup id. stalltop makes up negative numbers if the id is unknown
+    (without cgroup v2) or if two hosts use one id for different tenants."""
     found = told(
         tmp_path / "file",
         [

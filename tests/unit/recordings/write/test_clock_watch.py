@@ -1,4 +1,4 @@
-"""Tests events in a recording for a clock that was set and a host that slept."""
+"""Tests the events in a recording that report a set clock and a suspended host."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ KILLS = int(os.environ.get("STALLTOP_KILLS", "100"))
 ROUNDS = 8
 """Number of files. The kills are spread evenly over them."""
 MOST_WINDOWS = 8
-"""A recorder writes fewer windows than this before it is killed. If it writes none, the file may not even
+"""A recorder is killed after it has written fewer windows than this; after none, the file may not even
 exist."""
 LONGEST = 0.03
 """Longest time in seconds between the last window that a recorder writes and the kill."""

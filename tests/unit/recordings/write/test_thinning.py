@@ -33,7 +33,7 @@ class SimulatedRecording:
         self.tiered = TieredWindows(TIERS)
         self.most_seconds = most_seconds
         self.held: dict[int, tuple[int, ...]] = {}
-        """Numbers of the added windows that each kept window contains, by its id."""
+        """For each kept window, by id: the numbers of the added windows that are merged into it."""
         self.number = 0
 
     def add(self, start: float, seconds: float = 1.0, host: str = "gpu7") -> None:

@@ -42,7 +42,7 @@ def test_a_long_recording_continues_within_its_bound(tmp_path: Path) -> None:
         assert float(np.sum(moments.seconds)) == SECONDS
         assert moments.end[-1] == END
         assert any(window.chains for window in recorded.windows())
-    # Opening the recording again changes nothing. Opened with a bound below its size, it merges windows.
+    # Opening the recording again changes nothing. With a bound below its size, it merges windows.
     recording = Recording(path, tiers=SHORT)
     assert (recording.windows, recording.seconds) == (number, SECONDS)
     recording.close()
