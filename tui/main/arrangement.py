@@ -45,7 +45,7 @@ class Arrangement:
         self.caption = 0
         """Lines of the caption of a demonstration."""
         self.at: object = None
-        """Tells the window that is shown from another one."""
+        """Identifies the window that is shown."""
         self.layout = ScreenLayout()
         """The panels and sizes for the current size of the terminal."""
 
@@ -114,7 +114,7 @@ class Arrangement:
             screen.set_focus(screen.query_one("#alerts"))
 
     def _name_panels(self) -> None:
-        """Give each panel its title, with the key that shows and hides the panel before it."""
+        """Give each panel its title. Before the title is the key that shows and hides the panel."""
         screen = self._screen
         host, devices, warnings, table, second, graphs = (
             self._badge(name)
@@ -132,7 +132,8 @@ class Arrangement:
             graph.badge = graphs
 
     def _badge(self, action: str) -> str:
-        """Return the key of an action as a small digit; where there is none, the key and a blank."""
+        """Return the key of an action as a small digit; if there is no glyph for that, the key and a
+        blank."""
         name, digits = key(action), self._graphs.widgets[0].glyphs.panel_digits
         if len(name) != 1 or name not in "0123456789" or digits[int(name)] == name:
             return f"{name} "
