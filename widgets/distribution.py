@@ -37,7 +37,7 @@ _LABEL = 5 + figures.DURATION_WIDTH
 _APART = 2
 """Least number of cells between two labels."""
 _ONE_ROW = 4 * _LABEL + 3 * _APART
-"""Width in cells from which the four labels fit on one line."""
+"""Least width in cells at which the four labels fit on one line."""
 _TICK = 7
 """Least number of cells for a tick and its label."""
 _NOTHING: Line = ((" " * _GUTTER + "no call returned", "dim"),)

@@ -62,7 +62,7 @@ class GraphData:
 
 
 def columns(cells: int, glyphs: Glyphs = UNICODE) -> int:
-    """Return how many values a graph draws side by side that is ``cells`` cells wide inside its frame."""
+    """Return how many values a graph with ``cells`` cells inside its frame draws side by side."""
     inside = cells - AXIS if cells >= _SCALE_FROM else cells
     return max(inside, 1) * (2 if glyphs.braille else 1)
 
@@ -91,7 +91,7 @@ def area(values: _Values, lines: int, high: float, glyphs: Glyphs = UNICODE) -> 
 @lru_cache(maxsize=64)
 def shades(full: Style, ground: Style, lines: int) -> tuple[Style, ...]:
     """Return one style for each of ``lines`` lines, the top one first: from the colour of ``full`` down to
-    one nearer to the background. Where colours are the terminal's own, all are ``full``."""
+    one nearer to the background. If the colours are the terminal's own, all are ``full``."""
     colour, background = full.color, ground.bgcolor
     if colour is None or background is None or colour.triplet is None or background.triplet is None:
         return (full,) * lines

@@ -19,7 +19,8 @@ STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300)
 ROWS_AT_ONCE = 3_000
 """The most rows of past windows to unpack for one refresh. Later refreshes unpack the rest."""
 _MOST_KEPT = 4_000
-"""If more values of one graph are kept, those of windows that the graph no longer shows are dropped."""
+"""If more values of one graph than this are kept, those of windows that the graph no longer shows are
+dropped."""
 _NEAR = 1e-6
 Floats = NDArray[np.float64]
 

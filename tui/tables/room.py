@@ -28,7 +28,7 @@ class GroupTable(Table, can_focus=True):
 
 
 class Panel(Vertical):
-    """A container that places its children where it is told to."""
+    """A container that places its children in given regions."""
 
     @cached_property
     def places(self) -> RegionLayout:
@@ -63,14 +63,14 @@ class TableRoom:
         return place.width - place.frame.columns
 
     def for_legend(self) -> GroupTable:
-        """Return the one of the first two tables that has more room for a legend: the wider one, or the
-        second, whose frame names no keys."""
+        """Return the one of the first two tables that has more room for a legend: the wider one. If both are
+        equally wide, it is the second, because its frame names no keys."""
         first, second = self._tables[:2]
         return second if second.display and self.cells_of(second) >= self.cells_of(first) else first
 
     def needs(self, widget: GroupTable, at: object, *, wanted: bool) -> TableNeeds:
-        """Return what ``widget`` could fill. ``at`` tells one window from another; ``wanted`` tells that
-        there is such a table."""
+        """Return how many lines ``widget`` could fill. ``at`` identifies the window; ``wanted``: there is
+        such a table."""
         if not wanted:
             return NO_TABLE
         data = widget.data
@@ -94,7 +94,8 @@ class TableRoom:
         self._panel.places.regions = {
             name: Region(place.x, place.y, place.width, place.height) for name, place in placed.items()
         }
-        # Textual forgets the places of a widget's siblings when the widget, not its container, asks for it.
+        # Textual forgets the places of a widget's siblings when the widget, not its container, requests a new
+        # layout.
         self._tables[0].refresh(layout=True)
         return [
             table

@@ -245,7 +245,7 @@ class Tables(Panel):
                 pairs.append((self.others[at], self.views.of_other(at, by)))
         return pairs
 
-    # ---- what is looked at
+    # ---- the views
 
     @property
     def way_out(self) -> str:
