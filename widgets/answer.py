@@ -94,7 +94,8 @@ class AnswerLines(Lines):
             "lost": loud,
         }
         first += [(text, styles[part]) for text, part in said]
-        # All of the sentence comes before the fix, so the second line may begin with the lost time.
+        # The fix is on the first line only if the whole sentence fits before it. If the first line has no
+        # room for the lost time, the second line begins with that.
         whole = cells(said) == cells(sentence.parts())
         fix = self._fix(room - cells(said) - 1, paint) if whole else []
         if fix:

@@ -1,9 +1,9 @@
 """Draws a histogram of call durations over a logarithmic axis, with percentiles marked below it.
 
-The number of calls is on a logarithmic scale too: next to a hundred thousand quick calls, a hundred slow ones
-would not show on a linear scale, and they are what a user looks for. The functions turn a histogram into
-lines of (text, role). The number of lines depends on the size only, so that nothing below the histogram moves
-when it changes.
+The number of calls is on a logarithmic scale too: next to a hundred thousand quick calls, a hundred slow
+calls, which users look for, would not be visible on a linear scale. The functions turn a histogram into lines
+of (text, role). The number of lines depends on the size only, so that nothing below the histogram moves when
+it changes.
 """
 
 from __future__ import annotations

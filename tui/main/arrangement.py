@@ -37,7 +37,7 @@ class Arrangement:
         """Whether panels have no frames."""
         self.enlarged: Enlarged = ""
         self.devices = 1
-        """Lines that the list of devices could fill."""
+        """Lines that the list of devices needs to show all devices."""
         self.graphs = 0
         """The number of graphs that there are to show."""
         self.timeline: Literal["", "roomy", "needed"] = ""
@@ -67,7 +67,7 @@ class Arrangement:
         self.keep_focus()
 
     def _needs(self, tables: Tables) -> Needs:
-        """Return what the panels could fill."""
+        """Return what the panels need to show all of their content."""
         panel = self._screen.query_one("#alerts", AlertPanel)
         keys = self._screen.query_one("#keys", KeyLine)
         return Needs(

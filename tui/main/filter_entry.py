@@ -18,7 +18,7 @@ class FilterEntry(Input):
     """One line of text. Enter keeps it (``Submitted``), Esc clears it."""
 
     class Cleared(Message):
-        """Tells that Esc was pressed."""
+        """Reports that Esc was pressed."""
 
     def __init__(self, widget_id: str) -> None:
         super().__init__(

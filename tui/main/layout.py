@@ -1,5 +1,5 @@
 """Computes what the main screen shows from the size of the terminal, from what the user wants, and from what
-the panels could fill.
+the panels need to show all of their content.
 
 Pure functions.
 """
@@ -47,7 +47,7 @@ Enlarged = Literal["", "tables", "warnings"]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the panels of the main screen could fill."""
+    """What the panels of the main screen need to show all of their content."""
 
     devices: int = 1
     """Lines of the list of devices."""

@@ -53,7 +53,7 @@ class MainView(AppScreen):
         self.graphs = GraphPanels()
         self.tables = Tables("tables", self.graphs.widgets)
         self.moments = Moments(length, OF_FILE if file else LIVE)
-        """Holds which moment is shown."""
+        """Selects the moment that is shown."""
         self.file = file
         self.arrangement = Arrangement(self, self.graphs)
         self.tables.fit = self.arrangement.fit

@@ -123,7 +123,7 @@ class AlertPanel(AlertList, can_focus=True):
 
 
 class AlertRoom:
-    """Decides how many lines ``panel`` could fill."""
+    """Computes how many lines ``panel`` needs."""
 
     def __init__(self, panel: AlertPanel) -> None:
         self._panel = panel
@@ -137,7 +137,7 @@ class AlertRoom:
         self._steady.forget()
 
     def need(self, at: object) -> int:
-        """Return the number of lines that the list could fill. ``at`` identifies the window.
+        """Return the number of lines that the list needs. ``at`` identifies the window.
 
         The list shrinks only after it was shorter for some time, so that the panels below seldom move when
         problems come and go. With the focus it never shrinks.

@@ -25,7 +25,7 @@ class RowLosses:
     """What problems cost the rows of a table."""
 
     marks: dict[Key, Cell]
-    """The letter of the worst problem of each row that has a large enough part of the problem's loss."""
+    """For each row with a large enough part of a problem's loss: the letter of the worst such problem."""
     lost_ms_per_s: dict[Key, float]
     """The time (ms/s) that each of these rows loses through such problems."""
 

@@ -42,7 +42,8 @@ class Panel(Vertical):
 
 
 class TableRoom:
-    """Places the tables and graphs of ``panel``, and knows how many lines the tables could fill."""
+    """Places the tables and graphs of ``panel``, and computes how many lines the tables need to show all of
+    their content."""
 
     def __init__(self, panel: Panel, *tables: GroupTable) -> None:
         self._panel = panel
@@ -69,8 +70,8 @@ class TableRoom:
         return second if second.display and self.cells_of(second) >= self.cells_of(first) else first
 
     def needs(self, widget: GroupTable, at: object, *, wanted: bool) -> TableNeeds:
-        """Return how many lines ``widget`` could fill. ``at`` identifies the window; ``wanted``: there is
-        such a table."""
+        """Return how many lines ``widget`` needs to show all of its content. ``at`` identifies the window;
+        ``wanted``: there is such a table."""
         if not wanted:
             return NO_TABLE
         data = widget.data
@@ -80,8 +81,8 @@ class TableRoom:
         return TableNeeds(self._steady[str(widget.id)].need(lines, at))
 
     def place(self, layout: TablesLayout) -> list[GroupTable]:
-        """Place tables and graphs as ``layout`` says. Returns the tables that are shown now and have another
-        width than before, whose content must be made again."""
+        """Place tables and graphs as ``layout`` says. Returns the visible tables whose width has changed:
+        their content must be made again."""
         placed = {place.name: place for place in layout.places}
         if placed == self._placed:
             return []

@@ -32,7 +32,7 @@ Frames = Literal["", "rule", "box"]
 
 @dataclass(frozen=True, slots=True)
 class TableNeeds:
-    """What one table could fill."""
+    """What one table needs to show all of its content."""
 
     rows: int = 0
     """Lines below the heads that have content."""
@@ -93,8 +93,8 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
     ``width``.
 
     With ``gives`` the first table is up to ``MOST_SPARE`` cells narrower, because the second one shows
-    operations, which have longer names and one more column of names than containers. Without ``gives`` the
-    first table is wider by that number of cells.
+    operations, which have longer names and one more column of names than containers. Without ``gives`` it is
+    wider by the same number of cells.
     """
     spare = min((width - BESIDE_FROM) // 5, MOST_SPARE)
     return width * share // 100 + (-spare if gives else spare)

@@ -1,4 +1,5 @@
-"""The order "worst first": rows that lose time against normal come first, and rows seldom change places."""
+"""The order "worst first": rows that lose time, or whose p99 is far above its baseline, come first. Rows
+seldom change places."""
 
 from __future__ import annotations
 

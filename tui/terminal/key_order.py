@@ -88,7 +88,7 @@ class KeyOrder:
         if not self._waiting or not self._app.screen_stack:
             return
         self._key = key = self._waiting.popleft()
-        # The app handles some keys at once. They may change the screen, but not what was sent to ``target``.
+        # Determine ``target`` first: the app handles some keys at once, and they may change the screen.
         target = self._app.focused or self._app.screen
         await self._forward(key)
         self._follow(target)

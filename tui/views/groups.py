@@ -60,7 +60,7 @@ class Grouped:
     waited_ns: NDArray[np.int64]
     """Time (ns) within the window that long open calls of the row took so far, summed over threads."""
     whole_ns: int
-    """The time (ns) that is 100 % for shares: of all outermost calls below the path of the view."""
+    """The time (ns) of all outermost calls below the path of the view: 100 % for shares."""
     before: Groups | None = None
     """The groups of the window to compare with."""
     before_at: NDArray[np.int64] | None = None
