@@ -7,7 +7,7 @@
 * ``main``, ``main_keys``: the main screen, and what its keys do;
 * ``pages``: the base classes of the pages that cover the main screen, and the help;
 * ``commands``: the page with commands for a row or a problem;
-* ``chain``, ``device``, ``pair``, ``row``: these pages.
+* ``chain``, ``device``, ``pair``, ``row``: the pages about a problem, a device, two rows, and one row.
 
 The modules directly in this folder connect the packages.
 """

@@ -67,7 +67,7 @@ class StalltopApp(ScreenApp):
         return self.main
 
     def on_mount(self) -> None:
-        """Start to read the source, now that the screen is set up."""
+        """Start to read the source. Called when the screen is set up."""
         self.set_keymap(keymap())
         self.watch_terminal()
         if self.interrupted:
@@ -125,7 +125,7 @@ def finish(
     app: StalltopApp, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS
 ) -> None:
     """Wait up to ``close_seconds`` until the source of ``app`` is closed. Also wait for files that are being
-    saved, until ``save_seconds`` after the call of this function."""
+    saved, up to ``save_seconds`` from the call of this function."""
     until = time.monotonic() + save_seconds
     app.collector.stop(close_seconds)
     app.saving.join(until)

@@ -114,7 +114,7 @@ def _runs(app: App[Any], one: Doable) -> Callable[[], Awaitable[None]]:
         main: object = app.screen_stack[0]
         said = main.speech.count if isinstance(main, MainView) else 0
         await app.run_action(one.action, one.by)
-        # The palette covered what the action changed. So a message tells that the action ran, unless the
+        # The palette covers what the action changed. So a message confirms that the action ran, unless the
         # action showed a message itself.
         if isinstance(main, MainView) and app.screen is app.screen_stack[0] and main.speech.count == said:
             main.speech.say(f"done: {one.name}", "label")

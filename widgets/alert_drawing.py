@@ -16,7 +16,7 @@ from stalltop.widgets.drawing.strips import Part, printable
 LEAST_NAME = 16
 """If a line is too long, ``AlertRow.name`` is cut, but it keeps at least this many cells."""
 _LEAST = 8
-"""A column that is cut to fewer cells is left blank, because so few letters tell nothing."""
+"""A column that would be cut to fewer cells is left blank, because so few letters mean nothing."""
 _CULPRIT = 36
 """Cells of the column with the culprit, in a list that is wide enough to show the fix after it."""
 _TIGHT, _NARROW, _WIDE = 70, 100, 150

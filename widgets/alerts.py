@@ -27,7 +27,7 @@ class AlertList(Lines, can_focus=True):
 
     @dataclass
     class LineChosen(Message):
-        """Tells that Enter or a click chose a line."""
+        """Reports that Enter or a click chose a line."""
 
         key: Hashable
 
@@ -44,7 +44,7 @@ class AlertList(Lines, can_focus=True):
         self._clickable: tuple[AlertRow, ...] = ()
         """The rows as they were when the mouse button was pressed."""
         self.title: tuple[str, str, str] = ("", "", "")
-        """The texts on the frame: right before the title, the title, and the keys behind it."""
+        """The texts on the frame: the badge before the title, the title, and the keys after it."""
         self._cursor = 0
         self._cursor_key: Hashable = None
         self._top = 0
@@ -164,7 +164,7 @@ class AlertList(Lines, can_focus=True):
         self._focus_is_new = False
 
     def on_mouse_down(self) -> None:
-        """Remember the rows under the mouse: the focus that a click gives moves them."""
+        """Remember the rows under the mouse, because they move when the click gives the list the focus."""
         self._clickable = self._drawn_rows if self._focus_is_new else self._all
 
     def on_click(self, event: events.Click) -> None:
@@ -181,7 +181,7 @@ class AlertList(Lines, can_focus=True):
         return titled(*self.title, paint, focused=self.has_focus), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Return the lines in view. The last one also tells how many rows are hidden."""
+        """Return the lines in view. The last one also shows how many rows are hidden."""
         rows = self._all
         if not self.has_focus:
             self._drawn_rows = rows

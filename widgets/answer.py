@@ -36,9 +36,9 @@ class AnswerState:
     text: str = ""
     """What is shown if there is no problem."""
     slowest: str = ""
-    """The end of ``text``, which stands on the second line if the first one has no room for it."""
+    """The end of ``text``. It is shown on the second line if the first line has no room for it."""
     about: str = ""
-    """When the problem began or, if there is no problem, what else is worth telling."""
+    """When the problem began; if there is no problem, a note such as the number of silenced problems."""
     about_role: str = "dim"
     """Name of the palette's style for ``about``."""
     more: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class AnswerLines(Lines):
     """Shows an ``AnswerState``."""
 
     class Chosen(Message):
-        """Tells that the lines were clicked."""
+        """Reports that the lines were clicked."""
 
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
@@ -64,13 +64,13 @@ class AnswerLines(Lines):
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
-        """Tell the main screen, which opens the problem."""
+        """Notify the main screen, which opens the problem."""
         event.stop()
         if self._state.sentence is not None:
             self.post_message(self.Chosen())
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Return the lines. The fix stands on the first one if it fits there, else on the second one."""
+        """Return the lines. The fix is on the first one if it fits there, else on the second one."""
         state = self._state
         role: Style = getattr(paint, state.role)
         first: list[Part] = [(" ", None), (state.mark, role), (" ", None)]
@@ -94,7 +94,8 @@ class AnswerLines(Lines):
             "lost": loud,
         }
         first += [(text, styles[part]) for text, part in said]
-        # All of the sentence comes before the fix, so the second line may begin with the lost time.
+        # The fix is on the first line only if the whole sentence fits before it. If the first line has no
+        # room for the lost time, the second line begins with that.
         whole = cells(said) == cells(sentence.parts())
         fix = self._fix(room - cells(said) - 1, paint) if whole else []
         if fix:
@@ -108,7 +109,7 @@ class AnswerLines(Lines):
 
     def _fix(self, room: int, paint: Palette, *, cut: bool = False) -> list[Part]:
         """Return the fix for ``room`` cells; none if it does not fit. With ``cut``, a remedy that is no
-        command is cut, and for a command its key is shown at least."""
+        command is cut if needed, and of a command at least its key is shown."""
         state, sentence = self._state, self._state.sentence
         if sentence is None or not sentence.fix:
             return []

@@ -21,7 +21,7 @@ from stalltop.widgets.drawing.strips import Part, strip_of
 _LEAST_BAR: Final = 4
 """Cells of the shortest bar."""
 _ROOMY_FROM: Final = 100
-"""Width in cells from which the line has all three load averages and a bar for swap."""
+"""Least width in cells at which the line has all three load averages and a bar for swap."""
 
 
 def _share(part: float, whole: float) -> float | None:
@@ -34,7 +34,7 @@ class SystemBars(Lines):
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
         self.title: tuple[str, str, str] = ("", "", "")
-        """The texts on the frame: right before the title, the title, and the keys behind it."""
+        """The texts on the frame: the badge before the title, the title, and the keys after it."""
         self._system: System | None = None
         self._network: Throughput | None = None
         self._rdma: Throughput | None = None

@@ -31,7 +31,7 @@ class Choices(Lines, can_focus=True):
 
     @dataclass
     class Clicked(Message):
-        """Tells that a choice was clicked."""
+        """Reports that a choice was clicked."""
 
         at: int
 

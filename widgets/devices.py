@@ -1,4 +1,4 @@
-"""A list of GPUs, one line each; or one line that tells why there is none."""
+"""A list of GPUs, one line each; or one line that says why there is none."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ FULL_PERCENT = 97.0
 """The memory of a device is marked if at least this percentage is in use, because at this level allocations
 begin to fail or to wait for free memory."""
 HOT_CELSIUS = 85.0
-"""A GPU is marked from this temperature on if NVML does not tell its slowdown temperature. Data-centre GPUs
-begin to slow down at 83 to 90 C."""
+"""A GPU at this temperature or above is marked if NVML does not report its slowdown temperature. Data-centre
+GPUs begin to slow down at 83 to 90 C."""
 _NEAR_CELSIUS = 3.0
 """A GPU is marked if its temperature is at most this many degrees below the slowdown temperature that NVML
-tells."""
+reports."""
 _USERS_FROM: Final = 110
-"""Width in cells from which a line also tells the number of processes of a device that is not shared."""
+"""Least width in cells at which a line also shows the number of processes of a device that is not shared."""
 _LEAST_SAID: Final = 12
 """If a text does not fit, it is cut, but not to fewer than this many cells. With less room it is left out."""
 _LEAST_PAST: Final = 12
 """With room for fewer cells than this, the history is left out."""
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
-"""The figures on the line of a device. If some of them are old, the line tells the age of the oldest one."""
+"""The figures on the line of a device. If some of them are old, the line shows the age of the oldest one."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "via MPS", "time-sliced": "time-sliced"}
 """How several tenants share a device, as words that follow the number of tenants: ``3 via MPS``."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
@@ -95,7 +95,7 @@ class DeviceRows(Lines):
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
         self.title: tuple[str, str, str] = ("", "", "")
-        """The texts on the frame: right before the title, the title, and the keys behind it."""
+        """The texts on the frame: the badge before the title, the title, and the keys after it."""
         self._devices: Devices | None = None
         self._past: dict[str, list[float | None]] = {}
 
@@ -112,7 +112,7 @@ class DeviceRows(Lines):
         return titled(*self.title, paint), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Return a line for each device that fits. If some do not fit, the last line tells their number."""
+        """Return a line for each device that fits. If some do not fit, the last line shows their number."""
         if self._devices is None:
             return [strip_of([(" GPU ", paint.label), ("not read yet", paint.dim)], width)]
         devices = self._devices.devices

@@ -1,9 +1,9 @@
 """Draws a histogram of call durations over a logarithmic axis, with percentiles marked below it.
 
-The number of calls is on a logarithmic scale too: next to a hundred thousand quick calls, a hundred slow ones
-would not show on a linear scale, and they are what a user looks for. The functions turn a histogram into
-lines of (text, role). The number of lines depends on the size only, so that nothing below the histogram moves
-when it changes.
+The number of calls is on a logarithmic scale too: next to a hundred thousand quick calls, a hundred slow
+calls, which users look for, would not be visible on a linear scale. The functions turn a histogram into lines
+of (text, role). The number of lines depends on the size only, so that nothing below the histogram moves when
+it changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LABEL = 5 + figures.DURATION_WIDTH
 _APART = 2
 """Least number of cells between two labels."""
 _ONE_ROW = 4 * _LABEL + 3 * _APART
-"""Width in cells from which the four labels fit on one line."""
+"""Least width in cells at which the four labels fit on one line."""
 _TICK = 7
 """Least number of cells for a tick and its label."""
 _NOTHING: Line = ((" " * _GUTTER + "no call returned", "dim"),)

@@ -35,7 +35,7 @@ class EntryList(Lines, can_focus=True):
 
     @dataclass
     class EntryChosen(Message):
-        """Tells that Enter, or a click on the entry that has the cursor, chose an entry."""
+        """Reports that Enter, or a click on the entry that has the cursor, chose an entry."""
 
         key: Hashable
 
@@ -60,8 +60,8 @@ class EntryList(Lines, can_focus=True):
         return [entry.key for entry in self._entries if entry.key is not None]
 
     def show(self, entries: Sequence[ListEntry], *, title: str, hint: str, said: str = "") -> None:
-        """Show ``entries``. ``hint`` stands at the right of the title; ``said`` is a message that replaces
-        it, and also the title if there is no room for both."""
+        """Show ``entries``. ``hint`` is shown at the right of the title. ``said`` is a message that replaces
+        the hint, and also the title if there is no room for both."""
         self._entries, self._title, self._hint, self._said = tuple(entries), title, hint, said
         self.redraw()
 
@@ -119,7 +119,7 @@ class EntryList(Lines, can_focus=True):
                 rows += [_strip(row, width, paint, fill) for row in _rows(line, width - 2)]
             self._rows += [at] * (len(rows) - begin)
             if marked:
-                # The first entry is shown together with what is above it.
+                # The first entry that has a key is shown together with the headings above it.
                 first, last = (begin if self._at else 0), len(rows)
         room = max(height - 1, 1)
         self._top = min(max(self._top, last - room, 0), first, max(len(rows) - room, 0))

@@ -26,7 +26,7 @@ _SCALE_FROM = 24
 _LOW = 0.45
 """The brightness of the lowest line, as a share of the way from the background to the full colour."""
 _DOTS = 4
-"""Dots of a braille pattern one above the other. It has two columns of them."""
+"""Number of dots in each of the two columns of a braille pattern."""
 _LEFT = np.array([0, 0x40, 0x44, 0x46, 0x47], np.uint32)
 _RIGHT = np.array([0, 0x80, 0xA0, 0xB0, 0xB8], np.uint32)
 """The bits of a braille pattern whose left or right column is filled up to a height of 0 to 4 dots
@@ -50,9 +50,9 @@ class GraphData:
     top: str
     """The value at the top of the scale, as text of at most ``AXIS - 1`` cells."""
     since: str
-    """How long ago the left end is, as text."""
+    """The age of the left end, as text."""
     until: str = "now"
-    """What the right end is, as text."""
+    """The label of the right end: ``now`` or ``end``."""
     roles: tuple[str, ...] = ()
     """The names of the styles that ``marks`` choose from."""
     marks: NDArray[np.int64] | None = None
@@ -62,7 +62,7 @@ class GraphData:
 
 
 def columns(cells: int, glyphs: Glyphs = UNICODE) -> int:
-    """Return how many values a graph draws side by side that is ``cells`` cells wide inside its frame."""
+    """Return how many values a graph with ``cells`` cells inside its frame draws side by side."""
     inside = cells - AXIS if cells >= _SCALE_FROM else cells
     return max(inside, 1) * (2 if glyphs.braille else 1)
 
@@ -91,7 +91,7 @@ def area(values: _Values, lines: int, high: float, glyphs: Glyphs = UNICODE) -> 
 @lru_cache(maxsize=64)
 def shades(full: Style, ground: Style, lines: int) -> tuple[Style, ...]:
     """Return one style for each of ``lines`` lines, the top one first: from the colour of ``full`` down to
-    one nearer to the background. Where colours are the terminal's own, all are ``full``."""
+    one nearer to the background. If the colours are the terminal's own, all are ``full``."""
     colour, background = full.color, ground.bgcolor
     if colour is None or background is None or colour.triplet is None or background.triplet is None:
         return (full,) * lines

@@ -20,10 +20,10 @@ CHAINS_CELLS, TRACED_CELLS = 11, 12
 SPELT_CELLS = 27
 """Cells reserved for ``1 critical 2 high 3 medium``. Longer counts are shown as letters."""
 _SPELT_FROM = 160
-"""Width in cells from which severities are shown as words."""
+"""Least width in cells at which severities are shown as words."""
 _SEVERITIES = {"C": "critical", "H": "high", "M": "medium", "L": "low"}
 _WORDS_FROM = 110
-"""Width in cells from which the counts by severity have the label ``problems``."""
+"""Least width in cells at which the counts by severity have the label ``problems``."""
 
 
 @dataclass(frozen=True, slots=True)

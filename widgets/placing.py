@@ -1,4 +1,4 @@
-"""A layout of Textual that puts each widget of a container where it is told to."""
+"""A layout for Textual that places each widget of a container in a given region."""
 
 from __future__ import annotations
 

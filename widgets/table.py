@@ -31,21 +31,21 @@ class Table(Lines, can_focus=True):
 
     @dataclass
     class RowChosen(Message):
-        """Tells that the user chose a row: with Enter, or with a click on the row under the cursor."""
+        """Reports that the user chose a row: with Enter, or with a click on the row under the cursor."""
 
         table: Table
         key: Hashable
 
     @dataclass
     class HeadClicked(Message):
-        """Tells that the head of a column was clicked."""
+        """Reports that the head of a column was clicked."""
 
         table: Table
         column: str
 
     @dataclass
     class Moved(Message):
-        """Tells that a key or a click moved the cursor to another row."""
+        """Reports that a key or a click moved the cursor to another row."""
 
         table: Table
 
@@ -64,7 +64,7 @@ class Table(Lines, can_focus=True):
         self.badge = ""
         """The text right before the title on the frame, such as the key of the panel."""
         self.hints: tuple[tuple[str, Role], ...] = ()
-        """Keys that are named behind the title on the frame."""
+        """Keys that are named after the title on the frame."""
 
     # ---- what is shown
 

@@ -36,8 +36,8 @@ class Cell:
     text: str
     role: Role = ""
     parts: tuple[tuple[str, Role], ...] = ()
-    """If not empty, replaces ``text`` and ``role``: pieces with their own roles, together as wide as the
-    column."""
+    """Pieces with their own roles, together as wide as the column. If not empty, they replace ``text`` and
+    ``role``."""
     found: tuple[tuple[int, int], ...] = ()
     """The (start, end) of the letters of ``text`` that match the filter; they stand out."""
     unsure: bool = False

@@ -72,7 +72,7 @@ class TableDrawing:
     """Draws ``data`` in lines of ``width`` cells."""
 
     def __init__(self, data: TableData, width: int, glyphs: Glyphs, paint: Palette, *, focused: bool) -> None:
-        """``focused`` tells whether the table has the keyboard focus."""
+        """``focused``: the table has the keyboard focus."""
         self._data = data
         self._width = width
         self._glyphs = glyphs
@@ -80,8 +80,9 @@ class TableDrawing:
         self._focused = focused
 
     def edge(self, badge: str, hints: Sequence[tuple[str, Role]], top: int, page: int) -> FrameEdge:
-        """Return what stands on the top edge of the table's frame: ``badge`` and the title, ``hints``, the
-        legend, and the rows in view from number ``top`` on if there are more than ``page``."""
+        """Return the texts on the top edge of the table's frame: ``badge`` and the title, ``hints``, and the
+        legend. If there are more than ``page`` rows, also return which rows are in view: those from number
+        ``top`` on."""
         paint, rows = self._paint, len(self._data.rows)
         title: list[Part] = [(badge, paint.label)] if badge else []
         for text, role in self._data.title:
@@ -94,8 +95,8 @@ class TableDrawing:
         return FrameEdge(title, keys, legend, [(position, paint.dim)] if position else ())
 
     def title(self, top: int, page: int) -> Strip:
-        """Return the title. If the table has more than ``page`` rows, the title tells which rows are in view:
-        those from number ``top`` on."""
+        """Return the title. If the table has more than ``page`` rows, the title line shows which rows are in
+        view: those from number ``top`` on."""
         width, paint, rows = self._width, self._paint, len(self._data.rows)
         position = ""
         if rows > page:
@@ -145,7 +146,7 @@ class TableDrawing:
         return strip_of(text_parts, width, paint.label), heads
 
     def row(self, row: TableRow, shown: ColumnsInView, *, cursor: bool) -> Strip:
-        """Return the line of ``row``. ``cursor`` tells that the cursor is on it."""
+        """Return the line of ``row``. ``cursor``: the cursor is on it."""
         width, paint = self._width, self._paint
         marked = cursor and self._focused
         over = paint.cursor if marked else None
@@ -172,7 +173,8 @@ class TableDrawing:
         return strip_of(parts, width, over)
 
     def _add(self, parts: list[Part], cell: Cell, column: Column, wide: int, over: Style | None) -> None:
-        """Add to ``parts`` a cell whose ``parts`` are empty, ``wide`` cells, and the blank after it."""
+        """Add the text of ``cell`` to ``parts``, ``wide`` cells wide, and the blank after it. ``cell.parts``
+        must be empty."""
         text, style = printable(cell.text), self._under(cell.role, over)
         if cell.unsure:
             text = text.lstrip()
@@ -185,8 +187,8 @@ class TableDrawing:
         else:
             blanks = wide - cell_len(text) if column.right else 0
             text = " " * blanks + text if blanks > 0 else fit(text, wide, self._glyphs)
-        # The blank has the style of its cell, so that both become one segment. If that style shows on blanks
-        # (a background or a line), the blank does not have it.
+        # The blank has the style of its cell, so that both become one segment, unless that style is visible
+        # on blanks (a background or a line).
         seen = style is None or style.bgcolor or style.reverse or style.underline
         parts += [(text, style), (" ", over if seen else style)]
 

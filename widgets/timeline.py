@@ -107,8 +107,8 @@ def heights(lost_ms_per_s: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _lettered(began: NDArray[np.int64], none: int) -> int:
-    """Return for how many severities, counted from the worst, a letter shows where a problem begins. At most
-    one in ``_LETTERS_EACH`` cells gets a letter: more letters would hide too many bars."""
+    """Return how many severities, counted from the worst, get letters where their problems begin. At most one
+    in ``_LETTERS_EACH`` cells gets a letter: more letters would hide too many bars."""
     upto = np.cumsum(np.bincount(began, minlength=none + 1)[:none])
     return int(np.searchsorted(upto, len(began) // _LETTERS_EACH, "right"))
 
@@ -129,7 +129,7 @@ class Timeline(Lines):
 
     @dataclass
     class MomentChosen(Message):
-        """Tells which moment a click or a drag chose."""
+        """Reports the moment that a click or a drag chose."""
 
         at: float
         """The moment that was chosen, Unix time."""

@@ -107,8 +107,8 @@ def window(
 
 
 def row_table(rows_: Rows) -> dict[RowKey, tuple[object, ...]]:
-    """Returns every count of every row, by the row's key. The tables of two windows are equal if and only if
-    the windows have equal rows, in whatever order."""
+    """Returns every count of every row, by the row's key. The results for two windows are equal if and only
+    if the windows have equal rows, in any order."""
     dense = rows_.histograms.dense()
     return {
         key_: (
@@ -134,8 +134,8 @@ def same_window(one: Window, other: Window) -> None:
 
 
 def evidence_table(evidence: Evidence) -> tuple[object, ...]:
-    """Returns all of ``evidence`` in a fixed order. The tables of two evidences are equal if and only if the
-    evidences are equal."""
+    """Returns all of ``evidence`` in a fixed order. The results for two evidences are equal if and only if
+    the evidences are equal."""
     lists = [
         records if name == "events" else sorted(records, key=repr)
         for name in RECORDS

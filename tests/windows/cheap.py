@@ -26,8 +26,8 @@ def keys(rows: int) -> tuple[RowKey, ...]:
 
 
 def second(number: int, rows: int = 100, *, entries: int = 12, full: bool = False) -> Window:
-    """Returns the window of second ``number``: ``entries`` durations in each row, and with ``full`` all
-    other data, too."""
+    """Returns the window of second ``number``. Each row has ``entries`` durations. With ``full`` the window
+    also has all other data."""
     random = np.random.default_rng(number)
     index = np.sort(random.choice(COUNTERS // 2, entries, replace=False)).astype(np.uint16)
     count = random.integers(1, 200, rows * entries).astype(np.uint64)

@@ -120,7 +120,7 @@ def random_evidence(seed: int) -> Evidence:
 
 
 def random_devices(seed: int) -> Devices:
-    """Returns GPUs 0 and 1, which every window of a drawn sequence has, with random figures."""
+    """Returns GPUs 0 and 1 with random figures. Every window of a drawn sequence has both."""
     random = Random(seed)
 
     def count() -> int | None:
@@ -228,7 +228,7 @@ _PLACES: tuple[tuple[tuple[int, str, str], ...], ...] = (
     (),
 )
 """Sets of devices that a host may have: index, UUID, and the UUID of a MIG device. If two devices of a set
-have the same index, the second one is lost."""
+have the same index, the second one counts as lost."""
 
 
 @st.composite
@@ -242,8 +242,8 @@ def sequences_of_moving_devices(draw: st.DrawFn, most: int = 8) -> list[Window]:
 
 
 def _with_devices(part: Window, places: tuple[tuple[int, str, str], ...], seed: int) -> Window:
-    """Returns ``part`` with the devices of ``places``. Calls on devices that are not among these are counted
-    on an unknown device."""
+    """Returns ``part`` with the devices of ``places``. Calls on other devices are counted on an unknown
+    device."""
     random = Random(seed)
     indexes: set[int] = set()
     found = []

@@ -56,8 +56,8 @@ def row(
     device: str = "",
     **split_ms: float,
 ) -> Spent:
-    """Returns a row of ``calls`` calls that together took ``split_ms`` and ``spent_ms``. If no ``layer`` is
-    given, the operation's name decides it."""
+    """Returns a row of ``calls`` calls. ``split_ms`` and ``spent_ms`` are the times of the parts of the
+    split, summed over the calls. If no ``layer`` is given, the operation's name decides it."""
     if not layer:
         host = operation in (HOST_GAP, HOST_WORK)
         layer = HOST_LAYER if host else "nccl" if operation.startswith("nccl") else "driver"
@@ -80,7 +80,7 @@ def charge(
     culprit_process: str = "stress",
     times: int = 10,
 ) -> Charge:
-    """Returns a charge of ``ms`` of one process's operation to process ``culprit``."""
+    """Returns a charge: process ``culprit`` caused ``ms`` of the time of an operation of another process."""
     layer = row(operation).key.layer
     return Charge(
         *(tenant, pid, process, layer, operation, kind),

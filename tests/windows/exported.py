@@ -47,7 +47,7 @@ def several(count: int = 5, gap: float = 20.0) -> list[Window]:
 
 
 def hostile() -> Window:
-    """Returns a window with hostile names everywhere: rows, captured calls, open calls and kernels."""
+    """Returns a window with hostile names everywhere: rows, captured calls, open calls and CUDA kernels."""
     one = hostile_window()
     names = [*NAMES, *BAD_TEXT]
     tenants = {**one.tenants, "docker:x": Tenant("docker:x", BAD_TEXT[0])}

@@ -44,7 +44,7 @@ class Call(NamedTuple):
     operation: str
     nested: bool
     kernel: str | None
-    """Name of the launched CUDA kernel; None if launches of this call are not counted by kernel."""
+    """Name of the launched CUDA kernel; None if launches of this call are not counted by CUDA kernel."""
     duration_ns: int
     error: bool
     bytes: int

@@ -24,7 +24,8 @@ def gpu(*processes: DeviceProcess, index: int = 0, **told: object) -> Device:
 
 
 def on(*devices: Device, rows: Sequence[Spent] = (), **others: object) -> Window:
-    """Returns a window with ``devices``, as if Kubernetes could allocate all of them and knew all tenants."""
+    """Returns a window with ``devices``. In its coverage Kubernetes can allocate all of them, and schedules
+    all tenants."""
     made = window(rows, devices=Devices(devices))
     given = tuple(uuid for one in devices for uuid in (one.uuid, *(part.uuid for part in one.instances)))
     said = replace(made.coverage, scheduled=(*made.tenants, POD.id), schedulable=given)

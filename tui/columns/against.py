@@ -36,8 +36,8 @@ def _told(rows: Grouped) -> Difference:
 
 
 def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
-    """Return the function that computes the number by which each row is sorted: what ``of`` returns for the
-    difference of the two windows, or NaN if there is no window to compare with."""
+    """Return the function that computes the number by which each row is sorted. It returns ``of(difference)``
+    for the difference of the two windows, or NaN if there is no window to compare with."""
 
     def values(rows: Grouped) -> Values:
         return np.full(len(rows), np.nan) if rows.difference is None else of(rows.difference)
@@ -69,8 +69,8 @@ def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 
 def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a percentile of the window ``side``. The cell is marked as unsure for
-    fewer calls than ``few``."""
+    """Return the function that draws a percentile in the window that ``side`` selects. The cell is marked as
+    unsure for fewer calls than ``few``."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         one = side(_told(rows))
@@ -110,7 +110,7 @@ def _calls(side: _Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
 
 
 def _split(side: _Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws where the time went in the window ``side``."""
+    """Return the function that draws where the time went in the window that ``side`` selects."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         one = side(_told(rows))

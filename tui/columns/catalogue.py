@@ -178,7 +178,7 @@ PAIR_COLUMNS: Final = (
     *_both("n"),
 )
 """The columns that show two rows, A and B, side by side, in the order in which they are shown. The first
-ones, which fit on 80 cells, tell how the rows differ and why."""
+ones, which fit on 80 cells, show how the rows differ and why."""
 
 
 def _sorts(columns: Sequence[TableColumn]) -> tuple[str, ...]:
@@ -190,8 +190,7 @@ BY_ID: Final = {**_BY_ID, **{column.id: column for column in MARK_COLUMNS}}
 IDS: Final = tuple(column.id for column in COLUMNS)
 """The columns that a user may choose."""
 SORTS: Final = (WORST, *_sorts(COLUMNS))
-"""The orders that a user may choose: worst first, or one of the columns; while rows are compared with the
-mark, ``PAIR_SORTS``."""
+"""The orders that a user may choose: worst first, or by one of the columns."""
 PAIR_SORTS: Final = _sorts(PAIR_COLUMNS)
 """Ids of the columns by which the comparison of two rows can be sorted, in the order in which the sort key
 selects them."""

@@ -47,8 +47,8 @@ BLANK = Cell("")
 
 
 def duration_cell(ns: float | None, style: ColumnStyle, *, unsure: bool = False) -> Cell:
-    """Return the cell of a duration: the longer it is, the brighter. ``unsure`` tells that few calls support
-    the duration, or that chance can explain it."""
+    """Return the cell of a duration: the longer it is, the brighter. ``unsure``: few calls support the
+    duration, or chance can explain it."""
     return Cell(figures.duration(ns, style.glyphs), brightness(ns), unsure=unsure)
 
 

@@ -18,22 +18,23 @@ from stalltop.tui.views.view import BESIDE
 from stalltop.widgets.table import Column
 
 WIDE = 110
-"""Width in cells from which a table shows all of its usual columns."""
+"""Least width in cells at which a table shows all of its usual columns."""
 NAME_CELLS = 21
 """Width in cells of the column of names. Most names fit into it."""
 TREE_CELLS = 23
 """Width in cells of the column of names in a tree. A terminal of 80 cells then still shows the column
 OPEN."""
 WIDER = 170
-"""Width in cells from which a table also shows how its rows change."""
+"""Least width in cells at which a table also shows how its rows change."""
 ROOMY = 150
-"""Width in cells from which a table has room for bars, and for long names of containers beside processes."""
+"""Least width in cells at which a table has room for bars, and for long names of containers beside
+processes."""
 OF_TENANTS: frozenset[Dimension] = frozenset({"container", "namespace", "pod", "process", "host"})
 """Dimensions whose rows are tenants or processes, which use resources of the host."""
 BESIDE_CELLS = 13
 """Width in cells of the container of a process in a narrow table."""
 _SPARED = ("p95", "share")
-"""Columns that leave their room to the resources that tenants and processes use."""
+"""Columns that come last in tables of tenants and processes, to leave room for resources."""
 
 
 def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ def name_cells(by: Dimension) -> int:
 
 
 def offered(ids: Sequence[str], have: Collection[Need]) -> tuple[str, ...]:
-    """Return those of ``ids`` that are ids of columns for which ``have`` contains the data."""
+    """Return those of ``ids`` that are ids of columns whose need ``have`` contains, or that need nothing."""
     return tuple(name for name in ids if name in BY_ID and (not (need := BY_ID[name].needs) or need in have))
 
 

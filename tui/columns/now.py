@@ -19,8 +19,8 @@ from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, Grouped
 from stalltop.widgets.table import Cell, Role
 
 _STARVED: Final = [SPLITS.index(part) for part in ("runqueue", "disk", "memory")]
-"""Indices of the parts in which a call waits for the host. The part ``lock`` is not among them: such a wait
-may be one for the device."""
+"""Indices of the parts in which a call waits for the host. The part ``lock`` is not among them: a wait for a
+lock may be a wait for the device."""
 
 
 def _calls(rows: Grouped, i: int) -> int:
@@ -28,8 +28,8 @@ def _calls(rows: Grouped, i: int) -> int:
 
 
 def _nested(rows: Grouped, i: int) -> Role:
-    """Return the role of a share. It is ``dim`` for nested calls and for the time between calls, because such
-    a share is not part of the 100 %."""
+    """Return the role of a share: ``dim`` for nested calls and for the time between calls, because their
+    share is not part of the 100 %."""
     at = rows.at[i]
     return "dim" if rows.groups.nested[at] or rows.groups.between[at] else ""
 
@@ -100,7 +100,7 @@ def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 
 def _bar(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    """Return the share as a bar of up to ten cells, to half a cell if there is a glyph for it."""
+    """Return the share as a bar of up to ten cells, in steps of half a cell if there is a glyph for it."""
     share = _part(rows, i)
     share = min(max(share, 0.0), 1.0) if share == share else 0.0
     halves = round(share * 20)

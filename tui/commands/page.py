@@ -12,16 +12,17 @@ from stalltop.widgets.entries import ListEntry
 from stalltop.widgets.page import PageLine
 
 STALE_SECONDS = 15.0
-"""Age of a window in seconds from which the page warns that PIDs may have been given to other processes."""
+"""Age of a window, in seconds, above which the page warns that PIDs may have been given to other
+processes."""
 _LABEL = 6
 
 
 def entries(
     offers: Sequence[Offer], window: Window, said: str = "", now: float | None = None
 ) -> list[ListEntry]:
-    """Return the list: what to know first, then each command with what it does and its undo. The key of an
-    entry is the index of its offer. ``said`` is a message that stands on top for a while. ``now`` is the Unix
-    time, the clock's if None."""
+    """Return the list: notes, then each command with its effect and its undo. The key of an entry is the
+    index of its offer. ``said`` is a temporary message that replaces the first note. ``now`` is the Unix
+    time; None: the current time."""
     notes = _notes(window, time.time() if now is None else now)
     found = [ListEntry((PageLine(((said, "good"),), indent=2), *notes[1:]) if said else tuple(notes))]
     if not offers:
@@ -47,7 +48,7 @@ def _said(label: str, text: str, role: str, note: str = "") -> PageLine:
 
 
 def _notes(window: Window, now: float) -> list[PageLine]:
-    """Return what to know before typing a command."""
+    """Return the notes to read before typing a command."""
     said = f"stalltop runs none of these. Type them as root on {window.host}."
     lines = [PageLine(((said, "text"),))]
     if window.simulated:

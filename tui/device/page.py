@@ -69,7 +69,7 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
 
 
 def _limits(device: Device) -> str:
-    """Return the temperatures from which the GPU slows down or shuts down."""
+    """Return the temperatures at which the GPU slows down or shuts down."""
     limits = (("throttles at", device.slowdown_celsius), ("shuts down at", device.shutdown_celsius))
     return ", ".join(f"{what} {celsius:.0f}C" for what, celsius in limits if celsius)
 
@@ -89,8 +89,8 @@ def _together(lines: Sequence[PageLine]) -> list[PageLine]:
 def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
     """Return a dash and the reason why a figure is missing.
 
-    ``asked`` are the names by which the device's notes may call the figure. If the figure is a counter,
-    ``field`` is its field of ``Device``; otherwise ``field`` is empty.
+    ``asked``: the names that the device's notes may use for the figure. If the figure is a counter, ``field``
+    is its field of ``Device``; otherwise ``field`` is empty.
     """
     age = dict(device.ages).get(field)
     if age is not None:

@@ -25,7 +25,7 @@ _MOST_LINES: Final = 4
 _OTHER_LINES: Final = 36
 """Approximate number of lines of the page's other sections. The areas may use the lines that are left."""
 WIDE: Final = 160
-"""Width in cells from which all charts of a device stand side by side."""
+"""Least width in cells at which all charts of a device are side by side."""
 _CHARTED: Final = ("utilization_percent", "memory_used_bytes", "power_watts", "sm_clock_mhz")
 """The gauges of the charts below the list."""
 

@@ -29,13 +29,13 @@ from stalltop.widgets.table import HEAD_LINES, Table
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
 
 BESIDE_FROM = 150
-"""Width in cells from which a page has two columns."""
+"""Least width in cells at which a page has two columns."""
 GRAPHS_FIRST_FROM = 40
-"""Lines of the terminal from which the past of a device comes before its figures."""
+"""Least number of terminal lines at which the past of a device comes before its figures."""
 
 
 class DeviceScreen(LivePage):
-    """Shows device number ``at`` of the window, or tells why there is none."""
+    """Shows device number ``at`` of the window, or the reason why there is none."""
 
     BINDINGS = [
         Binding("D", "close", show=False),
@@ -149,7 +149,7 @@ _WIDE = 120
 
 
 CHARTS_FROM = 20
-"""Lines of the terminal from which the list has charts below it."""
+"""Least number of terminal lines at which the list has charts below it."""
 
 
 def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool = False) -> TableData:

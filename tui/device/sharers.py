@@ -52,7 +52,7 @@ def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
 
 
 def _given(sharing: Sharing, window: Window) -> list[PageLine]:
-    """Return a line for each container to which Kubernetes gave the device or parts of it. The line tells
+    """Return a line for each container to which Kubernetes gave the device or parts of it. The line shows
     whether the container uses them."""
     if not sharing.holdings:
         return []

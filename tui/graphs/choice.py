@@ -12,10 +12,11 @@ from stalltop.tui.graphs.figures import IDS, MOST
 from stalltop.tui.settings.settings import AUTO, NONE
 
 HELD_SECONDS = 10.0
-"""A choice stays at least for so many seconds, unless a problem takes the place of no problem."""
+"""The figures for a problem stay for at least this many seconds. The figures shown without a problem change
+as soon as there is one."""
 USUAL: Final = ("gpu", "calls", "cpu", "gpu_memory", "run_queue", "power")
-"""The figures while there is no problem, the most important first: of GPUs, of calls, of the host. They also
-follow those of a problem, in place of figures that are not known."""
+"""The figures while there is no problem, the most important first: of GPUs, of calls, of the host. If figures
+for a problem are not known, the first of these replace them."""
 _CLOCKS = ("problems", "clocks", "power")
 _MEMORY = ("problems", "gpu_memory", "p99")
 _CPU = ("problems", "run_queue", "p99")
@@ -40,7 +41,7 @@ OF_CAUSE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         **dict.fromkeys(("nccl_straggler", "nccl_hang", "late_rank", "hung_call"), _HANGS),
     }
 )
-"""The figures for a problem, by its cause; other causes have those of ``_CALLS``."""
+"""The figures for a problem, by its cause; other causes use ``_CALLS``."""
 
 
 def figures_for(chain: Chain | None) -> tuple[str, ...]:
@@ -52,7 +53,7 @@ def figures_for(chain: Chain | None) -> tuple[str, ...]:
 
 
 def chosen(wanted: Sequence[str], chain: Chain | None, known: Callable[[str], bool]) -> tuple[str, ...]:
-    """Return the ids of the figures to show. ``wanted`` are those that the user chose; ``known`` tells
+    """Return the ids of the figures to show. ``wanted`` are those that the user chose; ``known`` returns
     whether a figure has a value."""
     if NONE in wanted:
         return ()
@@ -83,8 +84,8 @@ class HeldChoice:
     _since: float = float("-inf")
 
     def hold(self, worst: Chain | None, now: float, *, live: bool = True) -> Chain | None:
-        """Return the problem for which to choose at ``now``, Unix time, if ``worst`` is the worst at that
-        time. Unless ``live``, that is ``worst``."""
+        """Return the problem whose figures to show at ``now``, Unix time. ``worst`` is the worst problem at
+        that time. While ``live``, an earlier one stays for ``HELD_SECONDS``."""
         same = (worst.id if worst else None) == (self.chain.id if self.chain else None)
         if same:
             self.chain = worst

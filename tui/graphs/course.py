@@ -13,13 +13,14 @@ from stalltop.model.merge.packing import Packed
 from stalltop.tui.graphs.figures import GraphFigure, Subject
 
 SECONDS = 300.0
-"""Seconds that a graph covers, if so much is known."""
+"""Seconds that a graph covers, if values of that many seconds are known."""
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300)
 """The possible lengths of the time that one column covers, in seconds."""
 ROWS_AT_ONCE = 3_000
-"""Number of rows of windows to unpack for one refresh. Later refreshes unpack the rest."""
+"""The most rows of past windows to unpack for one refresh. Later refreshes unpack the rest."""
 _MOST_KEPT = 4_000
-"""Number of values of one graph above which those of older windows are forgotten."""
+"""If more values of one graph than this are kept, those of windows that the graph no longer shows are
+dropped."""
 _NEAR = 1e-6
 Floats = NDArray[np.float64]
 
@@ -47,8 +48,8 @@ class GraphAxis:
 
 
 def axis_of(parts: Sequence[Packed], number: int) -> GraphAxis:
-    """Return ``number`` columns that end with the newest of ``parts`` and cover all that is known, but not
-    more than ``SECONDS``, rounded up."""
+    """Return ``number`` columns that end with the newest of ``parts`` and cover all ``parts``, but at most
+    ``SECONDS``. The length of a column is rounded up to one of ``STEPS``."""
     end = parts[-1].window.end
     wanted = min(end - parts[0].window.start, SECONDS)
     step = next((step for step in STEPS if step * number >= wanted), STEPS[-1])
@@ -105,8 +106,8 @@ class PastValues:
         return found
 
     def values(self, parts: Sequence[Packed]) -> Floats:
-        """Return the value in each of ``parts``. Values that take long are computed for the newest windows
-        first, and NaN until a later refresh."""
+        """Return the value in each of ``parts``. Values of rows take long to compute: the newest windows come
+        first, the others are NaN until a later refresh."""
         if self.figure.of != "row":
             found = np.fromiter((self.value(part) for part in parts), np.float64, len(parts))
         else:

@@ -60,8 +60,8 @@ class GraphScreen(AppScreen):
     ]
 
     def __init__(self, chosen: tuple[str, ...], tell: Callable[[tuple[str, ...]], None]) -> None:
-        """``tell`` is called after each change with what is ``chosen``: ids of figures, ``AUTO`` or
-        ``NONE``."""
+        """After each change, ``tell`` is called with the current choice: ids of figures, ``AUTO`` or
+        ``NONE``. ``chosen`` is the first choice."""
         super().__init__()
         self._chosen = chosen
         self._tell = tell
@@ -88,7 +88,7 @@ class GraphScreen(AppScreen):
         self.list.show(listed(self._chosen, self.stalltop.glyphs, width=width))
 
     def action_switch(self) -> None:
-        """Choose the entry under the cursor, or no longer."""
+        """Choose the entry under the cursor; if it is chosen already, undo that."""
         self._chosen = toggled(self._chosen, str(self.list.cursor_key))
         self._tell(self._chosen)
         self._show()

@@ -19,7 +19,7 @@ from stalltop.widgets.graph import Graph, GraphData, columns
 from stalltop.widgets.timeline import span_text
 
 _ROLES = ("bad", "bad", "warn", "label", "dim")
-"""The style of the area while a problem of each of ``SEVERITIES`` is the worst."""
+"""The style of a column of the graph, by the index in ``SEVERITIES`` of the worst problem at that time."""
 _MOST_COURSES = 12
 """The most figures whose values are kept."""
 
@@ -64,9 +64,9 @@ class GraphPanels:
         *,
         file: bool,
     ) -> None:
-        """Fill the graphs that are visible: those whose widgets are in ``cells``, by the id of the widget,
-        with the width inside its frame. ``shown_at`` is the moment that the screen shows, None: the newest.
-        ``cursor`` returns the path to the row under the cursor, and its name."""
+        """Fill the visible graphs. ``cells`` has the width inside the frame of each visible widget, by its
+        id. ``shown_at`` is the moment that the screen shows; None: the newest. ``cursor`` returns the path to
+        the row under the cursor, and its name."""
         for name, widget in zip(self.shown, self.widgets, strict=False):
             inside = cells.get(str(widget.id))
             if inside is None or not parts:
@@ -132,7 +132,7 @@ class GraphPanels:
 
     def _course(self, figure: GraphFigure, subject: Subject) -> PastValues:
         found = self._courses.pop((figure.id, subject), None) or PastValues(figure, subject)
-        self._courses[figure.id, subject] = found  # at the end: the one used last
+        self._courses[figure.id, subject] = found  # at the end: used most recently
         while len(self._courses) > _MOST_COURSES:
             del self._courses[next(iter(self._courses))]
         return found

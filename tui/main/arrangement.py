@@ -37,7 +37,7 @@ class Arrangement:
         """Whether panels have no frames."""
         self.enlarged: Enlarged = ""
         self.devices = 1
-        """Lines that the list of devices could fill."""
+        """Lines that the list of devices needs to show all devices."""
         self.graphs = 0
         """The number of graphs that there are to show."""
         self.timeline: Literal["", "roomy", "needed"] = ""
@@ -45,7 +45,7 @@ class Arrangement:
         self.caption = 0
         """Lines of the caption of a demonstration."""
         self.at: object = None
-        """Tells the window that is shown from another one."""
+        """Identifies the window that is shown."""
         self.layout = ScreenLayout()
         """The panels and sizes for the current size of the terminal."""
 
@@ -67,7 +67,7 @@ class Arrangement:
         self.keep_focus()
 
     def _needs(self, tables: Tables) -> Needs:
-        """Return what the panels could fill."""
+        """Return what the panels need to show all of their content."""
         panel = self._screen.query_one("#alerts", AlertPanel)
         keys = self._screen.query_one("#keys", KeyLine)
         return Needs(
@@ -114,7 +114,7 @@ class Arrangement:
             screen.set_focus(screen.query_one("#alerts"))
 
     def _name_panels(self) -> None:
-        """Give each panel its title, with the key that shows and hides the panel before it."""
+        """Give each panel its title. Before the title is the key that shows and hides the panel."""
         screen = self._screen
         host, devices, warnings, table, second, graphs = (
             self._badge(name)
@@ -132,7 +132,8 @@ class Arrangement:
             graph.badge = graphs
 
     def _badge(self, action: str) -> str:
-        """Return the key of an action as a small digit; where there is none, the key and a blank."""
+        """Return the key of an action as a small digit; if there is no glyph for that, the key and a
+        blank."""
         name, digits = key(action), self._graphs.widgets[0].glyphs.panel_digits
         if len(name) != 1 or name not in "0123456789" or digits[int(name)] == name:
             return f"{name} "

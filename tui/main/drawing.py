@@ -39,7 +39,7 @@ class Drawing:
         *,
         file: bool,
     ) -> None:
-        """``file`` tells that the data comes from a recording."""
+        """``file``: the data comes from a recording."""
         self._screen = screen
         self._moments = moments
         self._arrangement = arrangement
@@ -91,7 +91,7 @@ class Drawing:
         past = () if app.options.still else moments.past
         normals = moments.newest.newest.normals if moments.newest is not None else {}
         self._tables.tellings = app.options.tellings()
-        # Calls ``Arrangement.fit`` once the tables know what they could fill.
+        # This calls ``Arrangement.fit`` when the tables have their new content.
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
         self.graphs()
 
@@ -127,7 +127,7 @@ class Drawing:
         if not (self._arrangement.layout.history and self._screen.stalltop.pictures):
             return []
         if "gpu" in self._graphs.shown:
-            return []  # a graph shows it
+            return []  # a graph shows their history
         past = reversed(self._moments.past)
         before = (part.window for part in past if part.window.end <= window.end + 1e-3)
         return [one.devices for one in islice(before, PAST_CELLS)][::-1]

@@ -9,7 +9,7 @@ from textual.widgets import Input
 ENDS = "Enter keeps  Esc clears"
 """The keys that end the input, shown beside it on wide terminals."""
 ENDS_FROM = 60
-"""Width of the terminal in cells from which ``ENDS`` is shown."""
+"""Least width of the terminal, in cells, at which ``ENDS`` is shown."""
 LONGEST = 1000
 """The most characters of a filter, so that a long text pasted by mistake is not applied to all rows."""
 
@@ -18,7 +18,7 @@ class FilterEntry(Input):
     """One line of text. Enter keeps it (``Submitted``), Esc clears it."""
 
     class Cleared(Message):
-        """Tells that Esc was pressed."""
+        """Reports that Esc was pressed."""
 
     def __init__(self, widget_id: str) -> None:
         super().__init__(

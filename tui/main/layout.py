@@ -1,5 +1,5 @@
 """Computes what the main screen shows from the size of the terminal, from what the user wants, and from what
-the panels could fill.
+the panels need to show all of their content.
 
 Pure functions.
 """
@@ -22,24 +22,24 @@ from stalltop.tui.tables.sizes import (
 from stalltop.widgets.drawing.frame import NO_FRAME, PanelFrame
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
-"""On a terminal with fewer columns or lines, one line tells that the terminal is too small."""
+"""On a terminal with fewer columns or lines, one line says that the terminal is too small."""
 BARS_FROM = 12
-"""Lines of the terminal from which the bars of the host and of the devices are shown."""
+"""Least number of terminal lines at which the bars of the host and of the devices are shown."""
 ANSWER_LINES, ANSWER_FROM = 2, 18
-"""Lines below the first line that tell the worst problem, and the lines of the terminal from which there are
-that many. A smaller terminal has one."""
+"""Number of lines below the first line that show the worst problem, and the least number of terminal lines
+for that. A smaller terminal has one such line."""
 CAPTION_FROM = 20
-"""Lines of the terminal from which the caption of a demonstration is shown."""
+"""Least number of terminal lines at which the caption of a demonstration is shown."""
 TWO_TABLES_FROM = 20
-"""Lines of the terminal from which a second table is shown below the first."""
+"""Least number of terminal lines at which a second table is shown below the first."""
 HISTORY_FROM = 160
-"""Columns of the terminal from which the lines of devices show a history."""
+"""Least number of terminal columns at which the lines of devices show a history."""
 BOXES_FROM = (100, 30)
-"""Columns and lines of the terminal from which panels have boxes. Smaller ones have lines with a title only,
-because boxes take lines."""
+"""Least numbers of terminal columns and lines at which panels have boxes. On a smaller terminal, panels have
+only a title line, because boxes take lines."""
 
 ROOMY_FROM = 50
-"""Lines of the terminal from which the time line is always shown."""
+"""Least number of terminal lines at which the time line is always shown."""
 
 Enlarged = Literal["", "tables", "warnings"]
 """The panel that takes the whole screen; empty: none."""
@@ -47,7 +47,7 @@ Enlarged = Literal["", "tables", "warnings"]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the panels of the main screen could fill."""
+    """What the panels of the main screen need to show all of their content."""
 
     devices: int = 1
     """Lines of the list of devices."""
@@ -80,7 +80,7 @@ class ScreenLayout:
     """The panels that are shown, by the names in ``settings.PANELS``."""
     frames: Frames = ""
     answer: int = 0
-    """Lines below the first line that tell the worst problem."""
+    """Number of lines below the first line that show the worst problem."""
     caption: int = 0
     """Lines of the caption of a demonstration."""
     host: int = 0
@@ -93,12 +93,12 @@ class ScreenLayout:
     devices_frame: PanelFrame = NO_FRAME
     warnings_frame: PanelFrame = NO_FRAME
     room: int = 0
-    """Lines of the tables and graphs together."""
+    """Height of the tables and graphs together, in lines."""
     tables: TablesLayout = NO_TABLES
     timeline: int = 0
-    """Lines of the time line: 1, or 0 if it is not shown."""
+    """Height of the time line: 1 line, or 0 if it is not shown."""
     keys: int = 0
-    """Lines of the line of keys: 1, or 0 if it is not shown."""
+    """Height of the line of keys: 1 line, or 0 if it is not shown."""
     beside: bool = False
     """Whether two tables stand side by side, not one above the other."""
     history: bool = False
@@ -107,7 +107,7 @@ class ScreenLayout:
 
     @property
     def lines(self) -> int:
-        """Return the sum of all heights, with the first line."""
+        """Return the sum of all heights, including the first line."""
         panels = self.caption + self.answer + self.host + self.devices + self.warnings + self.room
         return 1 + panels + self.timeline + self.keys
 
@@ -125,7 +125,7 @@ def most_devices(height: int) -> int:
 
 
 def frames_of(width: int, height: int, *, plain: bool) -> Frames:
-    """Return how panels are framed on a terminal of this size; with ``plain`` they are not."""
+    """Return how panels are framed on a terminal of this size; with ``plain``, not at all."""
     if plain:
         return ""
     return "box" if width >= BOXES_FROM[0] and height >= BOXES_FROM[1] else "rule"
@@ -175,8 +175,8 @@ def layout(
         if needs.reading:
             warnings = min(max(needs.warnings, 3), max(height // 2 - 4, most))
         warnings = min(warnings, 1) if enlarged == "tables" else warnings
-    # The host's bars, the devices and the problems share one box. Its bottom is the top of the first table if
-    # that is as wide.
+    # The host's bars, the devices and the problems share one box. If the first table is as wide as this box,
+    # the table's top edge is also the bottom edge of the box.
     two = "second" in shown and needs.tables[1].wanted
     joined = boxes and "table" in shown and not (beside and two) and bool(host or devices or warnings)
     names = [name for name, lines in (("host", host), ("devices", devices), ("warnings", warnings)) if lines]
@@ -217,11 +217,11 @@ def layout(
 
 
 def _panel_frame(name: str, names: list[str], *, boxes: bool, joined: bool) -> PanelFrame:
-    """Return the frame of a panel above the tables; ``names`` are those that are shown, from the top. With
-    ``joined`` the first table continues their box."""
+    """Return the frame of a panel above the tables; ``names``: the panels that are shown, from the top. With
+    ``joined`` the first table closes their box."""
     if not boxes:
         return NO_FRAME
-    titled = name != "devices" or "host" not in names  # the host's box has the devices too
+    titled = name != "devices" or "host" not in names  # the host's box contains the devices too
     top = ("tee" if names.index(name) else "corner") if titled else ""
     return PanelFrame(top, sides=True, bottom=name == names[-1] and not joined)  # type: ignore[arg-type]
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Opens(Protocol):
-    """Opens pages that cover the main screen. Pages import the main screen. The main screen calls this
-    protocol, so that it does not import them."""
+    """Opens pages that cover the main screen. Pages import the main screen. Through this protocol the main
+    screen opens them without importing them."""
 
     def row(self, path: Path) -> None:
         """Open the page of the row at ``path``."""

@@ -32,7 +32,7 @@ warning."""
 BAR_CELLS = 12
 """Cells of the progress bar of the start. The bar is never full, because the duration is an estimate."""
 LEAST_AGE = 0.5
-"""If the moment that is shown is at least this many seconds old, the first line tells how old it is."""
+"""If the moment that is shown is at least this many seconds old, the first line shows how old it is."""
 
 
 def window_text(window: Window, length: float | None, began: float | None = None) -> str:

@@ -11,7 +11,7 @@ from stalltop.widgets.timeline import span_text
 NEWCOMER_SECONDS = 30.0
 """Seconds for which the line is shown at the first start."""
 _TO_THE_SECOND = 600.0
-"""If a recording is shorter than this many seconds, the line tells its length to the second."""
+"""If a recording is shorter than this many seconds, the line shows its length to the second."""
 FILE_SECONDS = 12.0
 """Seconds for which the line is shown when a recording is opened."""
 

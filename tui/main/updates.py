@@ -25,13 +25,14 @@ class Updates:
     def __init__(
         self, screen: AppScreen, moments: Moments, drawing: Drawing, speech: Speech, *, file: bool
     ) -> None:
-        """``file`` tells that a recording is shown."""
+        """``file``: a recording is shown."""
         self._screen = screen
         self._moments = moments
         self._drawing = drawing
         self._speech = speech
         self.tour = Tour(speech, file=file)
-        # Pictures are computed in another thread. ``call_later`` passes them to the thread of the screen.
+        # Pictures of a moment are computed in another thread. ``call_later`` passes them to the screen's
+        # thread.
         self._pictures = PictureMaker(
             lambda turn, picture: screen.call_later(self._made, turn, picture),
             lambda error: screen.call_later(self._not_made, error),
@@ -75,7 +76,7 @@ class Updates:
             self.tour.begin(newest.kept.stretch, self._screen.app.size.width, newcomer=newcomer)
 
     def every_second(self) -> None:
-        """Draw the first line, which tells how old the data is. If the newest data was not drawn in time,
+        """Draw the first line, which shows how old the data is. If the newest data was not drawn in time,
         draw everything."""
         if not self._drawing.whole:
             return

@@ -45,7 +45,7 @@ class MainView(AppScreen):
 
     def __init__(self, length: float | None, opens: Opens, *, file: bool = False) -> None:
         """``length`` is the length of the window in seconds; None: since the start. ``opens`` opens other
-        pages. ``file`` tells that a recording is shown."""
+        pages. ``file``: a recording is shown."""
         super().__init__()
         self.opens = opens
         self.panel = AlertPanel("alerts")
@@ -53,7 +53,7 @@ class MainView(AppScreen):
         self.graphs = GraphPanels()
         self.tables = Tables("tables", self.graphs.widgets)
         self.moments = Moments(length, OF_FILE if file else LIVE)
-        """Holds which moment is shown."""
+        """Selects the moment that is shown."""
         self.file = file
         self.arrangement = Arrangement(self, self.graphs)
         self.tables.fit = self.arrangement.fit

@@ -40,9 +40,9 @@ class ProblemKeys:
             self._main.set_focus(self._main.panel)
 
     def open(self, line: Hashable) -> None:
-        """Open the page of the problem in the line ``line`` of the list. The line that tells that no problem
-        is open stands for the newest problem that ended. For another line without a problem, open the page of
-        all warnings."""
+        """Open the page of the problem in the line ``line`` of the list. On the line that says that no
+        problem is open, open the page of the problem that ended last. On another line without a problem, open
+        the page of all warnings."""
         chains = self._main.panel.found.chains
         at = next((at for at, chain in enumerate(chains) if chain.id == line), None)
         if line == QUIET_LINE:
@@ -56,7 +56,7 @@ class ProblemKeys:
             self._main.opens.chains(chains, at)
 
     def open_answer(self) -> None:
-        """Open the page of the problem that the first lines of the screen tell."""
+        """Open the page of the problem that the first lines of the screen show."""
         told = self._main.panel.answering.chain
         if told is not None:
             self.open(told.id)
@@ -96,7 +96,7 @@ class ProblemKeys:
 
     def copy_fix(self) -> None:
         """Copy the command that fixes the problem under the cursor or, if there is none, the problem that the
-        first lines of the screen tell. Shortly after a file was saved, copy the path of that file instead."""
+        first lines of the screen show. Shortly after a file was saved, copy the path of that file instead."""
         if self._files.copy_path():
             return
         chain = self._told() or self._chain_here()
@@ -153,8 +153,9 @@ class ProblemKeys:
         self._say(said, "label")
 
     def _told(self) -> Chain | None:
-        """Return the chain that the first lines of the screen tell; None if the user is at another one: in
-        the list of problems, or on a row to which the cursor was moved and which only other chains name."""
+        """Return the chain that the first lines of the screen show. Returns None if the user selected
+        something else: the list of problems has the focus, or the user moved the cursor to a row that only
+        other chains name."""
         panel = self._main.panel
         told = panel.answering.chain
         if told is None or panel.has_focus:

@@ -10,8 +10,8 @@ from stalltop.tui.past.times import length_text
 from stalltop.widgets.timeline import span_text
 
 MUCH = 1_000
-"""If all windows of a recording must be added up and there are more than this, a message tells the user that
-it takes a while."""
+"""If all windows of a recording must be added up and there are more than this, a message warns that it takes
+a while."""
 ONE_MOMENT = "a saved window is one moment: there is no other to go to, nor to compare with"
 
 
@@ -53,7 +53,7 @@ class TimeKeys:
     def choose_window(self, length: float | None) -> None:
         """Choose a window of ``length`` seconds; None: since the start."""
         if self._main.stalltop.options.still:
-            self.window(0)  # tells the user why there is no other length
+            self.window(0)  # shows a message: there is no other length
             return
         self._moments.length = length
         self._length_chosen()

@@ -17,10 +17,10 @@ _Row = tuple[tuple[str, str], ...]
 
 
 def in_columns(lines: Sequence[PageLine], width: int, height: int) -> list[PageLine]:
-    """Return ``lines`` in as many columns as fit into ``width`` cells. A column has ``height`` rows; the
-    rest follows below, in columns again. In one column, return ``lines`` as they are.
+    """Return ``lines`` in as many columns as fit into ``width`` cells. A column has ``height`` rows. Lines
+    that do not fit follow below, in columns again. In one column, return ``lines`` as they are.
 
-    A heading is never the last row of a column, and a line is broken between two columns only if it is longer
+    A heading is never the last row of a column, and a line continues in the next column only if it is longer
     than a column.
     """
     count = (width + GAP) // (LEAST_WIDTH + GAP)

@@ -106,7 +106,7 @@ class LiveScreen(PageScreen):
         self.say(f"{where}: {numbered(len(self._plain.splitlines()), 'line')}")
 
     def action_do(self, what: str, *parameters: object) -> None:
-        """Do on the main screen what the key does there, and draw again."""
+        """Run the method PART.METHOD of the main screen that ``what`` names, and draw again."""
         self.main.action_do(what, *parameters)
         self.show_page()
 

@@ -31,8 +31,8 @@ _TROUBLE: Final[tuple[tuple[CounterSort, str, str], ...]] = (
     ("drop", "dropped", "text"),
     ("congestion", "congestion", "text"),
 )
-"""Sorts of counters, each with its name on the page and its role. A sort has a line of its own if one of its
-counters is above 0."""
+"""Classes of counters, each with its name on the page and its role. A class has a line of its own if one of
+its counters is above 0."""
 
 
 def network(window: Window, host: str, glyphs: Glyphs) -> Section:

@@ -81,7 +81,7 @@ def note(text: str, role: str = "dim") -> PageLine:
 
 
 def more(number: int) -> list[PageLine]:
-    """Return the line that tells how many entries are left out; empty if none are."""
+    """Return the line about the number of entries that are left out; empty if none are."""
     return [note(f"and {number} more")] if number > 0 else []
 
 

@@ -18,9 +18,9 @@ from stalltop.widgets.table import Cell, Role
 
 Side = Literal["A", "B"]
 FEW = 100
-"""With fewer calls on either side a p99 is not reliable."""
+"""The least number of calls on a side for a reliable p99."""
 MUCH = 2.0
-"""Ratio of two p99 from which the larger one is coloured."""
+"""Least ratio of two p99 at which the larger one is coloured."""
 
 _Column = Callable[[Groups], NDArray[np.integer] | NDArray[np.floating]]
 

@@ -18,7 +18,7 @@ from stalltop.widgets.table import Column, Role, TableData
 
 NAME_CELLS = 15
 LEGEND_FROM = 160
-"""Width in cells from which the table explains the letters in the column ``split``."""
+"""Least width in cells at which the table explains the letters in the column ``split``."""
 
 
 def pair_table(

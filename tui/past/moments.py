@@ -65,7 +65,7 @@ class Moments:
         self.length = length
         """The chosen length of the window in seconds; None: since the start."""
         self.newest: Snapshot | None = None
-        """What was read last."""
+        """The newest data."""
         self.mark: Picture | None = None
         """The picture at the mark, to compare with; None if no mark is set."""
         self.comparing = False
@@ -238,7 +238,7 @@ class Moments:
         self.length = length
         return True
 
-    # ---- windows that were asked for
+    # ---- windows that were requested
 
     def ask(self) -> Asked | None:
         """Return the request for the picture that is wanted; None if the screen shows that picture

@@ -22,7 +22,7 @@ the end of the time line shows each of these lengths without rounding."""
 _SAME = 1e-6
 """Tolerance in seconds for rounding errors of Unix times."""
 _INSIDE = 0.98
-"""A moment shows on the time line if its distance from the right end is at most this share of the line's
+"""A moment is visible on the time line if its distance from the right end is at most this share of the line's
 length. The rest is about one cell on a terminal of 80 columns."""
 _SURE = 0.97
 """The share of the line's length that a whole recording takes at most. The rest is about one cell on a
@@ -130,8 +130,8 @@ def played(past: WindowTimes, at: float, clock: float) -> tuple[float, float] | 
 
 
 def whole_span(past: WindowTimes) -> float:
-    """Return a length of the time line, in seconds, that holds all of ``past``. The length is a round number,
-    so that it seldom changes when windows are added."""
+    """Return a length of the time line, in seconds, that covers all of ``past``. The length is a round
+    number, so that it seldom changes when windows are added."""
     seconds = float(past.end[-1] - past.start[0]) / _SURE
     if seconds <= _SHORT[-1]:
         return next(one for one in _SHORT if seconds <= one)
@@ -158,7 +158,7 @@ def timespan(
     no mark).
 
     ``span``: the length of the time line in seconds, around the moment. None: the shortest length that
-    reaches from now back to the moment, or with ``all_of_it`` a length that holds all of ``past``.
+    reaches from now back to the moment, or with ``all_of_it`` a length that covers all of ``past``.
     """
     newest = float(past.end[-1])
     age = 0.0 if shown is None else newest - shown

@@ -14,7 +14,7 @@ from stalltop.tui.screens.bases import TopScreen
 
 HINT = "Enter goes  Esc closes"
 _HINT_FROM = 60
-"""Width in cells from which the hint is shown."""
+"""Least width in cells at which the hint is shown."""
 
 
 class WhenScreen(ModalScreen[float | None], TopScreen[float | None]):

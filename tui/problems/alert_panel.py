@@ -19,7 +19,7 @@ QUIET_NOW = "No active problems; past ones and information below"
 QUIET_BUT = "No problems except silenced ones"
 
 QUIET_LINE, COVERAGE_LINE = "quiet", "coverage"
-"""Keys of the line that tells that no problem is open, and of the line that opens the page about coverage."""
+"""Keys of the line that says that no problem is open, and of the line that opens the page about coverage."""
 
 
 class AlertPanel(AlertList, can_focus=True):
@@ -36,7 +36,7 @@ class AlertPanel(AlertList, can_focus=True):
         self._gone: str | None = None
         """The id of the chain that was under the cursor when the list lost it; None after the next key."""
         self.answering = Answering()
-        """Chooses the problem that the first lines of the screen tell."""
+        """Chooses the problem that the first lines of the screen show."""
 
     def watch_has_focus(self, has_focus: bool) -> None:
         """Keep the cursor on the line that was the worst when the list got the focus."""
@@ -84,11 +84,11 @@ class AlertPanel(AlertList, can_focus=True):
         still: bool = False,
         told_above: bool = False,
     ) -> AnswerState:
-        """Show the problems of ``window`` and ``notes``, or the text ``starting`` while there is no
-        window. Returns what the first lines of the screen show.
+        """Show the problems of ``window`` and ``notes``, or the text ``starting`` while there is no window.
+        Returns what the first lines of the screen show.
 
-        ``tellings`` and ``still`` are those of ``Answering.update``. With ``told_above`` the list leaves out,
-        while it does not have the focus, what these lines say.
+        ``tellings`` and ``still`` are those of ``Answering.update``. With ``told_above`` the list leaves out
+        what the first lines show already, except while it has the focus.
         """
         before = self.found
         found = self.found = listed(
@@ -123,7 +123,7 @@ class AlertPanel(AlertList, can_focus=True):
 
 
 class AlertRoom:
-    """Decides how many lines ``panel`` could fill."""
+    """Computes how many lines ``panel`` needs."""
 
     def __init__(self, panel: AlertPanel) -> None:
         self._panel = panel
@@ -137,9 +137,9 @@ class AlertRoom:
         self._steady.forget()
 
     def need(self, at: object) -> int:
-        """Return the number of lines that the list could fill. ``at`` tells one window from another.
+        """Return the number of lines that the list needs. ``at`` identifies the window.
 
-        The list shrinks only after it was shorter for some time, so that what is below seldom moves when
+        The list shrinks only after it was shorter for some time, so that the panels below seldom move when
         problems come and go. With the focus it never shrinks.
         """
         needed = self._steady.need(self._panel.needed, at)

@@ -1,4 +1,4 @@
-"""Decides which problem the first lines of the screen tell, and for how long. Pure functions."""
+"""Decides which problem the first lines of the screen show, and for how long. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stalltop.tui.problems.chains import MARK, ROLE, Listed, warns
 from stalltop.widgets.answer import AnswerState
 
 STANDS_SECONDS = 5.0
-"""Seconds for which a sentence stands before another problem of the same severity may replace it: as long as
+"""Seconds for which a sentence stays before another problem of the same severity may replace it: as long as
 it takes to read the sentence and to type its command."""
 
 
@@ -50,7 +50,7 @@ def stand(before: Standing, faults: Sequence[Chain], now: float) -> Standing:
 
 
 class Answering:
-    """Makes the first lines of the screen from one window after another."""
+    """Makes the first lines of the screen from consecutive windows."""
 
     def __init__(self) -> None:
         self._standing = Standing()
@@ -72,8 +72,8 @@ class Answering:
     ) -> AnswerState:
         """Return what to show of ``window``, whose list of problems is ``found``.
 
-        ``silenced`` has ids of chains that are not told. ``still``: the window is a moment of the past, of
-        which the worst problem is always shown. ``starting`` is shown while there is no window.
+        ``silenced`` has ids of chains that are not shown. ``still``: the window is a moment of the past; its
+        worst problem is always shown. ``starting`` is shown while there is no window.
         """
         self.chain = None
         if window is None:
@@ -124,7 +124,7 @@ class Answering:
 
 
 def _subject(chain: Chain, window: Window) -> str:
-    """Return who loses time because of ``chain``, to stand before its title; empty for the host."""
+    """Return who loses time because of ``chain``, as text before its title; empty for the host."""
     if chain.tenant:
         return f"{name_of(chain.tenant, window)}: "
     devices = sorted({link.device for link in chain.links if link.device.startswith("GPU")})

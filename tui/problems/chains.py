@@ -36,16 +36,17 @@ _WARNING_RANK = {"bad": 1.5, "warn": 2.5, "dim": 4.5}
 """The rank of warnings among problems, by role. The rank of a problem is the index of its severity in
 ``SEVERITIES``, so a warning of rank 1.5 comes after problems of severity critical and high."""
 _OVER, _STANDING, _NO_FAULT = 5.0, 6.0, 7.0
-"""The ranks of the lines at the end of the list: problems that ended, conditions that hold since the start,
-and problems of severity ``info``."""
+"""The ranks of the lines at the end of the list: problems that ended, conditions that have existed since the
+start, and problems of severity ``info``."""
 
 STANDING: Final = "standing"
-"""First part of the keys of lines about conditions that hold since the start, such as an untraced process."""
+"""First part of the keys of lines about conditions that have existed since the start, such as an untraced
+process."""
 WARNING: Final = "warning"
 """First part of the keys of lines about other warnings."""
 CLEARLY: Final = 2.0
-"""The loss by which a problem is sorted changes if the real loss is more than this factor larger or
-smaller."""
+"""The loss by which a problem is sorted changes if the real loss is larger or smaller by more than this
+factor."""
 HELD_SECONDS: Final = 30.0
 """Seconds for which a problem keeps its severity after it became less severe."""
 _NOT_SHOWN: Final[Mapping[str, float]] = {}
@@ -91,7 +92,8 @@ class Listed:
 
 
 def stands(key: Hashable) -> bool:
-    """Return whether the line ``key`` is about something that holds since the start and does not change."""
+    """Return whether the line ``key`` is about a condition that has existed since the start and does not
+    change."""
     return isinstance(key, tuple) and key[0] == STANDING
 
 
@@ -103,8 +105,8 @@ def warns(key: Hashable) -> bool:
 def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
     """Return the loss (ms/s) by which each open chain is sorted, by the chain's id.
 
-    This is the loss in ``before``, unless the chain's current loss is more than ``CLEARLY`` times as large or
-    as small; then it is the current loss. So no line jumps because a loss varies a little.
+    This is the loss in ``before``, unless the chain's current loss is larger or smaller by more than the
+    factor ``CLEARLY``; then it is the current loss. So no line jumps because a loss varies a little.
     """
 
     def kept(chain: Chain) -> float:
@@ -212,13 +214,14 @@ def listed(
 
 
 def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
-    """Return one line for ``alike``, chains of one kind. A column in which they differ is empty or tells a
-    number, such as ``3 tenants``. Enter opens the worst chain if they are open, else the one seen last."""
+    """Return one line for ``alike``, chains of one kind. A column in which they differ is empty or contains a
+    number, such as ``3 tenants``. Enter opens the worst chain if the chains are open, else the chain that was
+    seen last."""
     newest, row = max(alike, key=lambda pair: pair[0].seen)
     if len(alike) == 1:
         return row
     if newest.open:
-        row = alike[0][1]  # all were seen in this window: take the worst one
+        row = alike[0][1]  # all are in this window: take the worst
 
     def common(values: set[str], otherwise: str = "") -> str:
         return values.pop() if len(values) == 1 else otherwise
@@ -267,7 +270,7 @@ def _devices(chain: Chain) -> str:
 
 def _several(chains: Sequence[Chain]) -> str:
     """Return, as text, how many tenants lose time because of ``chains``. If there are fewer than two, return
-    how many GPUs the chains name. If these are fewer than two, return ``several``."""
+    how many GPUs the chains name. If there are fewer than two GPUs, return ``several``."""
     tenants = {chain.tenant for chain in chains if chain.tenant}
     if len(tenants) > 1:
         return f"{len(tenants)} tenants"

@@ -25,18 +25,19 @@ class RowLosses:
     """What problems cost the rows of a table."""
 
     marks: dict[Key, Cell]
-    """The letter of the worst problem of each row that has a large enough part of the problem's loss."""
+    """For each row with a large enough part of a problem's loss: the letter of the worst such problem."""
     lost_ms_per_s: dict[Key, float]
-    """The time that each of these rows loses through all problems."""
+    """The time (ms/s) that each of these rows loses through such problems."""
 
 
 def row_losses(
     chains: Iterable[Chain], window: Window, view: View, tellings: Tellings = NO_TELLINGS
 ) -> RowLosses:
-    """Return what ``chains``, which begin with the worst, cost the rows of the table of ``view``.
+    """Return what ``chains``, the worst first, cost the rows of the table of ``view``.
 
-    A chain has one loss for all rows that it names. It is divided in proportion to the time that these rows
-    spent in the parts of the split in which the cause costs time (``tellings``), or else to their whole time.
+    A chain has one loss for all rows that it names. The loss is divided in proportion to the time of these
+    rows in certain parts of the split: those in which the cause costs time (``tellings``). If these parts
+    have no time, the loss is divided in proportion to the rows' whole time.
     """
     marks: dict[Key, Cell] = {}
     lost: dict[Key, float] = {}
@@ -77,5 +78,5 @@ def _weights(
     whole = sum(time.values())
     if not whole and columns:
         return _weights(keys, at, window, ())
-    # Without any time, as if all calls hang, each row has an equal part.
+    # If the rows have no time, for example because all calls hang, each row has an equal part.
     return {key: one / whole if whole else 1 / len(time) for key, one in time.items()}

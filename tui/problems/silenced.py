@@ -1,5 +1,4 @@
-"""The lines of the list of problems that the user has silenced: they are hidden, unless the user asks for
-them."""
+"""The lines of the list of problems that the user has silenced: they are hidden until the user shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from stalltop.model.chain import Chain
 
 
 class Silenced:
-    """Keeps which lines are silenced. Its methods return messages for the user."""
+    """Remembers the silenced lines. Its methods return messages for the user."""
 
     def __init__(self) -> None:
         self.keys: set[Hashable] = set()

@@ -35,7 +35,7 @@ class Warn:
     """Whether the warning is only information, not a fault. The list shows it only while the list has the
     focus."""
     standing: bool = False
-    """Whether the warned condition holds since the start. The user may silence such a warning after reading
+    """Whether the condition has existed since the start. The user may silence such a warning after reading
     it."""
 
 

@@ -28,7 +28,7 @@ figures."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """What the screen knows after one read."""
+    """The data that the screen has after one read."""
 
     window: Window
     """The window of the chosen length."""
@@ -63,7 +63,7 @@ class Snapshot:
 
 
 class Tick(Message):
-    """New data. Only the newest tick matters: a late screen skips the others."""
+    """New data. Only the newest tick matters: a screen that is late skips older ones."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Tick(Message):
 
 
 class Failed(Message):
-    """Tells that the source raised an error, so that no more data will come."""
+    """Reports that the source raised an error, so that no more data will come."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -131,7 +131,8 @@ class SourceReader(ABC):
 class Collector(SourceReader):
     """Reads ``source`` every ``interval`` seconds and posts each result from its own thread.
 
-    A slow read skips ticks; they are not queued. A ``still`` source (a saved window) is read once.
+    Reads that are due during a slow read are skipped, not queued. A ``still`` source (a saved window) is read
+    once.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ work may then end early."""
 
 
 class Latest:
-    """Runs work in a daemon thread. A key that is held down asks for work faster than it is done, and only
+    """Runs work in a daemon thread. A key that is held down requests work faster than it is done, and only
     the last result matters."""
 
     def __init__(self, name: str, failed: Callable[[Exception], object]) -> None:

@@ -43,7 +43,7 @@ def kept_calls(facts: RowFacts, frame: Frame) -> Section:
 
 
 def _line(call: CapturedCall, facts: RowFacts, frame: Frame, operation: bool, process: bool) -> PageLine:
-    """Return the line of one call. ``operation`` and ``process`` tell whether the line names them."""
+    """Return the line of one call. ``operation`` and ``process``: whether the line names them."""
     began = f"  {figures.clock(call.start_ns // 10**9)}.{call.start_ns // 10**6 % 1000:03}"
     took = f"{figures.duration(call.duration_ns, frame.glyphs)}  "
     pieces = [(f"{began} ", "label"), (took, brightness(call.duration_ns))]

@@ -30,7 +30,7 @@ MOST_LISTED = 6
 LEAST_SHARE = 0.005
 """Parts with a smaller share of the time are not shown."""
 WIDE = 100
-"""Width in cells from which the line of a part also shows the part's mean time per call."""
+"""Least width in cells at which the line of a part also shows the part's mean time per call."""
 _FIGURES = 16
 """Cells right of a sparkline, for two figures: the current and the largest value."""
 

@@ -26,7 +26,7 @@ AT_ONCE = 30
 """Number of earlier windows that are computed before keys are handled again."""
 
 TWO_COLUMNS_FROM = 150
-"""Width in cells from which the sections below the histogram are in two columns."""
+"""Least width in cells at which the sections below the histogram are in two columns."""
 
 
 class RowScreen(LivePage):

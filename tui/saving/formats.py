@@ -34,7 +34,7 @@ class ShownScreen:
     against: Picture | None
     """The moment that the table compares with; None if it does not compare."""
     past: RowTrends
-    """The earlier figures of the table's rows. Only one thread at a time may use it."""
+    """The earlier figures of the table's rows. Only one thread at a time may use them."""
     chains: tuple[Chain, ...]
     """The chains whose rows are marked."""
     lines: tuple[Strip, ...]
@@ -56,8 +56,8 @@ class ShownScreen:
 
 
 def problem(chosen: Format, *, still: bool) -> str:
-    """Return why this format is not available, and what to do; empty if it is available. ``still`` tells that
-    a saved window is shown."""
+    """Return why this format is not available, and what to do; empty if it is available. ``still``: a saved
+    window is shown."""
     if chosen.suffix == SUFFIX and still:
         return "saved already: it is the file that was opened"
     return chosen.problem()

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Saved(Message):
-    """Tells that a file was saved at ``path``. If ``path`` is None, ``text`` tells why the file was not
-    saved."""
+    """Reports that a file was saved at ``path``. If ``path`` is None, the file was not saved, and ``text`` is
+    the reason."""
 
     def __init__(self, path: Path | None, text: str = "") -> None:
         super().__init__()

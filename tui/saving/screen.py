@@ -24,9 +24,9 @@ from stalltop.widgets.choices import Choice, Choices, Note
 LIST_LINES = 1 + len(SAVED)
 """Number of lines that the title and the formats take."""
 FRAME_LINES = LIST_LINES + 7
-"""Lines of the terminal from which the dialogue has a border."""
+"""Least number of terminal lines at which the dialogue has a border."""
 NOTE_LINES = LIST_LINES + 3
-"""Lines of the terminal from which there is room for the note about the path and for the hint."""
+"""Least number of terminal lines at which there is room for the note about the path and for the hint."""
 SAVING_SECONDS = 60.0
 """Seconds that the message about a running save stays, unless the save ends before."""
 LONGEST = 4096
@@ -36,7 +36,7 @@ HINT_ELSEWHERE = HINT.replace("  Tab path", "")
 
 
 class PlaceFound(Message):
-    """Tells which place ``typed`` leads to."""
+    """Reports the place of the path ``typed``."""
 
     def __init__(self, typed: str, found: SavePlace) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
 
     @on(Input.Submitted)
     def action_save(self) -> None:
-        """Save in the background and close; or tell why this format is not available."""
+        """Save in the background and close; or show why this format is not available."""
         reason = problem(self.chosen, still=self._still)
         if reason:
             if self._ready:

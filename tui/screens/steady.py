@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 
 LOOKS = 30
-"""The number of latest windows for which a panel keeps its lines, so that borders seldom move."""
+"""A panel keeps the most lines that it needed in this many windows, the latest, so that borders seldom
+move."""
 
 
 class Steady:
-    """Holds the number of lines that a panel needed most in the latest windows. So a panel grows at once, and
-    shrinks only after it was smaller for some time."""
+    """Holds the largest number of lines that a panel needed in the latest windows. So a panel grows at once,
+    and shrinks only after it was smaller for some time."""
 
     def __init__(self, looks: int = LOOKS) -> None:
         self._seen: deque[tuple[object, int]] = deque(maxlen=looks)
@@ -20,8 +21,8 @@ class Steady:
         self._seen.clear()
 
     def need(self, lines: int, at: object) -> int:
-        """Return the number of lines to give to a panel that needs ``lines`` now. ``at`` tells one window
-        from another."""
+        """Return the number of lines to give to a panel that needs ``lines`` now. ``at`` identifies the
+        window."""
         if self._seen and self._seen[-1][0] == at:
             lines = max(lines, self._seen.pop()[1])
         self._seen.append((at, lines))

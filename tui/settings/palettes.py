@@ -13,8 +13,8 @@ from stalltop.model.text.part_colours import PART_COLOURS
 
 _PARTS = {f"role-{name}": f"{part.letter} on {part.background}" for name, part in PART_COLOURS.items()}
 _PATTERNS = dict.fromkeys(_PARTS, "ansi_default")
-"""For terminals with too few colours: all parts of a bar have the same colour, and patterns tell them
-apart."""
+"""For terminals with too few colours: all parts of a bar have the same colour, and patterns distinguish
+them."""
 _DARK = {
     "role-ground": "#d7dde3 on #11161b",
     "role-text": "#d7dde3",
@@ -115,7 +115,7 @@ _MONO = {
     "role-critical": "bold reverse",
     "input-cursor-text-style": "reverse",
 }
-"""No colours. Warnings are bold, and letters tell the severity."""
+"""No colours. Warnings are bold, and letters show the severity."""
 
 PALETTES: Final[Mapping[str, dict[str, str]]] = {
     "dark": _DARK,

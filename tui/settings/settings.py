@@ -206,8 +206,8 @@ class Keys:
 
 
 def _setting(default: Any, kind: SettingKind, about: str, *, left: bool = False) -> Any:
-    """Return a field of ``Settings``. ``left`` tells that keys of the screen change the setting, and that its
-    last value is kept for the next run."""
+    """Return a field of ``Settings``. ``left``: keys of the screen change the setting, and its last value is
+    kept for the next run."""
     return field(default=default, metadata={"kind": kind, "about": about, "left": left})
 
 

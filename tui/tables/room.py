@@ -28,7 +28,7 @@ class GroupTable(Table, can_focus=True):
 
 
 class Panel(Vertical):
-    """A container that places its children where it is told to."""
+    """A container that places its children in given regions."""
 
     @cached_property
     def places(self) -> RegionLayout:
@@ -42,7 +42,8 @@ class Panel(Vertical):
 
 
 class TableRoom:
-    """Places the tables and graphs of ``panel``, and knows how many lines the tables could fill."""
+    """Places the tables and graphs of ``panel``, and computes how many lines the tables need to show all of
+    their content."""
 
     def __init__(self, panel: Panel, *tables: GroupTable) -> None:
         self._panel = panel
@@ -63,14 +64,14 @@ class TableRoom:
         return place.width - place.frame.columns
 
     def for_legend(self) -> GroupTable:
-        """Return the one of the first two tables that has more room for a legend: the wider one, or the
-        second, whose frame names no keys."""
+        """Return the one of the first two tables that has more room for a legend: the wider one. If both are
+        equally wide, it is the second, because its frame names no keys."""
         first, second = self._tables[:2]
         return second if second.display and self.cells_of(second) >= self.cells_of(first) else first
 
     def needs(self, widget: GroupTable, at: object, *, wanted: bool) -> TableNeeds:
-        """Return what ``widget`` could fill. ``at`` tells one window from another; ``wanted`` tells that
-        there is such a table."""
+        """Return how many lines ``widget`` needs to show all of its content. ``at`` identifies the window;
+        ``wanted``: there is such a table."""
         if not wanted:
             return NO_TABLE
         data = widget.data
@@ -80,8 +81,8 @@ class TableRoom:
         return TableNeeds(self._steady[str(widget.id)].need(lines, at))
 
     def place(self, layout: TablesLayout) -> list[GroupTable]:
-        """Place tables and graphs as ``layout`` says. Returns the tables that are shown now and have another
-        width than before, whose content must be made again."""
+        """Place tables and graphs as ``layout`` says. Returns the visible tables whose width has changed:
+        their content must be made again."""
         placed = {place.name: place for place in layout.places}
         if placed == self._placed:
             return []
@@ -94,7 +95,8 @@ class TableRoom:
         self._panel.places.regions = {
             name: Region(place.x, place.y, place.width, place.height) for name, place in placed.items()
         }
-        # Textual forgets the places of a widget's siblings when the widget, not its container, asks for it.
+        # Textual forgets the places of a widget's siblings when the widget, not its container, requests a new
+        # layout.
         self._tables[0].refresh(layout=True)
         return [
             table

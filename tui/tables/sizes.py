@@ -9,7 +9,7 @@ from typing import Literal
 from stalltop.widgets.drawing.frame import NO_FRAME, PanelFrame, Top
 
 BESIDE_FROM = 160
-"""Columns of the terminal from which the second table is shown beside the first."""
+"""Least number of terminal columns at which the second table is shown beside the first."""
 MOST_SPARE = 10
 """The most cells that a table of containers gives to a table of operations beside it."""
 HEADS = 2
@@ -17,7 +17,7 @@ HEADS = 2
 LEAST_TABLE = HEADS + 3
 """The least number of lines of a table, without the bottom of its frame."""
 THIRD_FROM = 10
-"""Free lines of a column of two tables side by side from which a third table is shown there."""
+"""If tables are in two columns, a third table is shown in a column with at least this many free lines."""
 LEAST_GRAPH = 5
 """The least number of lines of a graph, with its frame."""
 GOOD_GRAPH = 7
@@ -32,7 +32,7 @@ Frames = Literal["", "rule", "box"]
 
 @dataclass(frozen=True, slots=True)
 class TableNeeds:
-    """What one table could fill."""
+    """What one table needs to show all of its content."""
 
     rows: int = 0
     """Lines below the heads that have content."""
@@ -70,12 +70,13 @@ class Room:
     gives: bool = True
     """Whether the first table gives some of its width to the second."""
     joined: bool = False
-    """Whether a box as wide as the room ends right above it: a box in the room continues that one."""
+    """Whether a box of the same width ends right above the room. The boxes in the room then continue that
+    box."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablesLayout:
-    """What the main screen lets the tables show."""
+    """Where the tables and graphs of the main screen are placed."""
 
     places: tuple[PanelPlace, ...] = ()
     alone: bool = False
@@ -92,8 +93,8 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
     ``width``.
 
     With ``gives`` the first table is up to ``MOST_SPARE`` cells narrower, because the second one shows
-    operations, which have longer names and one more column of names than containers. Without ``gives`` the
-    first table is wider by that number of cells.
+    operations, which have longer names and one more column of names than containers. Without ``gives`` it is
+    wider by the same number of cells.
     """
     spare = min((width - BESIDE_FROM) // 5, MOST_SPARE)
     return width * share // 100 + (-spare if gives else spare)
@@ -101,7 +102,7 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
 
 def divide(room: Room, tables: Sequence[TableNeeds], graphs: int) -> tuple[PanelPlace, ...]:
     """Divide ``room`` among the first three ``tables`` and up to ``graphs`` graphs, so that no line stays
-    empty that something can fill.
+    empty if a table or graph can fill it.
 
     Tables get the lines that they fill. What is left is for graphs, and if there are none, for the last
     table.
@@ -168,8 +169,8 @@ def _two_heights(
 def _column(
     room: Room, x: int, width: int, stack: Iterable[tuple[str, int]], *, joined: bool
 ) -> Iterator[PanelPlace]:
-    """Place panels of one width one above the other. In boxes they share the lines between them; the last one
-    has the bottom, which takes one more line."""
+    """Place panels of one width one above the other. Neighbouring boxes share an edge; the last box also has
+    a bottom edge, which takes one more line."""
     y, boxes = 0, room.frames == "box"
     panels = list(stack)
     for at, (name, height) in enumerate(panels):
@@ -216,8 +217,8 @@ def _beside(
 def _left_over(
     room: Room, stacks: Sequence[Sequence[tuple[str, int]]], graphs: int
 ) -> tuple[int, tuple[int, list[int]]]:
-    """Return the height of a row of graphs below two columns of tables, 0 if there is none, and the number of
-    the column that has graphs of its own, with their heights."""
+    """Return the height of the row of graphs below both columns of tables, 0 if there is none. Also return
+    the number of the column with more free lines, and the heights of the graphs in that column."""
     bottom = int(room.frames == "box")
     free = [max(room.height - bottom - sum(height for _, height in stack), 0) for stack in stacks]
     long = 0 if free[0] >= free[1] else 1
@@ -238,8 +239,8 @@ def _left_over(
 
 
 def _filled(stack: Sequence[tuple[str, int]], height: int) -> list[tuple[str, int]]:
-    """Return ``stack`` with heights that add up to ``height``: the last panel gets what is left; if there is
-    too little, panels lose lines from the last one on."""
+    """Return ``stack`` with heights that add up to ``height``: the last panel gets the lines that are left;
+    if there are too few lines, panels lose some, the last panel first."""
     found = list(stack)
     rest = height - sum(lines for _, lines in found)
     for at in reversed(range(len(found))):

@@ -113,5 +113,5 @@ class TableSteps:
 
 
 def _part(key: Hashable) -> str:
-    """Return the name that the key of a row stands for: its first value."""
+    """Return the first value of a row's key: for a row of the first level, the value of its own dimension."""
     return str(key[0]) if isinstance(key, tuple) else str(key)

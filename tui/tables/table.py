@@ -88,7 +88,7 @@ def table(
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     ids = [column.id for column in shown[1:]]
     cells = [_CELLS[name] for name in ids]
-    sort = view.sort if view.sort in BY_ID else "total"  # needs no past, as the order by name and the worst
+    sort = view.sort if view.sort in BY_ID else "total"  # needs no past, nor do name and worst first
     uses_past = any(BY_ID[name].needs == "past" for name in (*ids, sort))
     found = parse(view.filter)
     lines = lines_of(window, view, found, against, past if uses_past else NO_TRENDS, marks, lost, worst)
@@ -183,9 +183,9 @@ def lines_of(
 ) -> list[TreeRow]:
     """Return all rows in the order of ``view``; in a tree, children follow their parent.
 
-    ``found`` is the filter of the view. The keys of ``marks`` tell which rows have a mark; the marks
-    themselves are not used. ``lost`` is the time (ms/s) that rows lose through problems. ``worst`` remembers
-    the order of earlier windows; None: rows are sorted by their figures in this window alone.
+    ``found`` is the filter of the view. Of ``marks`` only the keys are used: those rows have a mark. ``lost``
+    is the time (ms/s) that rows lose through problems. ``worst`` remembers the order of earlier windows;
+    None: rows are sorted by their figures in this window alone.
     """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
@@ -256,8 +256,8 @@ def sorted_by(
 ) -> NDArray[np.int64]:
     """Return the positions of ``rows`` sorted by values; equal values by name, so that rows do not jump.
 
-    If ``values_of`` is None, rows are sorted by name: by their labels from number ``own`` on, because the
-    labels before are names of parents. NaN, an unknown value, comes last in both directions.
+    If ``values_of`` is None, rows are sorted by name: by their labels from number ``own`` on, because earlier
+    labels are names of parents. NaN, an unknown value, comes last in both directions.
     """
     if not own and len(rows) == len(rows.groups):
         by_name = np.arange(len(rows))  # the groups are in the order of names already

@@ -48,7 +48,7 @@ class Tables(Panel):
         text: str
 
     class ViewChanged(Message):
-        """Tells that the view of a table, or its picked row, changed."""
+        """Reports that the view of a table, or its picked row, changed."""
 
     def __init__(self, widget_id: str, among: Sequence[Widget] = ()) -> None:
         """``among`` are widgets that ``lay_out`` places among the tables, by their ids."""
@@ -153,7 +153,7 @@ class Tables(Panel):
             self.others[back].focus()
 
     def needs(self) -> tuple[TableNeeds, TableNeeds, TableNeeds]:
-        """Return what the tables could fill."""
+        """Return what the tables need to show all of their content."""
         at = None if self.window is None else self.window.end
         # Without rows the other tables would only repeat why the first one has none.
         others = len(self._besides()) if self.main.data.rows or not self.main.data.columns else 0
@@ -245,7 +245,7 @@ class Tables(Panel):
                 pairs.append((self.others[at], self.views.of_other(at, by)))
         return pairs
 
-    # ---- what is looked at
+    # ---- the views
 
     @property
     def way_out(self) -> str:

@@ -1,4 +1,5 @@
-"""The order "worst first": rows that lose time against normal come first, and rows seldom change places."""
+"""The order "worst first": rows that lose time, or whose p99 is far above its baseline, come first. Rows
+seldom change places."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ the row is sorted by the new value."""
 LEAST_CALLS: Final = 20
 """Least number of calls in a row whose p99 is compared with its baseline."""
 MOST_TABLES: Final = 50
-"""Number of tables, by what they show, whose values are remembered."""
+"""The most tables whose values are remembered. Tables that show different things count as different."""
 
 
 @dataclass(slots=True)
@@ -34,11 +35,11 @@ class _Held:
     streaks: NDArray[np.int64]
     """For each value: in how many of the last windows it differed; negative if it was smaller."""
     at: float
-    """The end of the window that was looked at last (Unix seconds)."""
+    """The end of the last window that was taken into account (Unix seconds)."""
 
 
 class WorstFirst:
-    """Sorts the rows of tables, and remembers by which values."""
+    """Sorts the rows of tables, and remembers the values by which they are sorted."""
 
     def __init__(self) -> None:
         self._held: dict[Hashable, _Held] = {}
@@ -53,8 +54,8 @@ class WorstFirst:
         return ordered(self._steady(table, rows.keys, badness(rows, lost), rows.window.end), by_name)
 
     def _steady(self, table: Hashable, keys: Sequence[Key], values: Values, at: float) -> Values:
-        """Return the values by which to sort: those of the first look, until they clearly differed from them
-        in ``LOOKS`` windows."""
+        """Return the values by which to sort. A value stays the same until the current value has clearly
+        differed from it in ``LOOKS`` consecutive windows."""
         before = self._held.get(table)
         if before is None or at < before.at:  # also after a step into the past
             if len(self._held) >= MOST_TABLES:

@@ -74,7 +74,7 @@ def _settle_size() -> None:
 
 
 def speaks_unicode() -> bool:
-    """Return whether the locale tells that the terminal shows UTF-8.
+    """Return whether the locale says that the terminal shows UTF-8.
 
     The environment variables decide, because Python uses UTF-8 in the C locale too. If none of them is set,
     as in many containers, the terminal is assumed to show UTF-8, as today's terminals do.

@@ -21,10 +21,10 @@ QUEUED_WRITES = 3
 """The number of writes waiting for the terminal above which frames are skipped: about as many writes as one
 frame takes."""
 RESIZED_SECONDS = 1.0
-"""After a resize everything is painted for this many seconds: output from before the resize may still
-arrive."""
+"""For this many seconds after a resize, all cells are sent, changed or not: output from before the resize may
+still arrive."""
 SETTLED_SECONDS = 4.0
-"""This many seconds after the last resize everything is painted once more: on a busy host, output from before
+"""This many seconds after the last resize, all cells are sent once more: on a busy host, output from before
 the resize may arrive that late."""
 
 
@@ -66,7 +66,7 @@ class TerminalApp(QuietApp):
         return super().message_queue_size + len(self._key_order)
 
     async def on_event(self, event: events.Event) -> None:
-        """Handle ``event``. A key waits for the keys before it."""
+        """Handle ``event``. A key waits until the keys before it are handled."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self._key_order.take(event)
         else:

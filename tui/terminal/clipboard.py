@@ -1,9 +1,9 @@
-"""Copies text to wherever the user can paste it from, and says truthfully where it went.
+"""Copies text to every place from which the user can paste it, and reports where it went.
 
-A program in a terminal can only ask for the clipboard (the escape sequence OSC 52), and is not told whether
-the terminal obeyed. tmux ignores such a request from programs inside it (its default, ``set-clipboard
-external``), but its own command ``load-buffer -w`` puts the text into a buffer of tmux, and asks the outer
-terminal for the clipboard. A file that holds the text last copied works everywhere.
+A program can only request that the terminal sets the clipboard (escape sequence OSC 52). It gets no answer.
+tmux ignores such a request from programs inside it (its default, ``set-clipboard external``), but its own
+command ``load-buffer -w`` puts the text into a buffer of tmux, and requests that the outer terminal sets its
+clipboard. A file with the text that was copied last works everywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stalltop.files.private_file import replace_file
 TMUX_SECONDS: Final = 1.0
 """Maximum time that tmux may take, seconds; it answers within milliseconds."""
 _MOST_PARENTS: Final = 8
-"""Maximum number of parent processes that are asked for the tmux they run in."""
+"""Maximum number of ancestor processes whose environment is searched for tmux."""
 _NAMES: Final = ("TMUX", "TMUX_PANE")
 
 
@@ -32,8 +32,8 @@ class Copied:
     tmux: bool = False
     """Whether tmux has the text in its newest buffer."""
     asked: str = ""
-    """Who was asked to put the text into the clipboard and did not say whether it did, such as ``the
-    terminal``; '' if nobody was asked."""
+    """The receiver of a request to set the clipboard, such as ``the terminal``. It does not report whether it
+    did. Empty: no request was sent."""
     file: Path | None = None
     """The file with the text; None if it could not be written."""
 
@@ -90,8 +90,8 @@ def tmux_environment(proc: Path = Path("/proc")) -> dict[str, str]:
     """Return the variables by which programs find the tmux that they run in; empty if this program runs in
     none.
 
-    ``sudo`` drops these variables. Therefore, the processes that started this program are asked, too, up to a
-    login or a service, which runs in no tmux.
+    ``sudo`` drops these variables. Therefore, they are also looked up in the environments of the processes
+    that started this program, up to a login or a service, which runs in no tmux.
     """
     if os.environ.get("TMUX"):
         return {name: os.environ[name] for name in _NAMES if name in os.environ}

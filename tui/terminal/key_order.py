@@ -20,13 +20,14 @@ from textual.screen import Screen
 Typed = events.Key | events.Paste
 
 LOOK_SECONDS = 0.1
-"""Seconds between two looks whether the widget that has the key still exists."""
+"""Seconds between two checks whether the widget that has the key still exists."""
 BLOCKED_SECONDS = 10.0
-"""Seconds after which the next key no longer waits, although the widget exists: it handles no messages."""
+"""Seconds after which the next key no longer waits for a widget that exists but handles no messages."""
 
 
 class KeyHandled(Message):
-    """Follows a key from widget to widget, up to the app, which it reaches after the key."""
+    """Sent right after a key. It takes the same way, from widget to widget up to the app, and arrives after
+    the key."""
 
     def __init__(self, screen: Screen[Any]) -> None:
         super().__init__()
@@ -42,7 +43,7 @@ class KeyOrder:
         self._forward = forward
         self._waiting: deque[Typed] = deque()
         self._before: KeyHandled | None = None
-        """What follows the key that is being handled; None if no key is."""
+        """The message sent after the key that is being handled; None if no key is being handled."""
         self._key: Typed | None = None
         self._at: Any = None
         """The widget or screen to which the last message was sent."""
@@ -64,12 +65,12 @@ class KeyOrder:
             self._look_later()
 
     async def arrived(self, key: events.Event) -> None:
-        """Take note that no widget stopped ``key``: the app itself has handled it."""
+        """Note that no widget stopped ``key``: the app itself has handled it."""
         if key is self._key and self._app.screen_stack:
             await self._done(self._at.screen if self._at.is_attached else None)
 
     async def handled(self, message: KeyHandled) -> None:
-        """Take note that a widget has handled the key before ``message``, or that a screen has opened."""
+        """Note that a widget has handled the key before ``message``, or that a screen has opened."""
         if message is self._before and self._app.screen_stack:
             await self._done(message.passed)
 
@@ -87,7 +88,7 @@ class KeyOrder:
         if not self._waiting or not self._app.screen_stack:
             return
         self._key = key = self._waiting.popleft()
-        # The app handles some keys at once. They may change the screen, but not what was sent to ``target``.
+        # Determine ``target`` first: the app handles some keys at once, and they may change the screen.
         target = self._app.focused or self._app.screen
         await self._forward(key)
         self._follow(target)
@@ -107,7 +108,7 @@ class KeyOrder:
             self._app.set_timer(LOOK_SECONDS, self._look)
 
     async def _look(self) -> None:
-        """While keys wait, notice that a message was lost because its widget was removed."""
+        """While keys wait, check whether a message was lost because its widget was removed."""
         self._looks = False
         if not self._waiting or not self._app.screen_stack:
             return

@@ -92,8 +92,8 @@ class Keyboard:
         handled.cancel()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yield the events in ``data``. Empty ``data`` tells that no bytes arrived for a while: then yield
-        events for bytes that were held back because they could have been the start of a sequence."""
+        """Yield the events in ``data``. If ``data`` is empty, no bytes arrived for a while: then yield events
+        for bytes that were held back because they could have been the start of a sequence."""
         if text := self._decoder.decode(data):
             self._since = time.monotonic()
             yield from self._events(text)

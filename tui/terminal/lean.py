@@ -25,13 +25,13 @@ _TOKEN: Final = re.compile(
 )
 """The group ``harmless`` matches sequences that change no cell: modes of cursor, mouse, focus, paste and
 synchronized output, messages to the terminal itself (OSC, such as the clipboard), and the bell. ``between``
-matches the ends of lines before a sequence that moves the cursor to a place."""
+matches line ends that precede a sequence that sets the position of the cursor."""
 _COLOURS: Final = frozenset(map(str, (*range(30, 38), 39, *range(90, 98))))
 _BACKGROUNDS: Final = frozenset(map(str, (*range(40, 48), 49, *range(100, 108))))
 _UNSEEN: Final = frozenset(("1", "2", "3"))
 """SGR attributes that do not show on blanks: bold, dim and italic."""
 _KEPT: Final = 4096
-"""Number of pairs of styles whose difference is cached; a theme needs some hundred."""
+"""Number of pairs of styles whose difference is cached; a theme needs a few hundred."""
 _MOVE_CELLS: Final = 6
 """Up to this number of unchanged cells between two changes are sent again: moving the cursor over them takes
 about as many bytes."""

@@ -22,7 +22,7 @@ class LeanDriver(StoppingDriver):
             self._lean.forget()
 
     def run_input_thread(self) -> None:
-        """Pass the input to the app until it ends. If that fails, tell the app."""
+        """Pass the input to the app until it ends. If that fails, report it to the app."""
         keyboard = Keyboard(*self.app_and_loop, self.exit_event)
         try:
             for data in keyboard.read(self.fileno):

@@ -19,9 +19,9 @@ from stalltop.model.sharing.placing import Labels, held_bytes, placement
 from stalltop.model.window import OpenCall, Window
 
 LONG_OPEN_NS = 1_000_000_000
-"""Age in ns from which an open call is shown as a warning."""
+"""Least age, in ns, at which an open call is shown as a warning."""
 HUNG_NS = 10_000_000_000
-"""Age in ns from which an open call is shown as hung."""
+"""Least age, in ns, at which an open call is shown as hung."""
 
 LEAST_PAST = 5
 """Least number of earlier windows with calls for which the p99 of a row is compared with their median."""
@@ -60,7 +60,7 @@ class Grouped:
     waited_ns: NDArray[np.int64]
     """Time (ns) within the window that long open calls of the row took so far, summed over threads."""
     whole_ns: int
-    """The time (ns) that is 100 % for shares: of all outermost calls below the path of the view."""
+    """The time (ns) of all outermost calls below the path of the view: 100 % for shares."""
     before: Groups | None = None
     """The groups of the window to compare with."""
     before_at: NDArray[np.int64] | None = None
@@ -180,7 +180,7 @@ class Grouped:
     @cached_property
     def incomplete(self) -> frozenset[Key]:
         """Return the rows whose figures do not contain all of their calls: their tenant or process is not
-        traced completely, or a thread ended inside a long call, which no figure contains."""
+        traced completely, or a thread ended inside a long call, and no figure contains that call."""
         window, groups = self.window, self.groups
         missing = window.coverage.missing
         tenants = {one.tenant for one in missing if one.tenant}
@@ -268,7 +268,7 @@ def scope(window: Window, path: tuple[PathStep, ...]) -> Window:
 
 
 def below(path: tuple[PathStep, ...], window: Window) -> Callable[[RowKey], bool]:
-    """Return a function that tells whether a row of ``window`` is below ``path``."""
+    """Return a function that returns whether a row of ``window`` is below ``path``."""
     naming = RowNaming(window)
     return lambda key: all(naming.part(step.dimension, key)[0] == step.key for step in path)
 

@@ -1,8 +1,8 @@
-"""Orders of rows that are no column. Imports nothing: the command line needs the names."""
+"""Orders of rows other than by a column. Imports nothing: the command line needs the names."""
 
 from __future__ import annotations
 
 from typing import Final
 
 WORST: Final = "worst"
-"""Rows that lose time against normal come first."""
+"""Rows that lose time, or whose p99 is far above its baseline, come first."""

@@ -16,13 +16,13 @@ from stalltop.tui.views.groups import Key, PathStep, decided, scope
 from stalltop.tui.views.view import View
 
 WINDOWS = 60
-"""Number of windows to look back."""
+"""The most earlier windows whose p99 is computed."""
 AT_ONCE = 10
-"""Number of windows to compute at once for a new table: those that its column ``trend`` shows."""
+"""Number of windows to compute at once for a new table: as many as its column ``trend`` shows."""
 ROWS_AT_ONCE = 5_000
 """Number of rows to compute for one update of the screen. Later updates compute the rest."""
 MOST_KEYS = 20_000
-"""Number of rows of one table, over all windows, above which its cache is cleared."""
+"""If the cache of one table has more rows than this, over all windows, it is cleared."""
 _ROUNDING = 1e-3
 """Seconds by which two readings of the end of one window may differ because of rounding."""
 
@@ -75,8 +75,8 @@ class RowTrends:
         self._rows_left = ROWS_AT_ONCE
 
     def follow(self, parts: Sequence[Packed], end: float) -> None:
-        """From now on look back at those of ``parts`` (oldest first) that ended before ``end`` (Unix time in
-        seconds) or at it."""
+        """From now on use those of ``parts`` (oldest first) that ended at or before ``end`` (Unix time in
+        seconds)."""
         before = [part for part in parts if part.window.end <= end + _ROUNDING]
         self._parts = tuple(before[-WINDOWS:])
         self._known = {one: known for one, known in self._known.items() if one in self._used}
@@ -112,4 +112,4 @@ class RowTrends:
 
 
 NO_TRENDS = RowTrends()
-"""Stands for the trends of a table without earlier windows. It knows no p99."""
+"""The trends of a table without earlier windows: every p99 is unknown."""

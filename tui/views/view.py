@@ -32,7 +32,7 @@ BESIDE: dict[Dimension, tuple[Dimension, ...]] = {
     "process": ("process", "container"),
     "pod": ("pod", "namespace"),
 }
-"""Dimensions whose rows show a second dimension beside the name, to tell rows of one name apart."""
+"""Dimensions whose rows show a second dimension beside the name, to distinguish rows of the same name."""
 
 BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
 """Enter on a row shows the rows inside it, grouped by the next of these dimensions. Dimensions in the path
@@ -117,7 +117,7 @@ class View:
     def besides(self, *, devices: bool = False) -> tuple[Dimension, ...]:
         """Return the dimensions by which the second and the third table are grouped beside this view.
 
-        ``devices`` tells that the devices of processes are known.
+        ``devices``: the devices of processes are known.
         """
         wanted: tuple[Dimension, ...] = ("operation", "container", "process", "device")
         left = [one for one in wanted if one not in self.used() and (devices or one != "device")]
@@ -189,7 +189,7 @@ class View:
 
 
 def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
-    """Return the title of a table: the path to its rows, the filter, and the order if no heading tells it."""
+    """Return the title of a table: the path to its rows, the filter, and the order if no heading shows it."""
     parts: list[tuple[str, Role]] = []
     for step in view.path:
         parts += [
@@ -207,7 +207,7 @@ def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
         if error:
             parts.append((f"   {error}", "bad"))
     if view.sort == WORST:
-        # No heading tells this order, because it is the order of no column.
+        # No heading shows this order, because it is the order of no column.
         parts.append(("   worst first" if view.descending else "   worst last", "dim"))
     return tuple(parts)
 

@@ -21,7 +21,7 @@ Top = Literal["", "blank", "rule", "corner", "tee"]
 across a box that begins above the panel."""
 
 _LEAST_TITLE = 12
-"""A title is cut to make room for the text at the right end only down to this many cells."""
+"""A title that is cut to make room for the text at the right end keeps at least this many cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PanelFrame:
 
 NO_FRAME = PanelFrame()
 Group = Sequence[Part]
-"""Pieces of text that stand together on an edge of a frame."""
+"""Pieces of text that are drawn together on an edge of a frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class FrameEdge:
 
 
 def titled(badge: str, title: str, keys: str, paint: Palette, *, focused: bool = False) -> FrameEdge:
-    """Return the edge of a panel with ``title``: ``badge`` stands right before the title, ``keys`` behind
+    """Return the edge of a panel with ``title``: ``badge`` is right before the title, ``keys`` are after
     it."""
     name = (title, paint.head if focused else paint.label)
     return FrameEdge([(badge, paint.dim), name] if badge else [name], [(keys, paint.accent)] if keys else ())
@@ -105,7 +105,7 @@ def framed(
     glyphs: Glyphs,
 ) -> list[Strip]:
     """Return the lines ``inner`` with ``frame`` around them, ``width`` cells wide; ``edges`` are the texts at
-    the top and at the bottom. A legend for which there is no room at the top stands at the bottom."""
+    the top and at the bottom. A legend that does not fit at the top is drawn at the bottom."""
     lines = list(inner)
     top, bottom = edges
     corners, tees = glyphs.frame_corners, glyphs.frame_tees

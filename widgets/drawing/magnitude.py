@@ -1,4 +1,4 @@
-"""Tells how brightly a duration is drawn, and marks figures that are not reliable."""
+"""Decides how brightly a duration is drawn, and marks figures that are not reliable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Brightness = Literal["dim", "text", "bright"]
 """Roles of the palette."""
 
 UNSURE: Final = "~"
-"""Stands before a figure that few calls support or that chance can explain."""
+"""The sign before a figure that few calls support or that chance can explain."""
 _FROM_MS: Final = 999.5e3
 """The shortest duration, in ns, that ``figures.duration`` writes in milliseconds (rounded to 1.00 ms)."""
 _FROM_S: Final = 999.5e6

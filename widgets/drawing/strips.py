@@ -58,8 +58,8 @@ def changed_span(old: Strip, new: Strip) -> tuple[int, int] | None:
 
 
 def _alike(before: list[Segment], after: list[Segment], *, from_end: bool) -> int:
-    """Count the cells in which two lines of the same length are equal, up to the first difference.
-    ``from_end`` tells to count from the end of the lines."""
+    """Count the cells in which two lines of the same length are equal, up to the first difference. With
+    ``from_end``, count from the end of the lines."""
     if from_end:
         before, after = before[::-1], after[::-1]
     cells = 0
