@@ -147,8 +147,8 @@ def uuid(index: int) -> str:
 
 
 def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]:
-    """Returns the devices that pods were given. If pods share devices through MPS, each pod has a replica of
-    the first device. Otherwise nothing is returned."""
+    """Returns the devices that pods were given if they share devices through MPS: for each pod, a replica of
+    the first device. Returns an empty tuple if they do not."""
     if not plot.mps:
         return ()
     return tuple(

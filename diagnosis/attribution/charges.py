@@ -11,12 +11,13 @@ from stalltop.model.devices.labels import UNKNOWN
 
 
 class RowCharges:
-    """Tells which processes took the time of a row, according to the charges of one window."""
+    """Culprits of the rows of one window, from the charges of the window."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._blamed: defaultdict[tuple[int, str, str, str, str], dict[Who, float]] = defaultdict(dict)
-        """Culprits, with the ns that they took, by process, layer, operation, device and part."""
+        """For each process, layer, operation, device and part of the split: the culprits, and the ns that
+        each took."""
         for charge in facts.window.evidence.charges:
             by = self._blamed[charge.pid, charge.layer, charge.operation, charge.device, charge.kind]
             who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)

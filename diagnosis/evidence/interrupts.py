@@ -27,7 +27,7 @@ delay on other CPUs."""
 
 
 class Interrupts:
-    """Tells what the interrupts of one window took from processes."""
+    """CPU time that the interrupts of one window took from processes."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
