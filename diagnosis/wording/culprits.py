@@ -29,7 +29,7 @@ _SINGULAR: Final = {OTHERS: "the rest"}
 
 
 def named(facts: Facts, who: Who) -> str:
-    """Returns the name and PID of a process with its tenant, as text for people."""
+    """Returns the name and PID of a process with its tenant, as shown to users."""
     process = who.process if who.pid else _SINGULAR.get(who.process, who.process)
     return program_of(process, who.pid, facts.name(who.tenant) if who.tenant else "")
 
@@ -64,7 +64,7 @@ def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None
     def order(item: tuple[Who, float]) -> tuple[int, bool, float, Who]:
         who, ns = item
         stays = STAYS_FIRST if first is not None and _as_before(who) == first else 1.0
-        # In a tenant, the sum of many small culprits comes after culprits with a name.
+        # Within a tenant, an entry that sums up many small culprits comes after named culprits.
         return place[who.tenant], who.process in _SINGULAR, -stays * ns, who
 
     known = {who: ns for who, ns in culprits.items() if who.tenant or who.process not in _SINGULAR}
