@@ -85,7 +85,7 @@ def simulated_devices(
                 index=index,
                 uuid=uuid(index),
                 name="Simulated 80GB",
-                # The driver has no utilization of a GPU that is divided.
+                # The driver reports no utilization of a GPU that is divided.
                 utilization_percent=None if divided else round(busy),
                 memory_utilization_percent=None if divided else round(busy * 0.55),
                 memory_used_bytes=_TOTAL_BYTES * 6 // 10 if divided else each * len(here),

@@ -113,7 +113,7 @@ class Someone(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Tenants and processes by their roles in the simulation. A role is None or '' if the host has no such
-    tenant. In the result of ``at``, a process that would disturb others is None while it does not."""
+    tenant. ``at`` sets the processes that disturb nobody at that time to None."""
 
     trainer: str
     """Tenant id of the trainer."""

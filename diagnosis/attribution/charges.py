@@ -46,7 +46,7 @@ def share(facts: Facts, row: Row, part: str) -> float:
         for other in facts.rows_of(key.pid)
         if other.key._replace(device=key.device) == key
     ]
-    # A call that is still open has charges, but its time is in no row yet. Then all rows get equal parts.
+    # If no row has time yet, because a call with charges is still open, all rows get equal parts.
     return row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
 
 

@@ -207,7 +207,7 @@ def _late_by(work: Row | None, busy: Mapping[str, float]) -> Mapping[str, float]
     usual. ``work`` is the row with the host work of its process, and has the usual times.
 
     Returns all of ``busy`` if the usual times are not known, or if less than ``CHANGED_WORKER`` of ``busy``
-    is beyond them: then the worker behaves as always.
+    is beyond them, because the worker then behaves as always.
     """
     if work is None or work.usual_ns is None:
         return busy

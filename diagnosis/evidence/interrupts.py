@@ -72,7 +72,7 @@ class Interrupts:
     def _taken_on(self, cpu: CpuInterrupts, running_ns: float) -> float:
         """Returns a lower bound of the ns that interrupts took from a process on one CPU. ``running_ns`` is
         the running time of the process on this CPU in the whole window. The result is 0 or negative if
-        interrupts need not have taken anything."""
+        interrupts may have taken nothing."""
         # The record of the CPU may cover only a part of the window.
         own_ns = running_ns * min(cpu.wall_ns / (self._facts.seconds * 1e9), 1.0)
         others_ns = max(cpu.wall_ns - cpu.idle_ns - own_ns, 0.0)

@@ -38,7 +38,7 @@ LEAK_SURE_SECONDS: Final = 300.0
 LEAK_POINTS: Final = 6
 """Least number of points of a trend that can be judged."""
 LEAK_PARTS: Final = 4
-"""A trend is cut into this many parts of equal length. It counts as growth only if memory grows from each
+"""A trend is cut into this many parts of equal length. Memory counts as growing only if it grows from each
 part to the next."""
 LEAK_STEADY: Final = 0.5
 """Least growth from the last but one part to the last, relative to the mean growth from part to part. A cache

@@ -21,8 +21,8 @@ MOST_CULPRITS: Final = 3
 SMALLEST_SHARE: Final = 0.05
 """A culprit other than the first is named only if it took at least this part of the loss."""
 LEAST_TOLD: Final = 0.005
-"""The culprits that are not named are mentioned only if together they took at least this part of the loss.
-Shares are shown in whole percents."""
+"""The culprits that are not named are mentioned only if together they took at least this part of the loss. A
+smaller share would be shown as 0 %."""
 
 _SINGULAR: Final = {OTHERS: "the rest"}
 """How a sentence names several culprits that are reported together; a noun in the singular."""

@@ -190,7 +190,8 @@ def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: fl
 
 
 def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list[Html]:
-    """Return a bar for each episode in ``run``. Its place shows its time between ``start`` and ``end``."""
+    """Return a bar for each episode in ``run``. The position of a bar shows when the episode was between
+    ``start`` and ``end``."""
     bars = []
     for episode in run:
         since, until = episode.chain.since, episode.end
