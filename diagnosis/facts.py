@@ -149,15 +149,15 @@ class Facts:
         return self._process.keys()
 
     def process(self, pid: int) -> ProcessUse | None:
-        """Returns which resources a process used; None if that is not known."""
+        """Returns the use of resources by a process; None if that is not known."""
         return self._process.get(pid)
 
     def children_of(self, pid: int) -> Sequence[ProcessUse]:
-        """Returns which resources the known children of a process used."""
+        """Returns the use of resources by each known child of a process."""
         return self._children_of.get(pid, ())
 
     def use(self, tenant: str) -> TenantUse | None:
-        """Returns which resources a tenant used; None if that is not known."""
+        """Returns the use of resources by a tenant; None if that is not known."""
         return self._tenant.get(tenant)
 
     @property

@@ -56,7 +56,7 @@ class Interrupts:
         return self._taken[pid]
 
     def share(self, pid: int) -> float:
-        """Returns which part of the running time of a process interrupts took at least, 0 to 1."""
+        """Returns a lower bound of the part of a process's running time that interrupts took, 0 to 1."""
         taken = sum(self.taken(pid).values())
         return taken / self._running_ns(pid) if taken else 0.0
 
