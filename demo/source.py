@@ -39,10 +39,8 @@ def demo_source(
     ``otherwise`` instead (default: the same scenario).
 
     With ``everyone``, the windows also have the calls of other programs of this host. ``caption`` receives
-    what the scenario's faults do.
-
-    The field ``simulated`` of the windows says whether they are simulated. If so, ``coverage.tracing`` says
-    why.
+    lines that say what the scenario's faults do. If windows are simulated, their field ``simulated`` is set,
+    and ``coverage.tracing`` says why.
     """
     reason = why_simulated()
     if not reason:

@@ -1,9 +1,8 @@
-"""Adds up over time whom a chain blames, so that the chain does not name another culprit every second.
-
-On a busy host several processes take about equally much, and each second a different one takes most. A chain
-therefore ranks its culprits by a weighted sum of what each has taken since the cause was first seen. Older
-amounts have less weight. The culprit that the chain names first stays first until another culprit has clearly
-taken more.
+"""Adds up over time what each culprit of a chain took, so that the chain does not name another culprit every
+second. On a busy host several processes take about the same amount, and each second a different one takes
+most. A chain therefore ranks its culprits by a weighted sum of what each has taken since the cause was first
+seen. Older amounts have less weight. The culprit that the chain names first stays first until another culprit
+has clearly taken more.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ it is named first after about this time, plus the second or two that rules look 
 """
 STAYS_FIRST: Final = 1.5
 """Another culprit is named first once its sum is larger than that of the present first one by this factor. If
-two processes take the same on average, and ±50 % more or less from second to second, their sums rarely differ
-by this factor. So the name does not flip."""
+two processes take the same on average, with variations of ±50 % from second to second, their sums rarely
+differ by this factor. So the name does not flip."""
 LEAST_REMEMBERED: Final = 1e-3
 """A culprit that takes nothing now is forgotten once its sum is below this part of the largest sum."""
 _SEVERAL: Final = re.compile(r" \(\d+ processes\)$")

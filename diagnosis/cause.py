@@ -1,4 +1,4 @@
-"""Defines what is fixed for a cause: its texts, its least severity, and when its problems open and close."""
+"""Defines the properties of a cause: its texts, its least severity, and when its problems open and close."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Cause:
     about: str
     """One line that says what happens."""
     telling: Telling
-    """The words with which the first line of the screen tells a problem of this cause."""
+    """The words for a problem of this cause in the first line of the screen."""
     fault: bool = True
     """Whether the cause is a fault. False for a cause that is only worth knowing, such as a GPU-bound
     program."""

@@ -23,7 +23,7 @@ from stalltop.model.thread_evidence import ThreadEvidence
 from stalltop.model.window import Window
 
 LOOK_SECONDS: Final = 3.0
-"""Rules see the windows of the last so many seconds. This is long enough for some steps of a usual training
+"""Rules see the windows of this many last seconds. This is long enough for some steps of a usual training
 loop, and short enough to react soon to a fault."""
 NEWEST_SECONDS: Final = 0.75
 """Least length of a window that is diagnosed, s. Shorter windows are merged until they are this long."""
@@ -32,8 +32,9 @@ SIGHTS: Final = 2
 own. A disturbance within a single window therefore opens no chain."""
 OF_SIGHTS: Final = 3
 LASTING_SIGHTS: Final = 5
-"""A chain also opens if this many successive merges of the last ``LOOK_SECONDS`` show its cause. A
-disturbance within one window is part of at most four such merges, and opens no chain.
+"""Each new window is merged with the others of the last ``LOOK_SECONDS``. A chain also opens if this many
+successive merged windows show its cause. A disturbance within one window is part of at most four merged
+windows, and opens no chain.
 
 This finds causes that no single window shows, for example if the steps of a program are longer than a window.
 """
@@ -41,8 +42,8 @@ LONG_WINDOW_SECONDS: Final = 2.5
 """A chain opens at once if one window of at least this length shows its cause, s."""
 LASTING_SECONDS: Final = LOOK_SECONDS + LASTING_SIGHTS - 1
 """A chain for a ``small`` loss opens at once if one window of at least this length shows it, s. Small losses
-are reported only if they last. This is the time that ``LASTING_SIGHTS`` successive merges of ``LOOK_SECONDS``
-span if each window takes a second."""
+are reported only if they last. This is the time that ``LASTING_SIGHTS`` successive merged windows of
+``LOOK_SECONDS`` span if a window takes a second."""
 RESUMED_SECONDS: Final = 30.0
 """If a chain opens again within this many seconds, it keeps the time at which it was first seen."""
 MOST_CLOSED: Final = 50
@@ -117,7 +118,7 @@ class Diagnosis:
         self._recent.append(newest)
         while len(self._recent) > 1 and _length(self._recent) - self._recent[0].seconds >= LOOK_SECONDS:
             self._recent.popleft()
-        # In the merge, a window that is much longer than the newest one would outweigh it.
+        # A window that is much longer than the newest one would outweigh the newest one in the merge.
         while len(self._recent) > 1 and _length(self._recent) > 2 * LOOK_SECONDS:
             self._recent.popleft()
         self._series.add(newest)
@@ -126,7 +127,7 @@ class Diagnosis:
         self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
         # If the newest window shows no cause and no cause is followed, the merged windows show none either.
-        # This is so for most windows, and saves the merge.
+        # Then, as for most windows, the merge is skipped.
         if len(self._recent) > 1 and (now_seen or self._followed):
             lately = suspicions(self._facts(_joined(self._recent), blamed), self._rules)
         self._follow(newest, now_seen, lately)
@@ -139,8 +140,8 @@ class Diagnosis:
         self._normals_seen = seen if len(seen) <= 2 * len(normal) + _ROWS_KEPT else dict(normal)
 
     def _blamed(self, newest: Window) -> dict[ChainKey, Blame]:
-        """Returns for each chain whom it has blamed so far, with the sums reduced to their weight at the end
-        of ``newest``."""
+        """Returns the culprits that each chain has blamed so far, with the sums reduced to their weight at
+        the end of ``newest``."""
         found = {}
         for followed in self._followed.values():
             last = followed.found

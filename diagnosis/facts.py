@@ -53,8 +53,8 @@ class Row:
         return self.split_ns.get(part, 0) / self.total_ns if self.total_ns else 0.0
 
     def beyond_usual(self, part: str) -> float:
-        """Returns the ns spent in ``part`` beyond what so many calls of the row usually spend there. Returns
-        all of the ns in ``part`` if the usual time is not known."""
+        """Returns the ns spent in ``part`` beyond what the same number of calls usually spends there; all of
+        the ns in ``part`` if the usual time is not known."""
         ns = self.split_ns.get(part, 0)
         usual = self.usual_ns.get(part, 0.0) * self.calls if self.usual_ns is not None else 0.0
         return max(ns - usual, 0.0)
@@ -67,8 +67,8 @@ _NOBODY: Final = Blame()
 
 
 class Facts:
-    """Answers the questions of rules about a window. All answers refer to ``window``, which covers the last
-    few seconds, unless stated otherwise."""
+    """What rules need to know about a window. All results are of ``window``, which covers the last few
+    seconds, unless stated otherwise."""
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class Facts:
     ) -> None:
         """``normal`` has (p50_ns, p99_ns) of the rows with a baseline. ``series`` has the points that
         ``trend`` returns. ``usual`` has the values for ``Row.usual_ns``. ``longest_ns`` has the duration of
-        the longest call of each row in the last minutes. ``blamed`` says whom each chain has blamed so
-        far."""
+        the longest call of each row in the last minutes. ``blamed`` has the culprits that each chain has
+        blamed so far."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
@@ -139,8 +139,8 @@ class Facts:
         return self._io_of.get(pid, ())
 
     def blame(self, cause: str, tenant: str, about: str = "") -> Blame:
-        """Returns whom a chain has blamed so far. The chain is the one of ``cause`` for ``tenant``, which
-        loses time."""
+        """Returns the culprits that the chain of ``cause`` has blamed so far for the time that ``tenant``
+        lost."""
         return self._blamed.get((cause, tenant, about), _NOBODY)
 
     @property
@@ -149,15 +149,15 @@ class Facts:
         return self._process.keys()
 
     def process(self, pid: int) -> ProcessUse | None:
-        """Returns which resources a process used; None if that is not known."""
+        """Returns the use of resources by a process; None if that is not known."""
         return self._process.get(pid)
 
     def children_of(self, pid: int) -> Sequence[ProcessUse]:
-        """Returns which resources the known children of a process used."""
+        """Returns the use of resources by each known child of a process."""
         return self._children_of.get(pid, ())
 
     def use(self, tenant: str) -> TenantUse | None:
-        """Returns which resources a tenant used; None if that is not known."""
+        """Returns the use of resources by a tenant; None if that is not known."""
         return self._tenant.get(tenant)
 
     @property
@@ -166,7 +166,7 @@ class Facts:
         return self.window.evidence.ranks
 
     def name(self, tenant: str) -> str:
-        """Returns the name of a tenant for people."""
+        """Returns the name of a tenant as shown to users."""
         found = self.window.tenants.get(tenant)
         return (found.name if found else "") or tenant or "the host"
 
@@ -175,7 +175,7 @@ class Facts:
         return value / self.seconds
 
     def within(self, row: Row) -> float:
-        """Returns the part of the row's time that can lie in the window at most, 0 to 1. A call is counted
+        """Returns the largest part of the row's time that can lie in the window, 0 to 1. A call is counted
         with its whole time when it ends, so the time of a call that began earlier lies partly before the
         window."""
         most = row.calls * self.seconds * 1e9
@@ -195,8 +195,8 @@ class Facts:
         """Returns the longest duration, in ns, that was usual so far for calls like the open call ``call``.
         It is the longest of the last minutes, or the p99 of the baseline if that is longer.
 
-        Calls are alike if process and operation are the same or, if no such call has returned, process and
-        family. Returns None if nothing is known.
+        Calls are alike if they have the same process and operation or, if no such call has returned, the same
+        process and family. Returns None if nothing is known.
         """
         key = RowKey(self.window.host, *call.row)
         known = {row.key: row.max_ns for row in self.calls_of(call.pid) if row.calls}

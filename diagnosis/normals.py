@@ -41,10 +41,10 @@ class Normal(NamedTuple):
 
 
 KNOWN_WINDOWS: Final = 30
-"""A baseline is used after so many windows without faults. Within half a minute, the start of a program is
+"""A baseline is used after this many windows without faults. Within half a minute, the start of a program is
 over and its regular steps are seen."""
 USUAL_WINDOWS: Final = 3
-"""The usual split of a call is used after so many windows without faults. Three windows are enough to know
+"""The usual split of a call is used after this many windows without faults. Three windows are enough to know
 what a program always does."""
 _SLOWEST: Final = 1 / 100
 """Least weight of a new window in a mean. If each window takes a second, a baseline follows a lasting change
@@ -181,8 +181,8 @@ def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
 
 @lru_cache(MOST_WORKLOADS)
 def _name_of(kind: str, namespace: str, pod: str, name: str) -> str:
-    # The pod is part of the name, because containers of different pods may have the same name. Its random end
-    # is not, so that the pods of one Deployment are one workload.
+    # The pod is part of the name, because containers of different pods may have the same name. The random end
+    # of the pod's name is left out, so that the pods of one Deployment are one workload.
     own = name.removeprefix(f"{pod}/") if pod else name
     return f"{kind} {'/'.join(filter(None, (namespace, _REPLICA.sub('', pod), own)))}"
 

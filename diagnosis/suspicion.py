@@ -35,8 +35,8 @@ class Suspicion:
     pid: int = 0
     process: str = ""
     about: str = ""
-    """Tells this suspicion apart from others of the same cause and tenant: for example a device or a
-    communicator. '' if there can be no others."""
+    """Distinguishes this suspicion from others of the same cause and tenant, for example by a device or a
+    communicator; '' if there can be no others."""
     unknown: tuple[str, ...] = ()
     p99_ns: int | None = None
     normal_p99_ns: int | None = None
@@ -50,9 +50,10 @@ class Suspicion:
     """Ids of all tenants that the cause may slow down, such as all users of a device. Empty if these are only
     ``tenant``."""
     title: str = ""
-    """Title of the problem if it says more than that of its cause, such as ``Straggler: rank 1``; else ''."""
+    """Title of the problem if it says more than the title of its cause, such as ``Straggler: rank 1``; else
+    ''."""
     taken: Mapping[int, Mapping[Who, float]] = field(default_factory=dict)
-    """For each process that loses time (by PID): how much each culprit took from it, added up over time
+    """For each process that loses time (by PID): the weighted sum of what each culprit took from it over time
     (`diagnosis.blame`)."""
 
 

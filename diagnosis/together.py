@@ -17,8 +17,8 @@ from stalltop.model.chain import OTHERS, Fix, Link
 MOST_TOLD: Final = 3
 """Maximum number of suspicions whose steps a chain lists, and of culprits that it names for each.
 
-A suspicion beyond this number is added to a listed one if its steps are the same. Otherwise only its loss
-counts. Culprits beyond this number share one link.
+A suspicion beyond this number is added to a listed one if its steps are the same. Otherwise only its loss is
+added. Culprits beyond this number share one link.
 """
 MOST_FIXES: Final = 6
 
@@ -32,8 +32,8 @@ def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicio
     """Merges ``members``, at least one suspicion, all of one cause, tenant and ``about``.
 
     The main culprit is the one to which the members lose most. ``first`` is the culprit that the chain has
-    named first so far; another culprit replaces it only if it clearly took more. The summary comes from a
-    member that names the main culprit first: from the one of these that loses most.
+    named first so far; another culprit replaces it only if it clearly took more. The summary is that of the
+    member that loses most among those that name the main culprit first.
 
     Each loss has its own path to its own culprit, with its part of the whole loss. Losses with the same path
     to the same culprit are listed once, with the ids of the processes that lose. So the shares of all paths
@@ -171,8 +171,8 @@ def _named(way: _Way, pids: Sequence[int]) -> _Way:
 def _few_culprits(links: Iterable[Link], taken: Collection[Who]) -> list[Link]:
     """Returns ``links`` with the culprits of each level sorted by what they took.
 
-    The first culprit stays first, because the summary names it. Culprits beyond ``MOST_TOLD`` share one link,
-    if ``taken`` is not empty and so tells how many they are.
+    The first culprit stays first, because the summary names it. Culprits beyond ``MOST_TOLD`` share one link
+    if ``taken``, all culprits, is not empty, so that their number is known.
     """
     ordered: list[Link] = []
     for (role, _), beside in groupby(links, key=lambda link: (link.role, link.depth)):

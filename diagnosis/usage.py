@@ -141,7 +141,7 @@ class Usage:
 
     @property
     def who(self) -> str:
-        """Returns process, PID and tenant as text for people."""
+        """Returns process, PID and tenant as text, as shown to users."""
         return program_of(self.process, self.pid, self.facts.name(self.tenant))
 
     def own(self, text: str, *, share: float | None = None, ns: float | None = None, depth: int = 2) -> Link:
@@ -216,7 +216,7 @@ class Usage:
         )
 
     def noticeable(self, lost_ns: float) -> bool:
-        """Returns whether a loss of ``lost_ns`` in the window is worth a report."""
+        """Returns whether a loss of ``lost_ns`` in the window is large enough to be reported."""
         return self.per_second(lost_ns) >= NOTICEABLE * SECOND_NS
 
 

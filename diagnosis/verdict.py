@@ -132,8 +132,8 @@ def severity_of(cause: Cause, share: float | None) -> Severity:
 
 
 def _weighed(suspicion: Suspicion) -> bool:
-    """Returns whether a suspicion is judged by its lost time alone. It is if it is a fault that costs time,
-    and if the least severity of its cause is low."""
+    """Returns whether a suspicion is judged by its lost time alone: it is a fault that costs time, and the
+    least severity of its cause is low."""
     cause = CAUSES[suspicion.cause]
     return _doubt(suspicion) == 0 and cause.least == "low" and suspicion.lost_ns_per_s > 0
 

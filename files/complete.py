@@ -1,5 +1,5 @@
-"""Writes files so that each is either complete or absent. Only their owner may read them (mode 0600). It
-is the user who called sudo, if stalltop runs by sudo (``files.owner``)."""
+"""Writes files so that each is either complete or absent. Only their owner may read them (mode 0600). If
+stalltop runs by sudo, the owner is the user who called sudo (``files.owner``)."""
 
 from __future__ import annotations
 

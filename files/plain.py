@@ -47,8 +47,9 @@ def to_plain(value: object, *, sparse: bool = False) -> Any:
 def from_plain(kind: type[T], plain: object, where: str) -> T:
     """Return an object of the dataclass ``kind`` from ``plain``, which ``to_plain`` made.
 
-    Raises ValueError if ``plain`` is invalid. ``where`` names ``plain`` in its message, such as ``window``.
-    Fields that ``kind`` does not have are ignored, because files of later versions may have more fields.
+    Raises ValueError if ``plain`` is invalid. ``where`` names ``plain`` in the error message, such as
+    ``window``. Fields that ``kind`` does not have are ignored, because files of later versions may have more
+    fields.
     """
     if not isinstance(plain, dict):
         raise ValueError(f"{where} is not an object")
@@ -80,7 +81,7 @@ def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
 
 def value(hint: Any, plain: object, where: str) -> Any:
     """Convert ``plain`` to the type ``hint``. Raises ValueError if ``plain`` is invalid; ``where`` names
-    ``plain`` in its message."""
+    ``plain`` in the error message."""
     if hint == Signed:
         return integer(plain, where, signed=True)
     origin = get_origin(hint)
@@ -128,8 +129,9 @@ _known_tuples: dict[Any, tuple[Any, ...]] = {}
 def named_tuple(kind: Any, plain: object, where: str) -> Any:
     """Return an object of the named tuple ``kind`` from the list ``plain``.
 
-    Raises ValueError if ``plain`` is invalid; ``where`` names ``plain`` in its message. Further elements are
-    ignored, because files of later versions may have more. Elements with a default may be missing.
+    Raises ValueError if ``plain`` is invalid; ``where`` names ``plain`` in the error message. Further
+    elements are ignored, because files of later versions may have more. Elements with a default may be
+    missing.
     """
     if not isinstance(plain, list):
         raise ValueError(f"{where} is not a list")
@@ -144,7 +146,7 @@ def named_tuple(kind: Any, plain: object, where: str) -> Any:
 
 def text(plain: object, where: str, most: int | None = MOST_TEXT) -> str:
     """Return the text ``plain`` without unprintable characters, cut to ``most`` characters (None: not cut).
-    Raises ValueError if ``plain`` is not text; ``where`` names ``plain`` in its message."""
+    Raises ValueError if ``plain`` is not text; ``where`` names ``plain`` in the error message."""
     if not isinstance(plain, str):
         raise ValueError(f"{where} is not text")
     if plain.isprintable():
@@ -154,7 +156,7 @@ def text(plain: object, where: str, most: int | None = MOST_TEXT) -> str:
 
 def integer(plain: object, where: str, most: int = _MOST_INTEGER, *, signed: bool = False) -> int:
     """Return the integer ``plain``. Raises ValueError if ``plain`` is not an integer from 0 to ``most``, or
-    from -``most`` to ``most`` if ``signed``; ``where`` names ``plain`` in its message."""
+    from -``most`` to ``most`` if ``signed``; ``where`` names ``plain`` in the error message."""
     least = -most if signed else 0
     if not isinstance(plain, int) or isinstance(plain, bool) or not least <= plain <= most:
         raise ValueError(f"{where} is not {'an integer' if signed else 'a count'}")
@@ -163,7 +165,7 @@ def integer(plain: object, where: str, most: int = _MOST_INTEGER, *, signed: boo
 
 def number(plain: object, where: str) -> float:
     """Return the number ``plain`` as a float. Raises ValueError if ``plain`` is not a finite number;
-    ``where`` names ``plain`` in its message."""
+    ``where`` names ``plain`` in the error message."""
     if isinstance(plain, bool) or not isinstance(plain, (int, float)):
         raise ValueError(f"{where} is not a number")
     try:

@@ -1,4 +1,5 @@
-"""The course of a host: its figures for each stretch of time, and for the whole time. Reports draw them."""
+"""The course of a host: its figures for each stretch of time, and for the whole time. Reports show them as
+charts."""
 
 from __future__ import annotations
 

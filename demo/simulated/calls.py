@@ -38,16 +38,15 @@ KERNELS: Final = {
     **dict.fromkeys(("python3 serve.py", "serve.py", "embed.py"), _INFERENCE),
     "ipykernel": _NOTEBOOK,
 }
-"""By program: its CUDA kernels. Each has a share of the program's launches. The remaining launches are of
-unnamed CUDA kernels."""
+"""CUDA kernels by program, each with its share of the program's launches. The remaining launches are of CUDA
+kernels without a name."""
 
 
 def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> CapturedCalls:
     """Returns captured calls of ``rows``: at most one slow call and one random call of each row.
 
-    Half of the slow calls are the longest of all calls. The other half are the longest calls of other rows,
-    which are chosen at random. ``start`` is the beginning of the window (Unix time, s), and ``seconds`` its
-    length.
+    Half of the slow calls come from the rows with the longest calls, the other half from rows that are chosen
+    at random. ``start`` is the beginning of the window (Unix time, s), and ``seconds`` its length.
     """
     called = [
         row
@@ -86,7 +85,7 @@ def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Capt
 
 def _split(rows: Rows, row: int, duration_ns: int) -> tuple[int, ...]:
     """Returns the parts of a call that took ``duration_ns``. They are in the same proportions as the parts of
-    all calls of its row. What is left by rounding counts as running."""
+    all calls of its row. Rounding errors count as running."""
     assert rows.split_ns is not None
     _, *parts = rows.split_ns[row].tolist()
     divided = [duration_ns * part // int(rows.total_ns[row]) for part in parts]

@@ -85,7 +85,7 @@ def simulated_devices(
                 index=index,
                 uuid=uuid(index),
                 name="Simulated 80GB",
-                # The driver has no utilization of a GPU that is divided.
+                # The driver reports no utilization of a GPU that is divided.
                 utilization_percent=None if divided else round(busy),
                 memory_utilization_percent=None if divided else round(busy * 0.55),
                 memory_used_bytes=_TOTAL_BYTES * 6 // 10 if divided else each * len(here),
@@ -147,8 +147,8 @@ def uuid(index: int) -> str:
 
 
 def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]:
-    """Returns the devices that pods were given. If pods share devices through MPS, each pod has a replica of
-    the first device. Otherwise nothing is returned."""
+    """Returns the devices that pods were given if they share devices through MPS: for each pod, a replica of
+    the first device. Returns an empty tuple if they do not."""
     if not plot.mps:
         return ()
     return tuple(

@@ -44,8 +44,8 @@ class Person:
     name: str
     habit: str
     where: str
-    """A key of ``PLACES``. A colon and a text may follow: then the cgroup path contains this text instead of
-    a container id."""
+    """A key of ``PLACES``; or a key, a colon and a text that the cgroup path contains instead of a container
+    id."""
     pod: str = ""
     namespace: str = ""
     container: str = ""
@@ -62,8 +62,8 @@ PLACES: dict[str, tuple[Kind, str]] = {
     "systemd": ("unit", "/system.slice/{}"),
     "user": ("session", "/user.slice/user-1003.slice/{}.scope"),
 }
-"""By container runtime: the kind of the tenants that it makes, and the path of their cgroups. ``{}`` stands
-for the container id, or for the text in `Person.where`."""
+"""Kind and cgroup path of the tenants that each container runtime makes. ``{}`` stands for the container id,
+or for the text in `Person.where`."""
 
 _TRAINER = (
     Act("runtime", "cudaLaunchKernel", 9000, 4_600, 0.3, nested="cuLaunchKernel"),
@@ -143,8 +143,8 @@ HABITS = {
     "embed.py": Habit("embed.py", _INFERENCE, period_seconds=70, quiet=0.7),
     "no calls": Habit("", (), processes=0),
 }
-"""By name. ``trainer`` to ``notebook`` are habits of the simulated host with many tenants; the others are
-those of scenarios, with the names of their processes. A tenant without calls is only seen if it disturbs
+"""Habits by name: first those of the simulated host with many tenants (``trainer`` to ``notebook``), then
+those of scenarios, under the names of their processes. A tenant without calls is only seen if it disturbs
 others."""
 
 PEOPLE = (

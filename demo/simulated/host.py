@@ -1,5 +1,5 @@
-"""Simulates what slows the tenants of the simulated host: into which causes the time of calls, and of the
-gaps between them, is split, and which tenant is charged.
+"""Simulates what slows the tenants of the simulated host: how the time of calls, and of the gaps between
+them, is split, and which tenant is charged.
 
 Most of the time nothing is wrong. The timetable of a `Plot` (`demo.faults`) says which fault occurs when: a
 tenant takes an inference server's CPUs; a trainer's data worker waits for a disk that another tenant loads; a
@@ -49,7 +49,8 @@ _CHARGED: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What happens on the simulated host, and to how many tenants. The roles are numbers of ``people``."""
+    """What happens on the simulated host, and to how many tenants. Roles are given as indices of
+    ``people``."""
 
     tenants: int
     gpus: int
@@ -72,8 +73,8 @@ class Plot:
     ranks: tuple[int, ...] = (0,)
     """The tenants whose processes are the ranks of one job; the second process is the one that comes late."""
     restless: bool = False
-    """Whether waits are longer at times, devices reach the limit of their temperature for moments, and a
-    program cannot be traced, besides the faults of the timetable."""
+    """Whether, in addition to the faults of the timetable, waits are sometimes longer, devices briefly reach
+    their temperature limit, and a program cannot be traced."""
     hangs: bool = False
     """Whether a collective hangs now and then."""
     operations: int = 40
@@ -112,7 +113,7 @@ class Someone(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Tenants and processes by their roles in the simulation. A role is None or '' if the host has no such
-    tenant. At a moment (``at``), those who disturb others are None while they disturb nobody."""
+    tenant. ``at`` sets the processes that disturb nobody at that time to None."""
 
     trainer: str
     """Tenant id of the trainer."""
@@ -134,7 +135,7 @@ class Cast:
     """Whether heat throttles the clocks of the first device."""
 
     def at(self, family: Family | None) -> Cast:
-        """Returns the cast while the fault ``family`` is active; None: while no fault is active."""
+        """Returns the cast while a fault of ``family`` is active; None: while no fault is active."""
         return replace(
             self,
             hog=self.hog if family == "cpu" else None,
@@ -163,8 +164,8 @@ _CALLS: Final = (
     ("Load", _shares(disk=0.05, memory=0.02)),
     ("", _shares(runqueue=0.002)),
 )
-"""How the time of calls is split. Each entry has a piece of an operation's name, and the shares. The first
-entry whose piece is in the name counts."""
+"""How the time of calls is split: (part of an operation's name, shares). The first entry that matches the
+name applies."""
 _GAPS: Final = {
     "trainer": _shares(runqueue=0.004, process=0.01),
     "alone": _shares(runqueue=0.004, sleep=0.3),
@@ -279,8 +280,8 @@ def _charges(keys: Sequence[RowKey], split_ns: U64, cast: Cast) -> Iterator[Char
 
 
 def _block_io(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast) -> Iterator[BlockIo]:
-    """Yields block I/O. The requests of the data worker take as long, together, as its row waits for the
-    disk. The requests of the copier, while it is active, keep the disk busy."""
+    """Yields block I/O. The requests of the data worker together take as long as its row waits for the disk.
+    The requests of the copier, while it is active, keep the disk busy."""
 
     def requests(who: Someone, per_s: float, size: int, each_ns: int, *, write: bool = False) -> BlockIo:
         count = max(int(per_s * seconds), 1)

@@ -11,7 +11,8 @@ from stalltop.demo.simulated.habits import Person
 from stalltop.demo.simulated.host import Plot
 
 _SOON: Final = 3.0
-"""Seconds after which the first fault begins: a viewer decides within the first ten whether to go on."""
+"""Seconds after which the first fault begins: soon, because a viewer decides within ten seconds whether to
+keep watching."""
 
 
 def _now_and_then(fault: InjectedFault, period: float) -> Timetable:
@@ -91,4 +92,5 @@ PLOTS: Final[Mapping[str, Plot]] = {
         operations=16,
     ),
 }
-"""By name of a scenario. The timetable of a scenario file, if it has one, replaces that of its plot."""
+"""Plots by name of the scenario. The timetable of a scenario file, if it has one, replaces that of its
+plot."""

@@ -34,7 +34,7 @@ from stalltop.model.window import LOSSES, Coverage, Library, Missing, OpenCall, 
 
 HOST = "simulated-host"
 PROBE_NS = 700.0
-"""Assumed time that tracing adds to one call, ns: an entry probe and a return probe, on a present server
+"""Assumed time that tracing adds to one call, ns: an entry probe and a return probe, on a current server
 CPU."""
 FFTBENCH_PID = 5_612
 """PID of a process that is only partly traced, according to the windows."""
@@ -51,7 +51,7 @@ _HANG_AFTER = 20.0
 _HANG_SECONDS = 9.0
 _SLOWER_BY_HEAT = 1.7
 _SLOWER_BY_RANK = 1.6
-"""Factors of the durations of waits for a device whose clocks are throttled, and for a rank that comes
+"""Factors by which waits get longer: for a device whose clocks are throttled, and for a rank that comes
 late."""
 
 
@@ -62,19 +62,18 @@ class _Row:
     habit: Habit
     phase: float
     parent: int
-    """Index of the row whose calls contain the nested calls of this row. If the calls of this row are not
-    nested, it is the index of this row."""
+    """Index of the row whose calls contain the calls of this row; the index of this row if its calls are not
+    nested."""
     share: float
-    """If the calls are nested: duration of such a call, as a share of the call that contains it. Otherwise
-    1."""
+    """Duration of a nested call, as a share of the call that contains it; 1 if the calls are not nested."""
 
 
 class SimulatedSource:
     """A ``model.source.Source`` of simulated windows.
 
     ``tenants`` is the number of tenants, ``operations`` the number of operations of each of their processes
-    (defaults: those of ``plot``). ``plot`` says who they are and what slows them. ``reason`` says why windows
-    are simulated. ``clock`` returns Unix time in seconds.
+    (defaults: those of ``plot``). ``plot`` defines the tenants and what slows them. ``reason`` says why
+    windows are simulated. ``clock`` returns Unix time in seconds.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class SimulatedSource:
         self._began = self._last = clock()
         self._tenants: dict[str, Tenant] = {}
         self._pace: tuple[float, float] | None = None
-        """Phase and scale of the first rank."""
+        """Phase and scale of all ranks of the job; None until its first rank has been added."""
         rows: list[_Row] = []
         for number in range(tenants):
             self._add(number, operations, rows)
@@ -255,8 +254,8 @@ class SimulatedSource:
     def _called(
         self, age: float, seconds: float, cast: host.Cast
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns two arrays of shape (rows of calls, ``_POINTS``). For each row and each of its durations,
-        the first has the number of calls that took this long, and the second has the duration in ns."""
+        """Returns two arrays of shape (rows of calls, ``_POINTS``). For each row, the first has the number of
+        calls of each duration, and the second has these durations in ns."""
         wave = 0.5 + 0.5 * np.cos(2 * np.pi * (age / self._period + self._phase))
         load = self._quiet + (1 - self._quiet) * wave
         load = load * [host.rate(tenant, cast) for tenant in self._of_tenant]

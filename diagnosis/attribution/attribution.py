@@ -77,8 +77,8 @@ class Attribution:
                 self._polls(row)
 
     def _polls(self, row: Row) -> None:
-        """Attributes the short sleeps of a caller, which lie between its calls, to those of its child
-        processes that compute meanwhile."""
+        """Attributes the short sleeps of a caller between its calls to the child processes that compute
+        during these sleeps."""
         key = row.key
         busy = polling.children(
             self._facts, key.pid, self._graph.of_row(key.pid, key.layer, key.operation, "sleep")
@@ -107,7 +107,7 @@ class Attribution:
         if stopped.link:
             parent = self._facts.process(stopped.parent_pid)
             if parent is None or parent.link or self._facts.rows_of(parent.pid):
-                return  # The parent makes no calls, or made some meanwhile: it does not wait for this worker.
+                return  # A parent without calls, or with calls in this window, does not wait for this worker.
             caller, path = parent, (who_of(stopped),)
         calls = (call.row for call in self._facts.window.open_calls if call.pid == caller.pid)
         row = next(calls, (caller.tenant, caller.pid, caller.process, HOST_LAYER, HOST_GAP))
@@ -172,7 +172,7 @@ class Attribution:
                 followed = follower.work(wait, edge.waker, edge.ns)
                 if not followed and row.key.layer == HOST_LAYER and row.usual_ns is not None:
                     self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
-            return True  # It is known for which thread the caller waited, even if that thread was not late.
+            return True  # The thread that ended the wait is known, even if it was not late.
         return follower.answered(wait, victim, edge)
 
     def _without_startup(self, victim: Who, wait: Wait, edge: Edge) -> Edge:

@@ -11,12 +11,13 @@ from stalltop.model.devices.labels import UNKNOWN
 
 
 class RowCharges:
-    """Tells which processes took the time of a row, according to the charges of one window."""
+    """Culprits of the rows of one window, from the charges of the window."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._blamed: defaultdict[tuple[int, str, str, str, str], dict[Who, float]] = defaultdict(dict)
-        """Culprits, with the ns that they took, by process, layer, operation, device and part."""
+        """For each process, layer, operation, device and part of the split: the culprits, and the ns that
+        each took."""
         for charge in facts.window.evidence.charges:
             by = self._blamed[charge.pid, charge.layer, charge.operation, charge.device, charge.kind]
             who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)
@@ -45,7 +46,7 @@ def share(facts: Facts, row: Row, part: str) -> float:
         for other in facts.rows_of(key.pid)
         if other.key._replace(device=key.device) == key
     ]
-    # A call that is still open has charges, but its time is in no row yet. Then all rows get equal parts.
+    # If no row has time yet, because a call with charges is still open, all rows get equal parts.
     return row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
 
 

@@ -15,8 +15,8 @@ from stalltop.diagnosis.links import Who
 from stalltop.model.evidence import HOST_LAYER
 
 MOSTLY_CHARGED: Final = 0.5
-"""Time in which it is not known who had the CPU is unattributed. It is reported if it is more than this part
-of a wait for a CPU, and if the victim does not lose more time in other ways."""
+"""Time for which the process that had the CPU is unknown is reported only if it is more than this part of a
+wait for a CPU, and if the victim does not lose more time in other ways."""
 
 
 class Late(NamedTuple):
@@ -26,7 +26,7 @@ class Late(NamedTuple):
     who: Who
     ns: float
     by: Mapping[Who, float]
-    """For each known process that had the CPU meanwhile: for how many ns."""
+    """For how many ns of the wait each known process had the CPU."""
 
     @property
     def charged_ns(self) -> float:

@@ -1,12 +1,13 @@
 """Follows the waits of one process from thread to thread, to what made them long.
 
-A thread ends a wait late because of what it did during the wait: it worked, or it waited itself. Its own
-waits are followed in turn for a few steps, through pipes, sockets, conditions and locks, also into other
-processes. A thread is not the cause of the delay if it waits for the caller, or if nobody knows what ends its
-waits.
+A thread ends a wait late because of what it did during the wait: it worked, or it waited itself. The waits of
+that thread are followed in the same way for a few steps, through pipes, sockets, conditions and locks, also
+into other processes. A thread is not the cause of the delay if it waits for the caller, or if nobody knows
+what ends its waits.
 
 A process that runs the same command as the caller, and makes calls too, is another rank of the caller's job.
-For the caller, the cause is that this rank is late. Why the rank is late is a problem of the rank itself.
+The cause that is reported for the caller is that this rank is late. The reason why it is late is reported as
+a problem of that rank.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from stalltop.model.thread_evidence import HAND_OVER, HELD_BACK, TIMEOUT, Thread
 
 CHANGED_WORKER: Final = 0.2
 """If at least this part of a worker's busy time is beyond its usual time, only the time beyond makes the
-worker late. Otherwise all of its busy time does."""
+worker late. Otherwise all of its busy time makes it late."""
 MOST_LINKS: Final = 6
 """Maximum number of threads on one path: the eBPF programs follow no more."""
 LEAST_FOLLOWED: Final = 0.001
@@ -206,7 +207,7 @@ def _late_by(work: Row | None, busy: Mapping[str, float]) -> Mapping[str, float]
     usual. ``work`` is the row with the host work of its process, and has the usual times.
 
     Returns all of ``busy`` if the usual times are not known, or if less than ``CHANGED_WORKER`` of ``busy``
-    is beyond them: then the worker behaves as always.
+    is beyond them, because the worker then behaves as always.
     """
     if work is None or work.usual_ns is None:
         return busy

@@ -30,8 +30,8 @@ class Loss:
     """The lost ns by path. A path has the workers for which the process waited, the nearest one first. It is
     empty if the process lost the time without waiting for a worker."""
     last_parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """The lost ns by what the last worker of the path did meanwhile (the victim, if the path is empty). The
-    key is a part of the split or, if the thread was stopped, one of ``model.thread_evidence.HELD_BACK``."""
+    """The lost ns by what the last worker of the path (the victim, if the path is empty) did in this time: a
+    part of the split or, if the thread was stopped, one of ``model.thread_evidence.HELD_BACK``."""
     culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
     """The lost ns by culprit, for the known culprits. The rule ``waits`` replaces these figures: it divides
     the loss by what each culprit took over time (`diagnosis.blame`)."""
@@ -70,8 +70,8 @@ class Wait(NamedTuple):
     part: str
     path: tuple[Who, ...] = ()
     sure: float = 1.0
-    """How certain the attribution is, 0 to 1: the part of the workers' time that they spent in the way to
-    which the wait is attributed."""
+    """How certain the attribution is, 0 to 1: the part of the workers' time that they spent on the activity
+    to which the wait is attributed."""
     threads: tuple[ThreadId, ...] = ()
     """The threads through which the wait was followed so far. The caller waited for the first of them."""
 
@@ -88,8 +88,8 @@ class Losses:
         self._losses: dict[tuple[int, str], Loss] = {}
 
     def add(self, cause: str, wait: Wait, last_part: str, ns: float, by: Mapping[Who, float]) -> None:
-        """Adds ``ns`` that were lost through ``cause``. ``last_part`` is what the thread at the root did
-        meanwhile (see ``Loss.last_parts``); ``by`` has the ns of each culprit."""
+        """Adds ``ns`` that were lost through ``cause``. ``last_part`` is what the thread at the root did in
+        this time (see ``Loss.last_parts``); ``by`` has the ns of each culprit."""
         if ns <= 0:
             return
         victim = wait.victim

@@ -1,4 +1,4 @@
-"""Finds the children that a caller polls: it sleeps briefly, checks whether they are done, and sleeps
+"""Finds the children that a caller polls: the caller sleeps briefly, checks whether they are done, and sleeps
 again."""
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ that the caller waits for this child."""
 
 def children(facts: Facts, pid: int, sleeps: Iterable[Edge]) -> dict[Who, float]:
     """Returns the children that a process polls, each with the part of the time in which it computes, 0 to 1.
-    ``sleeps`` are the sleeps of the threads that make calls. Returns an empty dict if these are too long."""
+    ``sleeps`` are the sleeps of the threads that make calls. Returns an empty dict if the sleeps are too long
+    for polling."""
     slept = [(sleep.ns, sleep.times) for sleep in sleeps]
     times = sum(times for _, times in slept)
     if not times or sum(ns for ns, _ in slept) > LONGEST_NAP_NS * times:

@@ -91,8 +91,8 @@ class Roots:
         return bool(cause)
 
     def _in_fsync(self, wait: Wait) -> float:
-        """Returns which part of the time that the last thread of ``wait`` waited for disks was spent in
-        fsync, 0 to 1. Without other threads, the caller itself waited."""
+        """Returns which part of waits for disks, 0 to 1, was spent in fsync. The waits are those of the last
+        of ``wait.threads`` or, if there are none, of the caller."""
         if wait.threads:
             thread = wait.threads[-1]
             waits, work = self._graph.waits_of(thread, "disk"), self._graph.work_of(thread)

@@ -124,8 +124,8 @@ class ThreadGraph:
         """Returns the waits of the threads of ``pid`` in one operation and one ``part`` of the split.
 
         ``most_ns`` is the time that the row has for this part, over all threads. A thread that waited for
-        longer is left out, because its gap is still open and not in the row yet. If every thread waited for
-        longer, none is left out.
+        longer than that is left out, because its gap is still open and not in the row yet. If every thread
+        waited for longer, all of them are returned.
         """
         threads = self._edges(self._of_row.get((pid, layer, operation), ()), part)
         fit = [edges for edges in threads if sum(edge.ns for edge in edges) <= most_ns]

@@ -55,7 +55,7 @@ def device_of(facts: Facts, tenant: str, pid: int) -> BlockDevice | None:
 
 
 def users(facts: Facts, device: str) -> dict[User, float]:
-    """Returns for each user of a device: for how many ns of the window the device worked on the user's
+    """Returns, for each user of a device, for how many ns of the window the device worked on the user's
     requests."""
     found: dict[User, float] = {}
     for io in facts.window.evidence.block_io:
@@ -81,8 +81,8 @@ def loaded_by_others(facts: Facts, tenant: str, pid: int) -> bool:
 
 
 def bytes_per_second(facts: Facts, device: str, tenant: str) -> tuple[float, bool]:
-    """Returns the larger of a tenant's two rates at a device, reading or writing, in bytes per second; and
-    True if it is the rate of writing."""
+    """Returns the larger one of a tenant's read rate and write rate at a device, in bytes per second, and
+    whether it is the write rate."""
     moved = {False: 0, True: 0}
     for io in facts.window.evidence.block_io:
         if io.device == device and io.tenant == tenant:

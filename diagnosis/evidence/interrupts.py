@@ -27,7 +27,7 @@ delay on other CPUs."""
 
 
 class Interrupts:
-    """Tells what the interrupts of one window took from processes."""
+    """CPU time that the interrupts of one window took from processes."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -56,7 +56,7 @@ class Interrupts:
         return self._taken[pid]
 
     def share(self, pid: int) -> float:
-        """Returns which part of the running time of a process interrupts took at least, 0 to 1."""
+        """Returns a lower bound of the part of a process's running time that interrupts took, 0 to 1."""
         taken = sum(self.taken(pid).values())
         return taken / self._running_ns(pid) if taken else 0.0
 
@@ -72,7 +72,7 @@ class Interrupts:
     def _taken_on(self, cpu: CpuInterrupts, running_ns: float) -> float:
         """Returns a lower bound of the ns that interrupts took from a process on one CPU. ``running_ns`` is
         the running time of the process on this CPU in the whole window. The result is 0 or negative if
-        interrupts need not have taken anything."""
+        interrupts may have taken nothing."""
         # The record of the CPU may cover only a part of the window.
         own_ns = running_ns * min(cpu.wall_ns / (self._facts.seconds * 1e9), 1.0)
         others_ns = max(cpu.wall_ns - cpu.idle_ns - own_ns, 0.0)

@@ -20,8 +20,8 @@ between steps leave their CPU idle for a third of the time.
 IDLE_PERCENT: Final = 70.0
 """A CPU has room for one more thread if its load is below this, percent."""
 LESS_BUSY_PERCENT: Final = 25.0
-"""A CPU has room for a process only if its load is by at least this much below the mean load of the CPUs that
-the process may use, in percentage points. Smaller differences are noise."""
+"""Percentage points. A CPU has room for a process only if its load is at least this far below the mean load
+of the CPUs that the process may use. Smaller differences are noise."""
 
 
 def cpuset_of(facts: Facts, tenant: str) -> frozenset[int]:

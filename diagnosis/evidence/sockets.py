@@ -1,4 +1,4 @@
-"""Tells whether the TCP connections of a process lose segments."""
+"""Finds out whether the TCP connections of a process lose segments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from stalltop.diagnosis.facts import Facts
 
 RETRANSMITS_A_SECOND: Final = 2.0
 """Least number of retransmits per second that matters. A lost segment that no other segment follows is sent
-again only after a timer of 200 ms or more. So two of them a second cost a connection much of its time."""
+again only after a timer of 200 ms or more, so two lost segments per second cost a connection much of its
+time."""
 
 
 def loses_segments(facts: Facts, pid: int) -> bool:

@@ -50,18 +50,18 @@ HELD: Final = 0.1
 """Throttling is reported only if it lasts for at least this part of the window. Many devices reach a limit
 now and then for a shorter time."""
 SLOWER: Final = 0.05
-"""Throttling is reported only if, on average, at least this part of the highest clock is missing. Boost
-clocks vary by less than this anyway."""
+"""Throttling is reported only if the clock is, on average, at least this part below the highest clock. Boost
+clocks vary by less than this in any case."""
 USUAL_AT_CAP: Final = 0.3
-"""At a power cap, up to this part of the highest clock may be missing in a healthy device. By design, large
-matrix products hold an A100 or H100 at its power cap, at 70 to 90 % of its highest clock. This is reported,
-but with low severity."""
+"""At a power cap, the clock of a healthy device may be up to this part below the highest clock. By design,
+large matrix products hold an A100 or H100 at its power cap, at 70 to 90 % of its highest clock. This is
+reported, but with low severity."""
 UNEXPLAINED: Final = 0.3
-"""If the driver gives no reason, low clocks are reported only if at least this part of the highest clock is
-missing. Clocks that somebody set on purpose are mostly nearer to the highest."""
+"""If the driver gives no reason, a low clock is reported only if it is at least this part below the highest
+clock. Clocks that somebody set on purpose are mostly nearer to the highest clock."""
 BUSY_PERCENT: Final = 50.0
-"""From this utilization on, percent, a device runs near its highest clocks unless something holds them
-down."""
+"""A device with at least this utilization, percent, runs near its highest clocks unless something throttles
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,8 @@ def _works(device: Device, users: Sequence[Usage]) -> bool:
 
 
 def _missing(device: Device) -> float | None:
-    """Returns which part of the highest SM clock is missing now, 0 to 1; None if the clocks are not known."""
+    """Returns how far the SM clock is now below the highest SM clock, as a part of the highest, 0 to 1; None
+    if the clocks are not known."""
     if device.sm_clock_mhz is None or not device.sm_clock_max_mhz:
         return None
     return max(0.0, 1 - device.sm_clock_mhz / device.sm_clock_max_mhz)

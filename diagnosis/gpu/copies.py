@@ -31,23 +31,24 @@ CAUSES: Final = (
 )
 
 STAGED_BYTES: Final = 64 << 10
-"""Copies from pageable memory up to this size, bytes, go to the device inside the command, without a staging
-buffer (CUDA's driver API, "API synchronization behavior")."""
+"""The driver sends copies from pageable memory up to this size, bytes, inside the command itself, without a
+staging buffer (CUDA's driver API, "API synchronization behavior")."""
 PAGEABLE_BYTES_PER_S: Final = (0.5e9, 10e9)
 """Lowest and highest rate at which a CPU core moves bytes into a staging buffer, bytes/s. A slower copy
 mostly waits for the device. A faster copy is as fast as one from pinned memory on many hosts."""
 PINNED_BYTES_PER_S: Final = 12e9
 """Least rate of a copy from pinned memory over PCIe 3.0 x16, bytes/s. This is the slowest link of data-centre
-cards still in use. A synchronous copy from pageable memory is compared with this rate: the time by which it
-takes longer is lost."""
+cards still in use. The lost time of a synchronous copy from pageable memory is the time that it takes beyond
+a copy at this rate."""
 PINNED_OF_LINK: Final = 0.7
-"""A copy from pinned memory reaches at least this part of the link's rate. If a copy from pageable memory
-reaches it as well, because the link is slow, it is not reported. Packet headers leave 80 to 90 % of the rate
-for data (PCIe 3.0, 4.12)."""
+"""A copy from pinned memory reaches at least this part of the link's rate. A copy from pageable memory that
+is as fast, because the link is slow, is not reported. Packet headers leave 80 to 90 % of the rate for data
+(PCIe 3.0, 4.12)."""
 STARTED_NS: Final = 10_000
 """Time to start a copy from pinned memory, ns. An asynchronous copy returns after about this time."""
 SHORTEST_COPY: Final = 0.5
-"""A thread moves the bytes itself if it is on the CPU for at least this part of the copies' time."""
+"""A thread counts as moving the bytes itself if it is on the CPU for at least this part of the copies'
+time."""
 
 
 def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
@@ -103,8 +104,8 @@ def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
 
 
 def _pinned_bytes_per_s(usage: Usage) -> float:
-    """Returns the rate, bytes/s, that a copy from pinned memory reaches at least on the slowest link of the
-    process's devices. Returns infinity if the links are not known."""
+    """Returns the lowest rate, bytes/s, of a copy from pinned memory over the slowest link of the process's
+    devices. Returns infinity if the links are not known."""
     devices = (
         device
         for device in usage.facts.window.devices.devices

@@ -99,8 +99,8 @@ def suspect(
     about: str = "",
     unknown: Iterable[str] = (),
 ) -> Suspicion:
-    """Returns a suspicion of ``cause`` against ``device``. ``about`` tells several suspicions of this cause
-    against the device apart."""
+    """Returns a suspicion of ``cause`` against ``device``. ``about`` distinguishes several suspicions of this
+    cause against the device."""
     gpu = name_of(device)
     usage, hit = loser.usage, loser.hit
     effect = hit.rows[0] if hit.rows else None
@@ -147,23 +147,23 @@ def name_of(device: Device) -> str:
 
 
 def _only_tenant(device: Device) -> str:
-    """Returns the id of the only tenant on the device; '' if there are several. Otherwise the chain would
-    change between tenants every second, while the fault stays the same."""
+    """Returns the id of the only tenant on the device; '' if there are several. A chain that named one of
+    several could name another one every second, while the fault stays the same."""
     tenants = {process.tenant for process in device.processes}
     return tenants.pop() if len(tenants) == 1 else ""
 
 
 def slower(users: Sequence[Usage], share: float) -> Loser:
-    """Returns the process that loses most if the device takes longer for everything. ``share`` is the part of
-    each wait that is lost, 0 to 1."""
+    """Returns the process that loses most if a fault makes everything on the device slower. ``share`` is the
+    part of each wait that is lost, 0 to 1."""
     usage = max(users, key=lambda user: user.synced.waited_ns, default=None)
     waits = usage.synced if usage else NO_CALLS
     return Loser(usage, waits, waits.waited_ns * share, share)
 
 
 def stopped(users: Sequence[Usage]) -> Loser:
-    """Returns the process with most time in calls as the one that loses most, with a lost time of 0. For
-    errors whose cost cannot be measured as time."""
+    """Returns the process with most time in calls as the one that loses most, with a lost time of 0. It is
+    used for errors whose cost cannot be measured as time."""
     usage = max(users, key=lambda user: user.all.total_ns, default=None)
     return Loser(usage, NO_CALLS, 0.0, 0.0)
 

@@ -28,10 +28,10 @@ CAUSES: Final = (
 )
 
 HUNG_NS: Final = 10_000_000_000
-"""Least age of an open call that counts as hung, ns. Nobody would investigate sooner."""
+"""Least age of an open call that counts as hung, ns. Nobody would investigate a shorter wait."""
 HUNG_TIMES: Final = 10
-"""A call hangs only if it is open for this many times as long as the longest earlier call of its kind. Long
-steps recur, and so do loads of models."""
+"""A call counts as hung only if it has been open for this many times as long as the longest earlier call of
+its kind. Long steps and loads of models occur repeatedly, so an earlier one took about as long."""
 UNKNOWN_HUNG_NS: Final = 60_000_000_000
 """Least age of a hung call if no call of its kind has returned yet, ns. The first call may load and compile
 device code for tens of seconds."""
@@ -55,7 +55,7 @@ def hung_call(facts: Facts) -> Iterator[Suspicion]:
 
 
 def _hung_from_ns(facts: Facts, call: OpenCall) -> int:
-    """Returns the age from which on an open call counts as hung, ns."""
+    """Returns the least age at which an open call counts as hung, ns."""
     longest_ns = facts.longest_ns(call)
     return UNKNOWN_HUNG_NS if longest_ns is None else max(HUNG_NS, HUNG_TIMES * longest_ns)
 

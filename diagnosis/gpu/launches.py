@@ -41,11 +41,11 @@ SYNCS_PER_S: Final = 100
 """Least number of waits for the device per second that is reported. With fewer waits, their round trips do
 not matter."""
 SYNCS_PER_LAUNCH: Final = 0.5
-"""Waits for the device are too frequent from this number of waits per launch on. Healthy loops launch ten
-CUDA kernels or more between two waits, small requests four or five."""
+"""Least number of waits for the device per launch that is reported. Healthy loops launch ten CUDA kernels or
+more between two waits, small requests four or five."""
 ROUND_TRIP_NS: Final = 10_000
-"""Time for which the device is idle if the host waits after each launch, ns: until the host is awake, and
-until the next launch has reached the device. Each takes about 5 us on current cards."""
+"""Time for which the device is idle if the host waits after each launch, ns: about 5 us until the host is
+awake, and about 5 us until the next launch has reached the device (current cards)."""
 
 
 def sync_storm(usage: Usage) -> Iterator[Suspicion]:
@@ -56,8 +56,8 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
     if not kernels or usage.per_second(waits.calls) < SYNCS_PER_S or waits.calls < SYNCS_PER_LAUNCH * kernels:
         return
     host_ns = usage.launched.total_ns + (usage.gap.running_ns if usage.gap else 0)
-    # Host and device take turns. If they overlapped, the shorter of the host's work and the waits would cost
-    # no time. At least the round trips would be saved.
+    # Host and device take turns. If they overlapped, the host's work or the waits, whichever is shorter,
+    # would cost no time. At least the round trips would be saved.
     lost = max(min(host_ns, waits.total_ns), min(waits.calls * ROUND_TRIP_NS, waits.total_ns))
     if not usage.noticeable(lost):
         return
@@ -97,10 +97,10 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
 
 LAUNCHES_PER_S: Final = 2_000
 """Least number of launches per second in a launch-bound loop. A loop with fewer launches is not limited by
-them."""
+launches."""
 SHORT_LAUNCH_NS: Final = 30_000
-"""Largest median of launches in a launch-bound loop, ns. A launch takes 2 to 10 us. If the device's queue is
-full, each launch waits for a CUDA kernel to end, and the loop is GPU-bound instead."""
+"""Largest median duration of launches in a launch-bound loop, ns. A launch takes 2 to 10 us. If the device's
+queue is full, each launch waits for a CUDA kernel to end, and the loop is GPU-bound instead."""
 BUSY_SHARE: Final = 0.7
 """Least part of the threads' time that a launch-bound loop spends in launches and in the work between
 launches."""
@@ -162,8 +162,8 @@ def launch_bound(usage: Usage) -> Iterator[Suspicion]:
 
 
 LOADING_SHARE: Final = 0.1
-"""Least part of a thread's time spent loading modules that is reported. At this part, a person notices that
-the program starts slowly."""
+"""Least part of a thread's time spent loading modules that is reported. A user then notices that the program
+starts slowly."""
 COMPILED_NS: Final = 1_000_000_000
 """If a single load takes at least this long, ns, the module is also compiled. Reading and relocating a module
 takes only milliseconds."""

@@ -38,10 +38,11 @@ LEAK_SURE_SECONDS: Final = 300.0
 LEAK_POINTS: Final = 6
 """Least number of points of a trend that can be judged."""
 LEAK_PARTS: Final = 4
-"""A trend is cut into this many parts of equal length. Memory has to grow from each part to the next."""
+"""A trend is cut into this many parts of equal length. Memory counts as growing only if it grows from each
+part to the next."""
 LEAK_STEADY: Final = 0.5
-"""Least growth in the last step between parts, relative to the mean growth per step. A cache that fills up
-grows more and more slowly."""
+"""Least growth from the last but one part to the last, relative to the mean growth from part to part. A cache
+that fills up grows more and more slowly."""
 LEAK_BYTES: Final = 16 << 20
 """Least growth that is reported, bytes. Libraries allocate smaller amounts while they run."""
 WORKING_PER_S: Final = 2.0
@@ -129,8 +130,8 @@ def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], f
     """Returns (trend, bytes, seconds) of the growth of the memory that the process holds; 0 bytes if it does
     not grow.
 
-    The memory is that of the allocations that stalltop counted. If it does not grow, the driver's figure for
-    the process is used instead. It is coarser, but includes memory that was allocated before tracing began.
+    The memory is the sum of the traced allocations. If this sum does not grow, the driver's figure for the
+    process is used. That figure is coarser, but includes memory that was allocated before tracing began.
     """
     for what in ("held_bytes", "device_memory_bytes"):
         trend = facts.trend(what, usage.tenant, usage.pid)
@@ -186,8 +187,8 @@ def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> tuple[float, float]:
-    """Returns (bytes, seconds) by which the memory in ``look`` grew, if it grew from each part to the next
-    and hardly more slowly in the last step; zeros otherwise."""
+    """Returns (bytes, seconds) by which the memory in ``look`` grew, if it grew from each part to the next,
+    and in the last step about as fast as before (``LEAK_STEADY``); zeros otherwise."""
     rises = sum(after[1] > before[1] for before, after in pairwise(look))
     if len(look) < LEAK_POINTS or rises < rising * (len(look) - 1):
         return 0.0, 0.0

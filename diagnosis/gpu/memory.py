@@ -45,8 +45,8 @@ CAUSES: Final = (
 LEAST_PER_S: Final = 4
 """Least number of allocations per second in a loop, and least number of frees."""
 EVEN: Final = 0.5
-"""In a loop, allocations and frees are about as many: the smaller number is at least this part of the larger
-one. A program that starts only allocates, a program that ends only frees."""
+"""In a loop, there are about as many frees as allocations: the smaller number is at least this part of the
+larger one. A program that starts only allocates, a program that ends only frees."""
 SLOW_POOL_NS: Final = 50_000
 """A stream-ordered allocation takes a few microseconds if its pool holds enough memory. If allocations take
 at least this long on average, ns, the driver has to get memory from the device first."""

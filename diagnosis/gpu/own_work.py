@@ -38,7 +38,7 @@ def host_bound(facts: Facts) -> Iterator[Suspicion]:
     for the device."""
     for pid in facts.callers:
         computing_ns = sum(gap.split_ns.get("running", 0) for gap in facts.gaps_of(pid))
-        # Most programs end here. The rest is computed only for programs that compute much.
+        # This cheap check excludes most programs.
         if computing_ns < BOUND_SHARE * facts.seconds * SECOND_NS:
             continue
         if calls := facts.calls_of(pid):
@@ -54,7 +54,7 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     if usage.synced.total_ns > WAITING_SHARE * busy_ns:
         return  # The program waits for the device, too.
     if launches.rows and launches.rows[0].p50_ns > SHORT_LAUNCH_NS:
-        return  # Its launches wait until the device's queue has room.
+        return  # Launches that take this long wait for room in the device's queue.
     percent = _utilization(facts, usage.pid)
     if percent is not None and percent >= BUSY_DEVICE_PERCENT:
         return

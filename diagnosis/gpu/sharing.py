@@ -38,10 +38,11 @@ CALLS: Final = 30
 """Least number of waits in the window. The mean of fewer waits is too much a matter of chance."""
 MORE: Final = 0.5
 """Other tenants are to blame only if they give the device more work than before, and if the increase is at
-least this part of all earlier work of the device. To make waits half as long again, it takes at least half as
-much work again."""
+least this part of all earlier work of the device. Waits get 1.5 times as long (``LONGER``) only if the device
+has at least 1.5 times as much work."""
 NEW_SECONDS: Final = 10.0
-"""Figures older than this count as earlier, s. They are compared with the waits of the last few seconds."""
+"""Figures older than this, s, are the earlier figures with which those of the last few seconds are
+compared."""
 WATCHED_SECONDS: Final = 20.0
 """The earlier waits of a process are used only if the process was watched for at least this many seconds."""
 MOST_NEIGHBOURS: Final = 3
@@ -98,7 +99,7 @@ def _who(usage: Usage) -> Who:
 
 def _ordered(neighbours: Sequence[Usage], taken: Mapping[Who, float], first: Who | None) -> list[Usage]:
     """Sorts ``neighbours`` by the work that they gave the device over time, the largest first. ``first`` is
-    the one that was named first so far. It stays first until another one has clearly given more."""
+    the neighbour that was named first so far; it stays first until another one has clearly given more."""
 
     def gave(other: Usage) -> float:
         who = _who(other)
@@ -119,8 +120,8 @@ def _kept_wait_ns(waits: DeviceCalls) -> float:
 
 
 def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
-    """Returns how long a process waited for the device before the last ``NEW_SECONDS``, as a median in ns; 0
-    if the process has not been watched for long enough."""
+    """Returns the median time, ns, for which a process waited for the device before the last ``NEW_SECONDS``;
+    0 if the process has not been watched for long enough."""
     trend = facts.trend("device_wait_ns", usage.tenant, usage.pid)
     if not trend or facts.window.end - trend[0][0] < WATCHED_SECONDS:
         return 0.0
@@ -142,7 +143,7 @@ def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, flo
             for time, value in facts.trend("kernels_per_s", other.tenant, other.pid)
             if start <= time < now - NEW_SECONDS
         ]
-        # A process has no point for a time in which it made no call. It gave the device nothing then.
+        # A process without a point for some time made no call in that time, and gave the device nothing.
         return sum(values) / max(points, len(values), 1)
 
     return {other.pid: usual(other) for other in users}

@@ -176,8 +176,8 @@ def pinning(facts: Facts, loss: Loss) -> Description:
 
 def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[int]) -> tuple[Fix, ...]:
     """Returns fixes that let a process use idle CPUs. If its cgroup may use these CPUs, the fix moves the
-    process. If the cgroup may not, the fix widens its CPU set. If that is not known, both fixes are
-    returned."""
+    process. If the cgroup may use none of them, the fix widens its CPU set. If it may use some of them, or
+    its CPU set is not known, both fixes are returned."""
     name, cpuset = facts.name(who.tenant), cpuset_of(facts, who.tenant)
     all_of_them = list_of(idle | allowed)
     tenant = facts.window.tenants.get(who.tenant)
@@ -190,7 +190,7 @@ def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[
         return (wider,)
     within = list_of((idle & cpuset if cpuset else idle) | allowed)
     own = Fix(f"let {who.process} run on CPUs {within}", commands.move_to_cpus(who.pid, within))
-    # If the CPU set is not known, it may be what limits the process. Then the process alone cannot be moved.
+    # A CPU set that is not known may be what limits the process. Then moving the process alone fails.
     return (own,) if cpuset >= idle else (own, wider)
 
 

@@ -14,7 +14,7 @@ from stalltop.model.chain import Fix, Link
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The part of a chain that depends on the cause: what follows the effect and the mechanisms."""
+    """The part of a chain that depends on the cause. In a chain, it follows the effect and the mechanisms."""
 
     summary: str
     """Says in one line who loses what to whom."""

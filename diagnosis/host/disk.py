@@ -153,9 +153,8 @@ def in_fsync(facts: Facts, loss: Loss) -> Description:
 
 
 def _culprits(facts: Facts, loss: Loss, reason: Link, to_blame: Mapping[Who, float]) -> list[Link]:
-    """Returns links that name culprits: those of ``to_blame``, users of the device in the link ``reason``.
-    The loss is divided among them in proportion to their load. The culprits that are not named share one
-    link."""
+    """Returns links that name the culprits ``to_blame``, which use the device of the link ``reason``. The
+    loss is divided among them in proportion to their load. The culprits that are not named share one link."""
     total = sum(loss.culprits.values())
     culprits = ranked(to_blame, total, loss.first)
     told = [

@@ -36,7 +36,8 @@ CAUSES: Final = (
 )
 
 COST_SHARE: Final = 0.05
-"""The cost of tracing is a cause from this part of the time of a process's calling threads on, 0 to 1."""
+"""The cost of tracing is reported if it takes at least this part of the time of a process's calling threads,
+0 to 1."""
 
 
 def oom_kill(facts: Facts) -> Iterator[Suspicion]:

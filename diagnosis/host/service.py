@@ -22,8 +22,8 @@ SURE: Final = 0.9
 """Confidence that a program waits for a server of this host, whose threads are seen to end the waits. It is
 multiplied by ``Loss.sure``."""
 SURE_ELSEWHERE: Final = 0.6
-"""Confidence that a program waits for a server of another host, of which only the connections are known. It
-is multiplied by ``Loss.sure``."""
+"""Confidence that a program waits for a server of another host: only its connections are known. It is
+multiplied by ``Loss.sure``."""
 
 _ASK_LESS: Final = Fix(
     "send fewer requests, and send them earlier: cache answers, put several requests into one, ask before "

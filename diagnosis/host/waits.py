@@ -35,7 +35,7 @@ only if it lasts."""
 LEAST_SHARE_OF_LASTING: Final = 0.06
 """A lasting loss is reported if it takes at least this part of the process's time.
 
-Tenants of a busy, healthy host wait for other tenants for some hundredths of their time, and now and then for
+Tenants of a busy, healthy host wait for other tenants for a few percent of their time, and now and then for
 more. The part is below ``LEAST_SHARE``, so that a loss that varies around ``LEAST_SHARE`` stays reported.
 """
 LEAST_SHARE_OF_CERTAIN: Final = 0.02

@@ -71,22 +71,21 @@ def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
 
 
 def _longest_lag_ns(facts: Facts, ahead: Sequence[Rank], waited_ns: int) -> float:
-    """Returns how many ns ranks of ``ahead`` waited for a late rank at most, in all waits before the present
-    one."""
+    """Returns the longest wait, ns, of a rank of ``ahead`` for a late rank before the present wait."""
     began = facts.window.end - waited_ns / SECOND_NS
     lags = (facts.trend("rank_lag_ns", rank.tenant, rank.pid) for rank in ahead)
     return max((lag for points in lags for time, lag in points if time < began), default=0.0)
 
 
 def _hangs_from_ns(facts: Facts, call: OpenCall) -> float:
-    """Returns the age from which on an open call that waits for ranks counts as a hang, ns."""
+    """Returns the least age at which an open call that waits for ranks counts as a hang, ns."""
     least_ns = STARTING_NS if call.operation.startswith("ncclCommInit") else HUNG_NS
     return max(least_ns, TIMES_LONGEST * (facts.longest_ns(call) or 0))
 
 
 def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
-    """Returns whether an open call waits for other ranks. It does if it is a call of NCCL, or if it waits for
-    the device and its process is a rank."""
+    """Returns whether an open call waits for other ranks: it is a call of NCCL, or it waits for the device
+    and its process is a rank."""
     if call.ended or call.nested:
         return False
     known = any(rank.pid == call.pid for rank in facts.ranks)

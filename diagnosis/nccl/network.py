@@ -62,15 +62,15 @@ def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
             *(("whether collectives use TCP: all ranks are on this host",) if here else ()),
         ),
     )
-    # The rule ``waits`` may also report the tenant's waits for the network. Its suspicion has no ``about``
-    # either, so both become one chain.
+    # The rule ``waits`` may also report the tenant's waits for the network. That suspicion has no ``about``
+    # either, so the two become one chain.
     yield replace(told, about="")
 
 
 def _beyond_usual_ns(facts: Facts, waits: DeviceCalls) -> tuple[float, float]:
     """Returns for how many ns calls waited beyond the usual, and for how many ns they usually wait. Calls
-    whose usual wait is not known are left out: how long the collectives of this job take on a healthy network
-    is not known from other jobs."""
+    whose usual wait is not known are left out, because other jobs do not show how long the collectives of
+    this job take on a healthy network."""
     lost = usual = 0.0
     for row in waits.rows:
         if row.usual_ns is not None:

@@ -79,9 +79,9 @@ def communicators(facts: Facts) -> dict[str, list[Rank]]:
 def _lost_ns(late: Rank, usual_ns: float, waiting: Sequence[Usage]) -> float:
     """Returns how many ns of the window the other ranks wait for ``late``.
 
-    If a rank is late, all collectives until the next synchronization are late by the same time. So this time
-    counts once per synchronization. The loss is at most the mean time for which the other ranks were measured
-    to wait.
+    If a rank is late, all collectives until the next synchronization are late by the same time, so this time
+    counts once per synchronization. The loss is not more than the mean of the measured waits of the other
+    ranks.
     """
     syncs = fmean(usage.synced.calls for usage in waiting)
     times = min(late.joined, syncs) if syncs else late.joined
@@ -131,8 +131,8 @@ def _straggler(
         lost,
         confidence=(0.6 + 0.3 * late.last / late.joined) + (0.05 if reasons else 0.0),
         links=(
-            # The loss consists of waits in calls and between calls. This step has the whole loss, not only
-            # the waits in ``hit``.
+            # The ranks wait in calls and between calls. So this step has the whole loss, not only the waits
+            # in the calls ``hit``.
             replace(
                 worst.step("waits for the collective to end", hit, lost),
                 share=1.0,

@@ -94,9 +94,9 @@ def _on_process(action: str, pid: int, **given: str) -> str:
 def _on_tenant(
     facts: Facts, tenant: str, ids: tuple[str, ...], given: dict[str, str], now_by: str = ""
 ) -> str:
-    """Returns the first command of the catalogue in ``ids`` that applies to a tenant; '' if none does, or if
-    the cgroup ``now_by``, which sets the present limit, lies above the tenant's own cgroup. Then it would not
-    help to raise the tenant's own limit."""
+    """Returns the first command of the catalogue in ``ids`` that applies to a tenant; '' if none does.
+    Returns '' also if the cgroup ``now_by``, which sets the present limit, is above the tenant's own cgroup,
+    because raising the tenant's own limit would not help."""
     found = facts.window.tenants.get(tenant)
     if found is None or is_above(found, now_by):
         return ""

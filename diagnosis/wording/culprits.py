@@ -21,15 +21,15 @@ MOST_CULPRITS: Final = 3
 SMALLEST_SHARE: Final = 0.05
 """A culprit other than the first is named only if it took at least this part of the loss."""
 LEAST_TOLD: Final = 0.005
-"""The culprits that are not named are mentioned only if together they took at least this part of the loss.
-Shares are shown in whole percents."""
+"""The culprits that are not named are mentioned only if together they took at least this part of the loss. A
+smaller share would be shown as 0 %."""
 
 _SINGULAR: Final = {OTHERS: "the rest"}
 """How a sentence names several culprits that are reported together; a noun in the singular."""
 
 
 def named(facts: Facts, who: Who) -> str:
-    """Returns the name and PID of a process with its tenant, as text for people."""
+    """Returns the name and PID of a process with its tenant, as shown to users."""
     process = who.process if who.pid else _SINGULAR.get(who.process, who.process)
     return program_of(process, who.pid, facts.name(who.tenant) if who.tenant else "")
 
@@ -64,7 +64,7 @@ def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None
     def order(item: tuple[Who, float]) -> tuple[int, bool, float, Who]:
         who, ns = item
         stays = STAYS_FIRST if first is not None and _as_before(who) == first else 1.0
-        # In a tenant, the sum of many small culprits comes after culprits with a name.
+        # Within a tenant, an entry that sums up many small culprits comes after named culprits.
         return place[who.tenant], who.process in _SINGULAR, -stays * ns, who
 
     known = {who: ns for who, ns in culprits.items() if who.tenant or who.process not in _SINGULAR}

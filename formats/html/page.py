@@ -67,8 +67,8 @@ def page_head(window: Window, when: Html, *lines: Html) -> Html:
 
 def host_lines(window: Window) -> list[Html]:
     """Return the figures of the host and of its devices, one paragraph for each line of text."""
-    # Lines of text separate figures by two blanks, which a browser would draw as one. The page has a dot
-    # instead.
+    # Lines of text separate figures by two blanks, which a browser would draw as one. So the page separates
+    # them by a dot.
     return [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(window, _WIDE)]
 
 

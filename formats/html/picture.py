@@ -28,8 +28,8 @@ _TEXT: Final = re.compile(
 )
 """Matches a text element in an SVG that rich made."""
 _WORD: Final = re.compile(r"[^\s\xa0]{1,8}")
-"""Matches a word, or up to eight characters of a long word. In so few characters, a narrower font hardly
-shifts the end."""
+"""Matches a word, or up to eight characters of a long word. A narrower font hardly shifts the end of so few
+characters."""
 
 
 def svg(lines: Sequence[Iterable[Segment]], width: int, title: str) -> str:

@@ -38,9 +38,9 @@ from stalltop.model.window import Window
 POINTS: Final = 240
 """Maximum number of points of a line over time."""
 MOST_CHAINS: Final = 30
-"""Maximum number of chains that are described in full: the worst ones are."""
+"""Maximum number of chains that are described in full, the worst ones."""
 OPEN_CHAINS: Final = 3
-"""Number of chains whose description is unfolded when the page opens: the worst ones."""
+"""Number of chains, the worst ones, whose description is unfolded when the page opens."""
 MOST_HOSTS: Final = 8
 """Maximum number of hosts that have charts."""
 _TICKS: Final = 7
@@ -88,7 +88,7 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
     return framed(title, REPORT_STYLE, *(part for part in parts if part))
 
 
-# ---- what there is
+# ---- head and summary
 
 
 def _head(whole: Window, found: Sequence[Course], start: float, end: float, *, moving: bool) -> Html:
@@ -126,7 +126,7 @@ def _summary(whole: Window, found: Sequence[Course], episodes: Sequence[Episode]
     return tag("div", *boxes, class_="tiles")
 
 
-# ---- what is wrong
+# ---- problems
 
 
 def _wrong(
@@ -190,7 +190,8 @@ def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: fl
 
 
 def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list[Html]:
-    """Return a bar for each episode in ``run``. Its place shows its time between ``start`` and ``end``."""
+    """Return a bar for each episode in ``run``. The position of a bar shows when the episode was between
+    ``start`` and ``end``."""
     bars = []
     for episode in run:
         since, until = episode.chain.since, episode.end
@@ -204,8 +205,8 @@ def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list
 
 
 def _dense(run: Sequence[Episode], start: float, end: float) -> list[Html]:
-    """Return cells of equal length for episodes that are too many for single bars. The more of a cell's time
-    episodes cover, the more opaque is the cell."""
+    """Return cells of equal length for episodes that are too many for single bars. A cell is the more opaque,
+    the more of its time is covered by episodes."""
     length = max(end - start, 1e-3) / _CELLS
     covered = [0.0] * _CELLS
     worst = [len(SEVERITIES) - 1] * _CELLS

@@ -21,7 +21,7 @@ from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 
 MOST_CHARTS: Final = 6
-"""Maximum number of operations, and of containers, that have charts: those with the most time have."""
+"""Maximum number of operations, and of containers, that have charts: those with the most time."""
 MOST_DEVICES: Final = 8
 """Maximum number of GPUs that have charts."""
 _DOTS: Final = 150

@@ -16,8 +16,8 @@ from stalltop.model.text.figures import printable
 from stalltop.model.window import SPLITS, Window
 
 Kind = Literal["text", "count", "number", "flag"]
-"""``count`` is an unsigned integer, ``flag`` is true or false. If a value is not known, it is None, and a
-text is ''."""
+"""``count`` is an unsigned integer, ``flag`` is true or false. A value that is not known is None, or '' if it
+is a text."""
 _UNKNOWN: Final = Tenant(id="", name="")
 
 

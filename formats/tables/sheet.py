@@ -164,7 +164,7 @@ def sheet(window: Window, by: Sequence[Dimension], title: str) -> Sheet:
 
 def others(window: Window, shown: Sheet | None) -> list[Sheet]:
     """Return sheets of the containers, operations and processes of the whole window. Leaves out the sheet
-    that ``shown`` already is."""
+    that has the dimensions and the title of ``shown``."""
     return [
         sheet(window, by, f"{title}, whole host")
         for by, title in _OTHERS

@@ -1,5 +1,5 @@
-"""The answer to "what is wrong here?": the worst problem as one sentence or, if there is none, how the host
-does."""
+"""The answer to "what is wrong here?": the worst problem as one sentence or, if there is none, the number of
+containers and the slowest operation."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from stalltop.model.text.style import BOLD, RED, YELLOW, Style
 from stalltop.model.window import Window
 
 _NETWORK: Final = "network"
-"""``Link.device`` of links about connections; it is no name of a device."""
+"""``Link.device`` of links about connections; it is not the name of a device."""
 _SEVERAL: Final = re.compile(r" \((\d+ processes)\)$")
 """The end of a process name that stands for several processes."""
 _UNIT: Final = re.compile(r"(?<=\d)(?=[a-zµ])")
 _ROWS_AT_ONCE: Final = 16
-"""Rows of which ``slowest`` computes the p99 at once."""
+"""Number of rows whose p99 ``slowest`` computes in one step."""
 
 
 def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs = UNICODE) -> Sentence:
@@ -98,7 +98,7 @@ def amount(ns: float, glyphs: Glyphs = UNICODE) -> str:
 
 
 def healthy(window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None) -> tuple[str, str]:
-    """Return what is said of ``window`` if no problem is open, in two parts that belong together: ``No
+    """Return the answer for a ``window`` without an open problem, in two parts that belong together: ``No
     problems. 4 containers`` and ``slowest p99 cudaStreamSynchronize 5.20 ms (train)``. The second part may be
     empty.
 
@@ -135,7 +135,7 @@ def slowest(window: Window, kept: RowKey | None = None) -> tuple[RowKey, int] | 
     called = called[outermost]
     if kept is not None:
         called = np.array([at for at in called.tolist() if rows.keys[at] == kept] or called, np.int64)
-    # A p99 is not above the longest call, so rows with shorter calls than the best p99 need no look.
+    # A p99 is at most the longest call. So rows whose longest call is below the best p99 so far are skipped.
     order = called[np.argsort(-rows.max_ns[called].astype(np.float64), kind="stable")]
     best: tuple[int, int] | None = None
     for first in range(0, len(order), _ROWS_AT_ONCE):

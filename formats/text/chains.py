@@ -21,9 +21,10 @@ _COLOURS: Final[dict[Severity, str]] = {
 }
 _RATE_WIDTH: Final = figures.DURATION_WIDTH + 2
 _NARROW: Final = 72
-"""In a narrower output (in cells), the figures of a step stand behind its text, not in front of the tree."""
+"""If the output has fewer cells than this, the figures of a step stand behind its text, not in front of the
+tree."""
 _DEEPEST: Final = 8
-"""Largest indent of a step in a tree, in levels. Deeper steps are indented as much."""
+"""Largest indent of a step in a tree, in levels. Deeper steps have the same indent."""
 
 
 def rate(ns_per_s: float | None, glyphs: Glyphs = UNICODE) -> str:
@@ -77,8 +78,8 @@ def tree(chain: Chain, window: Window, style: Style, indent: str = "") -> list[s
 
 
 def branches(links: Sequence[Link], at: int, glyphs: Glyphs) -> tuple[str, str]:
-    """Return what a tree draws before the first line of link ``at``, and what it draws before the link's
-    further lines."""
+    """Return the lines of the tree to draw before the first line of link ``at``, and those before its further
+    lines."""
 
     def followed(depth: int) -> bool:
         """Return whether another link at ``depth`` follows, before any link at a smaller depth does."""
@@ -100,7 +101,7 @@ def step(link: Link, chain: Chain, window: Window) -> str:
     """Return the text of a link, followed by its process, tenant and device in parentheses. A name is left
     out if the text has it already. Process and tenant are also left out if the whole chain is about them."""
     own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid)
-    # Two steps may have the same text and differ only in the process. Then the process is not left out.
+    # The process is not left out if two steps have the same text and differ only in the process.
     alike = any(other.text == link.text and other.pid != link.pid for other in chain.links)
     process = ""
     if not own or alike:

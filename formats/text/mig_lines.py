@@ -18,8 +18,7 @@ def told(part: Sharing, window: Window, glyphs: Glyphs = UNICODE) -> str:
     """Return a line for a MIG instance, such as ``1:2 3g.40gb, 3.00GiB of 40.0GiB: nobody``. Figures that are
     not known are left out.
 
-    Returns '' if the instance has users and nothing but its label is known, because then the line would say
-    nothing.
+    Returns '' if the instance has users and only its label is known, because the line would say nothing new.
     """
     said = printable(f"{part.label} {part.profile}".rstrip())
     for device in window.devices.devices:

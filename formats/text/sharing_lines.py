@@ -17,8 +17,8 @@ MOST_GIVEN: Final = 20
 
 
 def sharing_lines(window: Window, style: Style) -> list[list[str]]:
-    """Return a list of lines for each device whose sharing is worth telling (``sharing_text.worth_telling``).
-    The first line is the title."""
+    """Return a list of lines for each device whose sharing is reported (``sharing_text.worth_telling``). The
+    first line is the title."""
     devices = sharings(window)
     told = [_device(one, window, style) for one in devices if sharing_text.worth_telling(one, window)]
     others = _unplaced(devices, window, style)

@@ -67,7 +67,7 @@ def short(device: Device) -> str:
 
 
 def who(tenant: str, window: Window) -> str:
-    """Return the name of a tenant for a person."""
+    """Return the name of a tenant as shown to users."""
     return name_of(tenant, window) if tenant else UNKNOWN_TENANT
 
 
@@ -166,8 +166,8 @@ def _named(sharers: Sequence[Sharer], window: Window) -> str:
 
 
 def worth_telling(sharing: Sharing, window: Window) -> bool:
-    """Return whether the sharing of a device is worth telling: it is shared or divided, has users that cannot
-    be seen, or is not used as it was allocated."""
+    """Return whether the sharing of a device is reported: the device is shared or divided, has users that
+    cannot be seen, or is not used as it was allocated."""
     odd = any(is_wasted(holding, window) for holding in sharing.holdings)
     ungiven = any(one.given is False for one in sharing.sharers)
     return sharing.shared or sharing.way in ("mig", "vgpu") or bool(odd or ungiven or sharing.hidden)

@@ -57,8 +57,9 @@ _COLUMNS = (
 _SHORT = {name: part.short for name, part in PARTS.items()} | {"runqueue": "rq"}
 """Short names of the parts of a call's time, because printed tables have less room than the screen."""
 _LABEL_WIDTH = (16, 22, 40)
-"""Width of the label in cells: (least, enough, largest). If parts of the time are shown, and the column
-``bytes/s`` leaves a label neither the room that it needs nor ``enough``, this column is left out."""
+"""Width of the label in cells: (least, enough, largest). If parts of the time are shown, the column
+``bytes/s`` is left out if the label gets enough room only without it: ``enough``, or less for short
+labels."""
 
 
 def _percentile(groups: Groups, row: int, column: int, glyphs: Glyphs) -> str:
@@ -92,7 +93,7 @@ def table(window: Window, style: Style, answer: Sequence[str] = ()) -> str:
 
 def remarks(window: Window, style: Style) -> list[list[str]]:
     """Return remarks about shared devices, culprits, open calls, and what is not traced, not measured or
-    lost. Each remark is a list: a title and its lines, or nothing."""
+    lost. Each remark is a list of a title and its lines; an empty list if there is nothing to say."""
     parts = [*sharing_lines(window, style), _culprits(window, style)]
     parts += [_open_calls(window, style, ended) for ended in (False, True)]
     gaps = (_missing(window, style, untraced=True), _missing(window, style, untraced=False))
@@ -298,8 +299,8 @@ def _open_call(window: Window, call: OpenCall, style: Style) -> str:
 
 
 def _missing(window: Window, style: Style, *, untraced: bool) -> list[str]:
-    """Return lines that say what is not traced, and in which processes; without ``untraced``, what is not
-    known. Gaps with the same subject, reason and remedy share one entry."""
+    """With ``untraced``, return lines that say what is not traced, and in which processes; else lines that
+    say what is not known about processes. Gaps with the same subject, reason and remedy share one entry."""
     alike: dict[tuple[str, str, str], list[Missing]] = {}
     for gap in (gap for gap in window.coverage.missing if gap.untraced is untraced):
         alike.setdefault((gap.what, gap.reason, gap.remedy), []).append(gap)

@@ -14,7 +14,8 @@ from stalltop.model.text.figures import printable
 from stalltop.model.text.words import with_pid
 
 LEAST_MADE_UP: Final = 5_000_000
-"""Hosts, containers and further lines of slices get numbers from here on. A PID on Linux is at most 2^22."""
+"""Lowest number of hosts, containers and further lines of slices: above all PIDs, which are at most 2^22 on
+Linux."""
 _REMEMBERED: Final = 64
 """A new slice of a line is compared with this many of the last slices."""
 _OF_CONTAINER: Final = 1_000
@@ -90,8 +91,7 @@ class Tracks:
         number = self._numbers.get(key)
         if number is not None:
             return number
-        # A PID may be reused, and processes of several hosts may have the same PID. Then the process gets a
-        # new number.
+        # If the PID is taken (reused, or that of a process on another host), the process gets a new number.
         number = pid if 0 < pid < LEAST_MADE_UP and pid not in self._taken else self._new()
         self._taken.add(number)
         self._numbers[key] = number
@@ -123,5 +123,5 @@ class Tracks:
 
 
 def _named(what: str, track: int, values: dict[str, Any], tid: int = 0) -> Event:
-    # Viewers take thread 0 for the idle task. So the name of a process is given to its main thread.
+    # Viewers show thread 0 as the idle task. So the name of a process is given to its main thread.
     return {"ph": "M", "name": what, "pid": track, "tid": tid or track, "ts": 0, "args": values}

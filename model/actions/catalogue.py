@@ -19,7 +19,7 @@ CPU: Final[tuple[Resource, ...]] = ("cpu",)
 DISK: Final[tuple[Resource, ...]] = ("disk",)
 MEMORY: Final[tuple[Resource, ...]] = ("memory",)
 RUNNING: Final[tuple[Resource, ...]] = ("cpu", "disk", "gpu")
-"""What a process stops using while it is stopped: it keeps its memory and its device memory."""
+"""Resources that a process does not use while it is stopped. It keeps its memory and its device memory."""
 ALL: Final[tuple[Resource, ...]] = ("cpu", "disk", "memory", "gpu")
 
 PERIOD_US: Final = 100_000
@@ -39,7 +39,7 @@ class HostCommand:
     undo: str
     """The command that undoes it, with placeholders; '' if nothing undoes it."""
     frees: tuple[Resource, ...]
-    """What others get more of after the command."""
+    """Resources of which other processes get more after the command."""
     lasting: str = ""
     """Why there is no undo, if ``undo`` is ''."""
     ends: bool = False
@@ -48,7 +48,7 @@ class HostCommand:
     usual: bool = False
     """True if the undo always restores the usual default, because windows never have the present value."""
     needs: tuple[str, ...] = ()
-    """Values that must be known besides the placeholders of ``command``."""
+    """Values that must be known in addition to the placeholders of ``command``."""
 
     @property
     def placeholders(self) -> frozenset[str]:

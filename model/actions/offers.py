@@ -38,8 +38,8 @@ CAUSES: Final[dict[Resource, tuple[str, ...]]] = {
     "memory": ("reclaim", "oom_kill"),
     "gpu": ("gpu_neighbours", "gpu_memory_full", "gpu_not_given"),
 }
-"""By resource: ids of the causes in which culprits take that resource from the victim. In all other causes
-only ending, restarting or moving a program helps, apart from the fixes of the problem."""
+"""For each resource: ids of the causes in which culprits take it from the victim. For all other causes, apart
+from the fixes of the problem, only ending, restarting or moving a program helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Offer:
     undo: str
     """The command that undoes it; '' if there is none, or if it is not known."""
     note: str = ""
-    """What to know about the undo: that it restores a usual default, or why there is none."""
+    """A note about the undo: that it restores a usual default, or why there is none."""
     look: bool = False
     """True if the command only shows more and changes nothing."""
 
@@ -103,10 +103,10 @@ def for_chain(window: Window, chain: Chain) -> list[Offer]:
 
 
 def undo_of(window: Window, chain: Chain, fix: Fix) -> tuple[str, str]:
-    """Returns the command that undoes a fix, and what to know about the undo. The fix is recognised by its
-    command; ('', note) if it is none of the catalogue."""
+    """Returns the command that undoes a fix, and a note about the undo. The fix is recognised by its command.
+    Returns ('', note) if the command is not in the catalogue."""
     named = [(link.tenant, link.pid) for link in chain.links]
-    # A fix for many processes of one name begins with one of them, which no link names.
+    # The command of a fix for many processes of one name is for one of them, whose PID no link has.
     numbers = [int(number) for number in re.findall(r"\d+", fix.command.rpartition(" ")[2])]
     listed = [(use.tenant, use.pid) for use in window.evidence.processes if use.pid in numbers]
     for tenant, pid in dict.fromkeys([(chain.tenant, chain.pid), *named, *listed]):
@@ -132,7 +132,7 @@ _PROPOSED: Final = frozenset(
         *limit_values(1.0),
     )
 )
-"""Placeholders for figures that a command proposes, and for what only the diagnosis knows."""
+"""Placeholders for figures that a command proposes, and for values that only the diagnosis knows."""
 
 
 def _places(window: Window, chain: Chain, culprits: Sequence[CpuTarget]) -> tuple[frozenset[int], ...]:
@@ -227,7 +227,7 @@ def _offers(
 
 
 def _undo(action: HostCommand, values: Values) -> tuple[str, str]:
-    """Returns the command that undoes an action, and what to know about it."""
+    """Returns the command that undoes an action, and a note about the undo."""
     if not action.undo:
         return "", action.lasting
     if not action.for_undo <= set(values.known):

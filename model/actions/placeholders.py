@@ -25,7 +25,7 @@ _USER_MANAGER: Final = re.compile(r"/user@(\d+)\.service/")
 """Matches cgroups of units and containers that a user's own systemd manages."""
 _JOB: Final = re.compile(r"(?:^|/)slurm:job_(\d+)(?:/|$)")
 _DNS_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
-"""Names of pods, namespaces and containers in Kubernetes. Other names do not exist there."""
+"""Matches all names of pods, namespaces and containers that Kubernetes allows."""
 _UID: Final = re.compile(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 
 
@@ -40,8 +40,8 @@ class Values(NamedTuple):
 
 
 def process_values(window: Window, tenant: str, pid: int) -> Values:
-    """Returns the values for one process. There are none for processes of the host itself, which are threads
-    of the Linux kernel: they must not be stopped."""
+    """Returns the values for one process; none for PID 1 and for processes of the host itself: these are
+    threads of the Linux kernel, which must not be stopped."""
     if pid <= 1 or not tenant:
         return Values({}, frozenset())
     use = use_of_process(window, pid)
@@ -95,14 +95,14 @@ def use_of_process(window: Window, pid: int) -> ProcessUse | None:
 
 
 def is_above(tenant: Tenant, cgroup: str) -> bool:
-    """Returns whether ``cgroup``, which has the present limit, is not the tenant's own but one above it: then
-    changing the tenant's limit would not help."""
+    """Returns whether ``cgroup``, which has the present limit, is not the tenant's own but one above it, so
+    that changing the tenant's limit would not help."""
     return bool(cgroup) and cgroup.strip("/") != tenant.cgroup_path.strip("/")
 
 
 def _tool(tenant: Tenant) -> dict[str, str]:
-    """Returns the tool that changes a container; nothing if none is known, or if only the user who runs the
-    container can run the tool."""
+    """Returns the values for the tool that changes a container; an empty dict if no tool is known, or if only
+    the user who runs the container can run the tool."""
     if not tenant.container_id or tenant.runtime not in _TOOLS or _USER_MANAGER.search(tenant.cgroup_path):
         return {}
     found = {"tool": tenant.runtime, "container": shlex.quote(tenant.container_id[:12])}
@@ -126,8 +126,8 @@ def _unit(tenant: Tenant) -> dict[str, str]:
 
 
 def _kubernetes(tenant: Tenant) -> dict[str, str]:
-    """Returns namespace, pod and container, and the workload that the pod belongs to, as far as the labels
-    say it (Kubernetes' own labels of Deployments, StatefulSets and DaemonSets)."""
+    """Returns namespace, pod and container, and the workload to which the pod belongs if the labels show it
+    (Kubernetes' own labels of Deployments, StatefulSets and DaemonSets)."""
     names = (tenant.namespace, tenant.pod)
     if not all(_DNS_NAME.fullmatch(name) for name in names) or _UID.fullmatch(tenant.pod):
         return {}
@@ -176,7 +176,7 @@ def _before(window: Window, tenant: Tenant, use: TenantUse | None) -> tuple[dict
             "us_before_1": str(round(quota * PERIOD_US)),
         }
     else:
-        # Docker and Podman cannot remove a limit of CPUs: as many CPUs as the host has limit nothing.
+        # Docker and Podman cannot remove a CPU limit, so the limit is set to all CPUs of the host.
         known = {"percent_before": "", "us_before_2": "max", "us_before_1": "-1"}
         if cpus:
             known["limit_before"] = str(cpus)
