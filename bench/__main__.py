@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="bench/run",
         description="Measure what stalltop costs on this machine. Needs root. Without names: everything.",
-        epilog=f"benchmarks:\n{lines}\nand, not about cost:\n  faults    {FAULTS_SUMMARY}",
+        epilog=f"benchmarks:\n{lines}\nand one that does not measure cost:\n  faults    {FAULTS_SUMMARY}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks")

@@ -205,7 +205,7 @@ FORMATS: Final = (
             "everything, as one SQLite file: every row with its histogram, CUDA kernels, captured calls, "
             "problems, devices and evidence ([its tables](file-format.md)); `stalltop open FILE` "
             "shows it on the same screen, `stalltop explain FILE` lists the problems in it, "
-            "`stalltop query FILE` asks it in SQL"
+            "`stalltop query FILE` runs SQL on it"
         ),
         save=_save_window,
     ),

@@ -80,14 +80,14 @@ def _windows(folder: Path, host: InventedHost, week: Path) -> TextTable:
             "to",
             FigureColumn("write", "ms"),
             FigureColumn("of it CPU", "ms"),
-            FigureColumn("thin and keep in bounds", "ms"),
+            FigureColumn("merge old windows, enforce limits", "ms"),
             FigureColumn("of it CPU", "ms"),
             FigureColumn("% of a core at 1 Hz", "%"),
         ),
     )
     for name, kind, path in (
         ("a new file", Recording, folder / "new.stalltop"),
-        ("a new file, not flushed", Unflushed, folder / "unflushed.stalltop"),
+        ("a new file, without fsync", Unflushed, folder / "unflushed.stalltop"),
         ("the week", Recording, week),
     ):
         print(f"recording: windows to {name}", file=sys.stderr)

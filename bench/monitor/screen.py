@@ -26,7 +26,8 @@ from stalltop.demo.build import Built
 from stalltop.model.errors import StalltopError
 
 SUMMARY: Final = (
-    "key to paint, CPU and bytes of a refresh, by rows; beside btop and stock widgets; slow lines"
+    "time from a key to its effect, CPU and bytes of a refresh, by number of rows; compared with btop and"
+    " stock widgets; slow lines"
 )
 ROWS: Final = (10, 100, 1000)
 RATES_HZ: Final = (1.0, 2.0)

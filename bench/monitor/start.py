@@ -77,7 +77,7 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
     table.add("first data, programs kept", *kept.cells(kept.data), "0.8 s, 1.5 x")
     table.add("leave (key q to the end of the process)", Spread.of(kept.leave).text(".2f"), "-", "0.5 s")
     table.notes += [
-        "compiled anew: the first start, with an empty cache; programs kept: the start after it",
+        "compiled anew: first start, no BPF programs in the cache; programs kept: the start after it",
         "/ first screen: relative to the first screen of the same start (import Textual and draw)",
     ]
     return [table]

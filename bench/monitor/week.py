@@ -224,7 +224,7 @@ class InventedHost:
                 *(120.0 + seconds, 0.9),
                 links=(
                     Link("effect", "host gap takes longer", 1.0, 1e8, *who, depth=0),
-                    Link("culprit", "another one has the CPU", 0.8, 8e7, *who),
+                    Link("culprit", "another process has the CPU", 0.8, 8e7, *who),
                 ),
                 fixes=(Fix("keep them apart", f"taskset -acp 1 {who[1]}"),),
                 since=since,

@@ -25,7 +25,7 @@ from stalltop.demo.build import Built, compiler
 from stalltop.demo.caller import Caller
 from stalltop.model.errors import StalltopError
 
-SUMMARY: Final = "what an untraced load of nothing but thread switches loses to tracing"
+SUMMARY: Final = "how much tracing slows an untraced load that only switches threads"
 _BURST_NS: Final = 400_000_000
 _WARM_UP_ROUNDS: Final = 20_000
 _READY_SECONDS: Final = 60.0

@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unsure",
         action="store_true",
-        help="with --fail-if, exit with 1 also if few calls leave open whether a row meets the condition",
+        help="with --fail-if, also exit with 1 if a row has too few calls to decide the condition",
     )
     parser.add_argument("--all", action="store_true", help="also print rows that have not changed")
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/diff.md)")

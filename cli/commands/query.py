@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
     if options.list:
         _print_table(
-            options, ("query", "what it tells"), [(name, one.about) for name, one in ready.queries().items()]
+            options, ("query", "description"), [(name, one.about) for name, one in ready.queries().items()]
         )
         return 0
     if options.tables:

@@ -99,7 +99,7 @@ def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
         hit=hit,
         unknown=()
         if sure
-        else ("how much of the time the copy waited for earlier work of the device while it was spinning",),
+        else ("how much of this time the thread was spinning, to wait for earlier work of the device",),
     )
 
 

@@ -227,7 +227,9 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
             f"pid {oldest.pid} is rank {rank.rank}"
         )
     else:
-        unknown = "all local ranks have entered: the device or the link between devices does not finish"
+        unknown = (
+            "all local ranks have entered: a device or a link between devices does not finish the collective"
+        )
         fix = Fix(
             "look for errors of devices and links", "dmesg -T | grep -i -E 'NVRM|Xid' | tail", look=True
         )

@@ -29,7 +29,7 @@ def text(costs: Sequence[CallCost], *, width: int = 80, glyphs: Glyphs = UNICODE
     """Return ``costs`` as a table with an introduction. If there are no costs, return one line that says
     so."""
     if not costs:
-        return "\nNo GPU answered NVML: there are no costs to tell.\n"
+        return "\nNo GPU answered NVML, so no costs were measured.\n"
     lines = ["", *textwrap.wrap(_ABOUT, max(width, 40)), "", _HEAD]
     for cost in costs:
         all_ns = (cost.median_ns, cost.p99_ns, cost.max_ns)

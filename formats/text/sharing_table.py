@@ -88,7 +88,7 @@ def _alone(one: Sharer) -> str:
     """Return a note for a tenant of a shared device if no other tenant is known to have been active at the
     same time."""
     if one.active_ns:
-        sure = "of that, together with nobody"
+        sure = "at no time together with another tenant"
         return sure if one.overlaps_sure else "of that, together with whom was not measured"
     if one.active_ns is None and (one.at_work or one.untraced or not one.tenant):
         return "when it was active here was not measured"

@@ -383,14 +383,16 @@ class Device:
         smi=("fan_speed",),
     )
     bar1_used_bytes: int | None = figure(
-        "memory of the GPU that the host maps",
+        "memory of the GPU that is mapped into the host's address space (BAR1)",
         label="BAR1",
         most="bar1_total_bytes",
         phrase="mapped by the host",
         smi=("bar1_memory_usage/used",),
     )
     bar1_total_bytes: int | None = figure(
-        "memory of the GPU that the host can map", of_board=True, smi=("bar1_memory_usage/total",)
+        "memory of the GPU that can be mapped into the host's address space (BAR1)",
+        of_board=True,
+        smi=("bar1_memory_usage/total",),
     )
 
     sync_boost_held_ns: int | None = figure(

@@ -205,7 +205,7 @@ class HostEvents:
         try:
             self._load_parts(unknown)
         except Exception as error:  # After a failure, only the host's events are missing.
-            unknown.append(f"what the host does to its processes: {error}")
+            unknown.append(f"events of the host (block I/O, reclaim, OOM kills, stops): {error}")
         self._unknown = tuple(unknown)
         self._done = True
 

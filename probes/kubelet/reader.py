@@ -135,7 +135,7 @@ class KubeletReader:
             return ()
         said = "not known" if answer.clock is None else f"last known {age:.0f} s ago"
         said += f": {answer.unavailable}"
-        return (Missing("which pod was given which GPU", said, "see whether the kubelet runs"),)
+        return (Missing("allocations of GPUs to pods", said, "see whether the kubelet runs"),)
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -355,7 +355,7 @@ class Libraries:
             processes = f" ({len(pids)} processes)" if len(pids) > 1 else ""
             yield Missing(
                 clean(program),
-                f"holds the CUDA runtime without symbols{processes}: its driver calls alone are counted",
+                f"holds the CUDA runtime without symbols{processes}: only its driver calls are counted",
                 "keep the program's symbols, or link it with -cudart shared",
                 pids[0],
             )

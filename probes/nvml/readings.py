@@ -137,7 +137,10 @@ READINGS: Final = (
     ),
     *(
         Reading(
-            f"time held by {name}", (NvmlFigure(field, _TOTAL),), questions.held(policy), optional=optional
+            f"time throttled by {name}",
+            (NvmlFigure(field, _TOTAL),),
+            questions.held(policy),
+            optional=optional,
         )
         for name, field, policy, optional in (
             ("power", "power_held_ns", "NVML_PERF_POLICY_POWER", False),
@@ -148,7 +151,7 @@ READINGS: Final = (
         )
     ),
     Reading(
-        "time held by each slowdown",
+        "time throttled by each slowdown",
         (
             NvmlFigure("software_thermal_held_ns", _TOTAL),
             NvmlFigure("hardware_thermal_held_ns", _TOTAL),
@@ -265,7 +268,7 @@ READINGS: Final = (
     ),
     *(
         Reading(
-            f"{name} ECC errors of its lifetime",
+            f"{name} ECC errors, lifetime total",
             (NvmlFigure(f"ecc_{name}_lifetime", _TOTAL),),
             questions.ecc_errors(f"NVML_MEMORY_ERROR_TYPE_{name.upper()}", "NVML_AGGREGATE_ECC"),
             SELDOM,

@@ -10,7 +10,7 @@ _OTHERS = (
     (
         "MIG devices",
         "`mig`, `instances`",
-        "every 10 s; memory and processes of each at each sample",
+        "every 10 s; memory and processes of each MIG device at each sample",
         f"`{DEVICE_FIGURE['mig'].smi[0]}`",
     ),
     ("processes: compute, graphics, MPS clients", "`processes`", "each sample", ""),

@@ -180,7 +180,7 @@ def load(
             if fd >= 0:
                 os.close(fd)
         if isinstance(error, OSError):
-            raise TracingError(f"the kernel's counters could not be made ready: {error}") from error
+            raise TracingError(f"the BPF maps could not be prepared: {error}") from error
         raise
     finally:
         for fd in fds.values():  # The remaining descriptors are of maps that only the programs use.

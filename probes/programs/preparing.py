@@ -58,7 +58,7 @@ def prepare(
     if found is not None:
         return Prepared(found, kept=True)
     if progress is not None:
-        progress.begin("compiling for the kernel, this once", program_cache.usual_seconds())
+        progress.begin("compiling BPF programs (first start on this kernel)", program_cache.usual_seconds())
     compiled = _compile(recipe, niceness)
     try:
         program_cache.keep(recipe, compiled)
@@ -80,7 +80,7 @@ def _compile(recipe: Recipe, niceness: int) -> Compiled:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise TracingError(f"the kernel's programs could not be compiled: {error}") from error
+        raise TracingError(f"the BPF programs could not be compiled: {error}") from error
     try:
         answer = json.loads(done.stdout)
         if "failed" not in answer:
@@ -98,7 +98,7 @@ def _reason(failed: str, detail: str, told: str) -> TracingError:
     why = f"{detail}: {named[0]}" if named else detail
     if "Operation not permitted" in told or "super-user" in detail:
         return may_not(why)
-    return TracingError(f"the kernel's programs could not be compiled: {why}")
+    return TracingError(f"the BPF programs could not be compiled: {why}")
 
 
 def may_not(why: str) -> TracingError:

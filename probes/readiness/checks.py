@@ -129,7 +129,7 @@ def _namespaces(surroundings: Surroundings) -> Finding:
         return Finding(
             "namespaces",
             "warn",
-            "inside a cgroup namespace: containers beside this one may show as bare ids",
+            "inside a cgroup namespace: other containers may be shown by their ids only",
             "run on the host, or with --cgroupns=host",
         )
     return Finding("namespaces", "ok", "the host's own")
@@ -200,7 +200,7 @@ def _btf(surroundings: Surroundings) -> Finding:
     return Finding(
         "btf",
         "warn",
-        "none: calls are counted, but not where their time goes, nor who takes it",
+        "none: calls are counted, but their time is not split and no culprits are found",
         "run a kernel built with CONFIG_DEBUG_INFO_BTF; a container must see the host's /sys/kernel/btf",
     )
 
@@ -256,7 +256,11 @@ def _cgroups(surroundings: Surroundings) -> Finding:
 def _cuda(surroundings: Surroundings) -> Finding:
     use = surroundings.cuda()
     parts = [f"{name} in {_processes(count)}" for name, count in sorted(use.processes.items())]
-    seen = f"mapped: {', '.join(parts)}" if parts else "no process uses one now; those that start are found"
+    seen = (
+        f"mapped: {', '.join(parts)}"
+        if parts
+        else "no process uses one now; processes that start later are found"
+    )
     if use.hidden:
         seen += f" ({_processes(use.hidden)} could not be read)"
     if not use.complete:

@@ -100,7 +100,11 @@ class NameLookUps:
             if identity is not None and seconds >= TOLD_SECONDS:
                 whose = f"user {identity.uid}" if identity.uid and _is_users(identity) else "this host"
                 reason = f"files or daemons of {whose} have not answered for {seconds:.0f} s: ids are shown"
-                found.append(Missing("names", reason, "see what holds them up: a file server, a daemon"))
+                found.append(
+                    Missing(
+                        "names", reason, "check the file server or the container daemon that does not answer"
+                    )
+                )
         return tuple(found)
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ def markdown() -> str:
 def _tables(tables: Iterable[SqlTable]) -> str:
     return "\n\n".join(
         f"### `{table.name}`\n\n{table.about} Key: {_key(table)}.\n\n"
-        "| column | type | what it says |\n|---|---|---|\n" + "\n".join(map(_line, table.columns))
+        "| column | type | description |\n|---|---|---|\n" + "\n".join(map(_line, table.columns))
         for table in tables
     )
 

@@ -210,7 +210,7 @@ def check_schema(connection: sqlite3.Connection) -> None:
     found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
     others = [name for name, *_ in found if name not in expected]
     if others:
-        raise ValueError(f"it has a table or view {others[0]!r}, which is none of stalltop's")
+        raise ValueError(f"it has a table or view {others[0]!r} that stalltop does not create")
     missing = set(expected) - {name for name, *_ in found}
     if missing:
         raise ValueError(f"it has no table {min(missing)}")

@@ -22,7 +22,7 @@ _STARTS: Final = (
 _NAMES: Final = (
     (b'"stalltop.window/1"', "what stalltop once --json prints"),
     (b'"stalltop.explain/1"', "what stalltop explain --json prints"),
-    (b'"stalltop normals"', "what stalltop has learned to be normal"),
+    (b'"stalltop normals"', "the baselines that stalltop has learned"),
 )
 """Names of formats that are near the beginning of JSON files, each with the kind of file that has this
 name."""

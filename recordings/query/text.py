@@ -43,5 +43,5 @@ def calls_markdown() -> str:
 
 def queries_markdown() -> str:
     """Return the named queries as Markdown."""
-    lines = ["| `--named` | what it tells |", "|---|---|"]
+    lines = ["| `--named` | description |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{name}` | {one.about} |" for name, one in ready.queries().items())])

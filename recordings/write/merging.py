@@ -117,7 +117,8 @@ def merge_files(
         unknown = sorted(set(given_ns or {}) - set(known))
         if unknown:
             raise UsageError(
-                f"--offset: no file is of the host {unknown[0]}", f"hosts are: {', '.join(known)}"
+                f"--offset: no input file has windows of the host {unknown[0]}",
+                f"hosts are: {', '.join(known)}",
             )
         merged = Merged(target, [MergedHost(name, clock) for name, clock in known.items()])
         parts = heapq.merge(
@@ -150,7 +151,9 @@ class _Names:
         self._name = name
         present = set(file.moments.host_id.tolist())
         if name is not None and len(present) > 1:
-            raise UsageError(f"{file.path} has windows of several hosts, which cannot all get one name")
+            raise UsageError(
+                f"{file.path} has windows of several hosts; only a file of one host can get a new host name"
+            )
 
     def of(self, host_id: int) -> str:
         """Return the name that a host of the file gets."""

@@ -228,9 +228,11 @@ class Recorder:
             with self._changed:
                 missed = self._state.missed_seconds
             lost = (
-                f"; {length_text(missed)} in all could not be written" if missed else "; nothing is missing"
+                f"; windows of {length_text(missed)} in all were not written"
+                if missed
+                else "; nothing is missing"
             )
-            self._tell(f"recording to {self._path} goes on{lost}")
+            self._tell(f"recording to {self._path} continues{lost}")
         self._failures = 0
         self._replaced = False
         with self._changed:
@@ -239,7 +241,10 @@ class Recorder:
             )
         short, self._short = self._short, recording.short
         if self._short and not short:
-            self._tell(f"little room for {self._path} on the device: its oldest windows give way to new ones")
+            self._tell(
+                f"little space for {self._path} on the device: its oldest windows are merged or deleted"
+                " to make room for new ones"
+            )
 
     def _failed(self, reason: str) -> None:
         if not self._failures:

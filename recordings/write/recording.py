@@ -128,7 +128,9 @@ class Recording:
         self.expect(window.host)
         with told(self.path):
             if self.bytes > self._space.most_bytes and self._space.log_is_held():
-                raise WriteError("another program keeps reading it, so that its log cannot be truncated")
+                raise WriteError(
+                    "another program keeps reading the recording, so its write-ahead log cannot be shortened"
+                )
             try:
                 self._add(window)
             except sqlite3.OperationalError as error:

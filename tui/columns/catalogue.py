@@ -150,7 +150,7 @@ def _ratio(name: str) -> TableColumn:
 # fmt: off
 MARK_COLUMNS: Final = (
     TableColumn("lost", "LOST/S", 7,
-                "time lost per second because calls take longer than then; ~ if it may be chance",
+                "time lost per second because calls take longer than at the mark; ~ if it may be chance",
                 needs="mark"),
     TableColumn("lost_share", "SHARE", 5, "share of all time lost or gained since then",
                 sort="lost", needs="mark"),

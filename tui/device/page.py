@@ -148,7 +148,7 @@ def _errors(device: Device, frame: Frame) -> list[PageLine]:
     if device.remap_pending is None:
         pending = pair("remapped", _why(device, frame, "remapped rows"), "dim")
     elif device.remap_pending:
-        pending = pair("remapped", "rows of memory wait for a reset of the device to be replaced", "warn")
+        pending = pair("remapped", "rows of memory will be replaced at the next reset of the device", "warn")
     else:
         pending = pair("remapped", "no row of memory waits to be replaced")
     xids = ", ".join(str(xid) for xid in device.xids)

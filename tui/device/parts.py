@@ -113,7 +113,9 @@ def _ecc(device: Device, window: Window, frame: Frame) -> Said | None:
     if corrected is None and lost is None:
         return None if device.ecc is None else ("on", "text")
     numbers = (frame.missing() if number is None else f"{number:,}" for number in (corrected, lost))
-    return "{} fixed and {} not, since it was made".format(*numbers), "warn" if lost else "text"
+    return "{} corrected and {} uncorrected, over the lifetime of the GPU".format(
+        *numbers
+    ), "warn" if lost else "text"
 
 
 def _retired(device: Device, window: Window, frame: Frame) -> Said | None:
@@ -131,7 +133,7 @@ def _rows(device: Device, window: Window, frame: Frame) -> Said | None:
     fixed, lost = device.remapped_corrected, device.remapped_uncorrected
     if fixed is None and lost is None:
         return None
-    said = f"{fixed or 0:,} after errors that were fixed, {lost or 0:,} after others"
+    said = f"{fixed or 0:,} after corrected errors, {lost or 0:,} after uncorrected ones"
     return said, "warn" if lost else "text"
 
 

@@ -31,9 +31,9 @@ SIGNS = (
     ("probes", "CPU time of the tracing itself, in percent of one CPU"),
     (
         "NET",
-        "bytes that the network of the host received and sent per second, RDMA among them; RDMA: those of"
-        " InfiniBand and RoCE alone. It is coloured if ports counted errors: the pages of GPUs and of"
-        " problems with NCCL or the network say which",
+        "bytes that the host received and sent per second over its network, including RDMA; RDMA: only those"
+        " of InfiniBand and RoCE. Coloured if a port counted errors: the page of a GPU, or of a problem with"
+        " NCCL or the network, lists these ports",
     ),
 )
 """The meaning of signs and figures that are not columns, for the help."""

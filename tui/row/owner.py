@@ -188,7 +188,7 @@ def devices(facts: RowFacts, frame: Frame) -> Section:
         why = every.unavailable or "none found"
         return Section("devices", (*lines, note(f"not known: {why}")))
     if not facts.devices:
-        return Section("devices", (*lines, note("none: no device lists one of its processes")))
+        return Section("devices", (*lines, note("none: no device lists a process of this row")))
     for device, holders in facts.devices[:MOST_LISTED]:
         lines.append(_device(device, holders, frame))
     lines += more(len(facts.devices) - MOST_LISTED)

@@ -264,7 +264,8 @@ class Settings:
     sort: str = _setting(
         WORST,
         OneOf(SORTS),
-        'Column by which rows are sorted; "worst": rows that lose time against normal come first.',
+        'Column by which rows are sorted; "worst": rows that lose time, or whose p99 is far above its'
+        " baseline, come first.",
         left=True,
     )
     descending: bool = _setting(True, YesNo(), "Largest first; false: smallest first.", left=True)

@@ -17,7 +17,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--item", default="compute", choices=("compute", "sleep", "ask"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--persistent", action="store_true")
-    parser.add_argument("--pin", action="store_true", help="a thread that pins memory (pin_memory=True)")
+    parser.add_argument("--pin", action="store_true", help="pin memory in a thread (pin_memory=True)")
     parser.add_argument("--sharing", default="file_descriptor", help="how workers hand tensors over")
     parser.add_argument("--server", default="", help="HOST:PORT of a server that each item asks")
     parser.add_argument(
