@@ -199,7 +199,7 @@ async def test_the_line_of_a_device_shows_the_age_of_its_figures(width: int) -> 
     shown = Devices((device, replace(device, ages=old[1:]), divided))
     first, second, third = await lines(shown, 3, width)
     assert "12s old" in first
-    assert ("throttled: power" in first) is (width >= 120)  # the age of the figures leaves no room for it at 80
+    assert ("throttled: power" in first) is (width >= 120)  # the age leaves no room at 80
     assert "old" not in second
     assert "7 MIG devices" in third
     (free,) = await lines(Devices((replace(device, throttle_reasons=()),)), 1, width)
