@@ -38,7 +38,8 @@ class AnswerState:
     slowest: str = ""
     """The end of ``text``. It is shown on the second line if the first line has no room for it."""
     about: str = ""
-    """When the problem began; if there is no problem, a note such as the number of silenced problems."""
+    """When the problem began; if there is no problem, a note such as the number of silenced problems, or
+    which resource limits a tenant."""
     about_role: str = "dim"
     """Name of the palette's style for ``about``."""
     more: tuple[str, ...] = ()

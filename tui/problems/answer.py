@@ -83,7 +83,7 @@ class Answering:
         self._standing = stand(before, faults, window.end)
         self.chain = next((one for one in faults if one.id == self._standing.shown), None)
         if self.chain is None:
-            return self._healthy(window, found, glyphs)
+            return self._healthy(window, found, silenced, glyphs)
         shown = self.chain
         return AnswerState(
             mark=MARK[shown.severity],
@@ -95,7 +95,9 @@ class Answering:
             list_key=key("warnings"),
         )
 
-    def _healthy(self, window: Window, found: Listed, glyphs: Glyphs) -> AnswerState:
+    def _healthy(
+        self, window: Window, found: Listed, silenced: Collection[Hashable], glyphs: Glyphs
+    ) -> AnswerState:
         row, since = self._slowest
         if row is None or not 0.0 <= window.end - since < STANDS_SECONDS:
             known = slowest(window)
@@ -112,6 +114,9 @@ class Answering:
         elif ended:
             last = max(ended, key=lambda one: one.seen)
             told.append(f"{_subject(last, window)}{last.title} ended {figures.clock(last.seen)}")
+        else:
+            facts = [one for one in found.open if one.severity == "info" and one.id not in silenced]
+            told += [f"{_subject(one, window)}{one.title}" for one in facts[:1]]
         about = ", ".join(told)
         return AnswerState(
             role="bad" if bad else "text" if warned else "good",

@@ -91,6 +91,9 @@ def test_silenced_problems_information_and_ended_ones_are_not_told() -> None:
     assert state.sentence is None
     assert (state.text, state.slowest[:11]) == ("No problems. 2 containers", "slowest p99")
     assert state.about.startswith("1 silenced, serve: title of reclaim ended ")
+    # The note is told if nothing else is.
+    told = answering.update(faulty(note), listed(faulty(note)))
+    assert (told.role, told.about, told.about_role) == ("good", "train: title of gil", "dim")
     # A silenced problem is not shown even while the list contains silenced problems.
     answering.update(window, listed(window, silenced={"a"}, show_silenced=True), silenced={"a"})
     assert answering.chain is None
