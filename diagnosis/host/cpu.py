@@ -108,7 +108,7 @@ def own_threads(facts: Facts, loss: Loss) -> Description:
                 f"run fewer computing threads in {own}: it may use {most:.2g} CPUs with all its processes; "
                 f"start it with OMP_NUM_THREADS={each} MKL_NUM_THREADS={each} or less"
             ),
-            Fix("start fewer DataLoader workers: num_workers below the number of CPUs"),
+            Fix("start fewer worker processes than there are CPUs: DataLoader(num_workers=…), n_jobs=…"),
         ),
         confidence=_explained(loss),
     )

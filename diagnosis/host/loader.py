@@ -26,6 +26,10 @@ all results of the workers, also those for which nobody waited, so it is less ce
 """
 
 
+WORKERS: Final = "DataLoader(num_workers=…), Pool(processes=…), n_jobs=…"
+"""How the number of worker processes is set: in PyTorch, in multiprocessing, and in joblib."""
+
+
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
     """Describes workers that compute all the time."""
     worker = loss.last
@@ -39,9 +43,12 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
         summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} computes",
         links=(*blamed(facts, loss, "computes all the time", culprits, len(loss.path) + 2), *factors),
         fixes=(
-            Fix("use more DataLoader workers (num_workers), if CPUs are free"),
+            Fix(f"use more workers, if CPUs are free: {WORKERS}"),
             Fix("do less work for each sample: decode and augment beforehand, or on the GPU (DALI)"),
-            Fix("keep workers between epochs (persistent_workers=True) and raise their prefetch_factor"),
+            Fix(
+                "keep workers between epochs, and read further ahead: DataLoader(persistent_workers=True, "
+                "prefetch_factor=…)"
+            ),
         ),
         confidence=SURE * loss.sure,
     )
@@ -57,7 +64,7 @@ def short_of_disk(facts: Facts, loss: Loss) -> Description:
         links=found.links,
         fixes=(
             *found.fixes,
-            Fix("use more DataLoader workers (num_workers) and a larger prefetch_factor"),
+            Fix(f"use more workers and read further ahead: {WORKERS}, DataLoader(prefetch_factor=…)"),
             Fix("keep the data in memory or on a local, faster disk"),
         ),
         confidence=found.sure * loss.sure,
@@ -93,7 +100,7 @@ def asleep(facts: Facts, loss: Loss) -> Description:
                 f"py-spy dump --pid {worker.pid}",
                 look=True,
             ),
-            Fix("use more DataLoader workers (num_workers): sleeps of several workers overlap"),
+            Fix(f"use more workers, whose sleeps overlap: {WORKERS}"),
         ),
         confidence=SURE * loss.sure,
     )

@@ -27,19 +27,21 @@ def late(facts: Facts, loss: Loss) -> Description:
     other = max(loss.culprits, key=lambda who: loss.culprits[who])
     part = max(loss.last_parts, key=lambda name: loss.last_parts[name])
     doing = WAITS.get(part, "works")
+    own = Fix(
+        f"see the problems of {program(other.process, other.pid)} itself: what delays this rank "
+        "delays all ranks"
+    )
+    equal = Fix(
+        "give all ranks the same work: equal shards, batch sizes and lengths (DistributedSampler, "
+        "bucketing by length)"
+    )
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for {named(facts, other)}, another rank of its job, "
         f"which {doing}",
         links=tuple(blamed(facts, loss, f"comes late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
         fixes=(
-            Fix(
-                f"see the problems of {program(other.process, other.pid)} itself: what delays this rank "
-                "delays all ranks"
-            ),
-            Fix(
-                "give all ranks the same work: equal shards, batch sizes and lengths (DistributedSampler, "
-                "bucketing by length)"
-            ),
+            # A rank that computes has more to do than the others; any other wait is a problem of its own.
+            *((equal, own) if part == "running" else (own, equal)),
             Fix(
                 f"see what {other.process} does (perf top -p for code that is not Python)",
                 f"py-spy top --pid {other.pid}",
