@@ -76,12 +76,12 @@ def run_healthy_programs(
         until = time.monotonic() + chance.uniform(_LEAST_SECONDS, _MOST_SECONDS)
         running.append(_Program(fault.name, stage, script, until))
         places.extend(stage.places)
-        events.append(f"start {fault.name}")
+        events.append(f"{into.seconds / 60:.1f} min: start {fault.name}")
 
     def end(program: _Program) -> None:
         running.remove(program)
         program.stage.close()
-        events.append(f"end {program.name}")
+        events.append(f"{into.seconds / 60:.1f} min: end {program.name}")
 
     with Stage(built, files, random.Random(into.seed)) as beside:
         files.device.show()
