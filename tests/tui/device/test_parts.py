@@ -77,9 +77,9 @@ LINES = (
     ("NVLink", "17 of 18 links up", "warn"),
     ("traffic", "5.00GB received, 0B sent in this window", "text"),
     ("errors", "3 in this window", "warn"),
-    ("ECC", "12 fixed and 0 not, since it was made", "text"),
+    ("ECC", "12 corrected and 0 uncorrected, over the lifetime of the GPU", "text"),
     ("pages retired", "4 pages, more wait for a reset of the device", "warn"),
-    ("rows replaced", "2 after errors that were fixed, 0 after others", "text"),
+    ("rows replaced", "2 after corrected errors, 0 after uncorrected ones", "text"),
     ("heat margin", "16C until it slows down", "text"),
 )
 
@@ -100,7 +100,7 @@ def test_every_known_part_has_a_line() -> None:
     [
         ({"ecc": False}, "ECC", "off: errors of memory go unnoticed", "warn"),
         ({"ecc": True}, "ECC", "on", "text"),
-        ({"ecc_uncorrected_lifetime": 1}, "ECC", "– fixed and 1 not, since it was made", "warn"),
+        ({"ecc_uncorrected_lifetime": 1}, "ECC", "– corrected and 1 uncorrected, over the lifetime of the GPU", "warn"),
         (
             {"remap_failed": True},
             "rows replaced",

@@ -315,7 +315,7 @@ def test_a_clock_set_back_loses_no_windows(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--offset", "nobody=1"], "no file is of the host nobody"),
+        (["--offset", "nobody=1"], "no input file has windows of the host nobody"),
         (["--offset", "gpu2"], "example: gpu2=-1.5"),
         (["--offset", "gpu2=nan"], "a clock offset is at most a year"),
         (["--host-name", "other=x"], "other is not one of the files"),

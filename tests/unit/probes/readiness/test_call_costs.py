@@ -27,7 +27,7 @@ def test_text_lists_calls_by_median_cost() -> None:
         "   2.00s   2.00s   2.00s      1      -  as needed  nvmlInit",
     ]
     assert text(COSTS, glyphs=ASCII).isascii()
-    assert text(()) == "\nNo GPU answered NVML: there are no costs to tell.\n"
+    assert text(()) == "\nNo GPU answered NVML, so no costs were measured.\n"
 
 
 @pytest.mark.parametrize("width", [1, 40, 80, 200])

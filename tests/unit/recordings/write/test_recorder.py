@@ -126,7 +126,7 @@ def test_waiting_windows_are_written_when_the_disk_recovers(path: Path, disk: ty
     assert events(path) == []
     assert told == [
         f"cannot record to {path}: no space left on the device; stalltop tries again until that works",
-        f"recording to {path} goes on; nothing is missing",
+        f"recording to {path} continues; nothing is missing",
     ]
 
 
@@ -150,7 +150,7 @@ def test_dropped_windows_are_counted_reported_and_noted_in_the_file(
     assert missed >= 19  # 20 did not fit; 19 if the recorder had taken one from the queue
     told_of = [text.partition(" s before this could not be recorded") for _, text in events(path)]
     assert sum(float(seconds) for seconds, _, _ in told_of) == missed
-    assert told[-1] == f"recording to {path} goes on; {missed:.0f} s in all could not be written"
+    assert told[-1] == f"recording to {path} continues; windows of {missed:.0f} s in all were not written"
     assert f"{missed:.0f} s could not be written" in recorder.summary
 
 
