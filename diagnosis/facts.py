@@ -127,7 +127,7 @@ class Facts:
 
     def work_of(self, pid: int) -> Row | None:
         """Returns the row with the host work of a process; None if there is none. Host work is the time of a
-        thread between two wake-ups that it gives to processes that make calls."""
+        thread from waking a thread that makes traced calls to waking such a thread again."""
         return next((row for row in self.rows_of(pid) if row.key.operation == HOST_WORK), None)
 
     def charges_of(self, pid: int) -> Sequence[Charge]:

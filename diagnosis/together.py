@@ -17,8 +17,9 @@ from stalltop.model.chain import OTHERS, Fix, Link
 MOST_TOLD: Final = 3
 """Maximum number of suspicions whose steps a chain lists, and of culprits that it names for each.
 
-A suspicion beyond this number is added to a listed one if its steps are the same. Otherwise only its loss is
-added. Culprits beyond this number share one link.
+A further suspicion is merged with a listed one if both have the same steps and a culprit in common, or no
+culprit at all. If not, only its loss counts: it is part of the chain's total. Further culprits of a suspicion
+are listed together, in one link.
 """
 MOST_FIXES: Final = 6
 

@@ -467,7 +467,7 @@ class Choosing(IntEnum):
     TELLS_UUID = 12
     """Returns the UUID of a device: (UUID, ordinal)."""
     TELLS_GPU = 13
-    """Returns the UUID of the whole GPU of a device: (UUID, ordinal)."""
+    """Returns the UUID of the GPU, even if the device is a MIG instance: (UUID, ordinal)."""
 
 
 class How(IntEnum):
@@ -539,7 +539,7 @@ class Object(IntEnum):
     JOINS_ALL = 5
     """Joins as all ranks; address where the call writes the handles."""
     SPLITS = 6
-    """Splits; address where the call writes the handle of the part."""
+    """Splits a communicator; address where the call writes the new handle."""
     LEAVES = 7
     """Handle of the communicator that the rank leaves."""
     ENTERS = 8

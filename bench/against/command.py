@@ -87,10 +87,10 @@ def described(root: Path, commit: str) -> str:
     """Describes both revisions and the method in a few lines."""
     return (
         f"this: {revision(root)}; against: {git(root, 'log', '-1', '--format=%h %s', commit)}\n"
-        "each revision runs its own benchmarks, except start, where this revision's benchmark measures both\n"
+        "each revision runs its own benchmarks; only for the benchmark `start`, this one's measures both\n"
         "both measure once in each round; the one that was first in a round is second in the next\n"
-        "beyond noise: the differences of the pairs exceed Student's t at 1 %, as one in a hundred does by "
-        "chance;\n"
+        "beyond noise: Student's t test of the differences of the pairs, at 1 %: of a hundred figures\n"
+        "that are equal in both revisions, about one is reported by chance;\n"
         f"fewer than {LEAST_PAIRS} pairs: too few to decide"
     )
 

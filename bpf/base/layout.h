@@ -194,7 +194,7 @@ enum choosing {
 	CHOOSING_SETS_CONTEXT = 10, /* replaces the current context: (context) */
 	CHOOSING_TELLS = 11,        /* returns the device of the current context: (ordinal) */
 	CHOOSING_TELLS_UUID = 12,   /* returns the UUID of a device: (UUID, ordinal) */
-	CHOOSING_TELLS_GPU = 13,    /* returns the UUID of the whole GPU of a device: (UUID, ordinal) */
+	CHOOSING_TELLS_GPU = 13,    /* returns the UUID of the GPU, even if the device is a MIG instance: (UUID, ordinal) */
 };
 #define CHOOSING_MASK 15
 
@@ -327,7 +327,7 @@ enum object {
 	OBJECT_JOINS = 3,           /* joins by a unique id; address where the call writes the handle */
 	OBJECT_JOINS_BY_MANY = 4,   /* joins by several ids; address where the call writes the handle */
 	OBJECT_JOINS_ALL = 5,       /* joins as all ranks; address where the call writes the handles */
-	OBJECT_SPLITS = 6,          /* splits; address where the call writes the handle of the part */
+	OBJECT_SPLITS = 6,          /* splits a communicator; address where the call writes the new handle */
 	OBJECT_LEAVES = 7,          /* handle of the communicator that the rank leaves */
 	OBJECT_ENTERS = 8,          /* handle of the communicator whose collective the rank enters */
 	OBJECT_LAUNCHES = 9,        /* function or handle of the CUDA kernel that the call launches */

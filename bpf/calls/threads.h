@@ -59,7 +59,7 @@ INLINE struct thread *find_thread(u32 tid)
 }
 
 #define NO_SLOT (~0U)
-#define NO_CGROUP (~0ULL) /* not a cgroup's id, so the first call clears the slots of the previous thread */
+#define NO_CGROUP (~0ULL) /* no cgroup has this id, so follow_cgroup() clears what a record's previous thread cached */
 
 /* Clears the waits in the record `thread`, because the record is given to another thread. */
 INLINE void forget_waits(struct thread *thread)

@@ -95,8 +95,9 @@ INLINE void end_cuda_program(u32 over)
 }
 
 /*
- * Called when `program` initializes CUDA. If this is the first time, the monitor sees all later choices of
- * its threads.
+ * Called when `program` calls cuInit. Decides, once, whether the monitor sees all choices of a device by its
+ * threads: yes (WATCHED_BEGIN), unless the process is in older_programs. Such a process may have initialized
+ * CUDA before the probes were attached (WATCHED_LATE).
  */
 INLINE void begin_cuda(struct cuda_program *program, u32 tgid)
 {

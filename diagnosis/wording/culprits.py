@@ -25,7 +25,8 @@ LEAST_TOLD: Final = 0.005
 smaller share would be shown as 0 %."""
 
 _SINGULAR: Final = {OTHERS: "the rest"}
-"""How a sentence names several culprits that are reported together; a noun in the singular."""
+"""What a sentence says instead of ``OTHERS``, the process name that stands for several culprits together. It
+takes a verb in the singular, as a process does: "the rest holds the lock"."""
 
 
 def named(facts: Facts, who: Who) -> str:

@@ -36,8 +36,8 @@ def merge(windows: Sequence[Window]) -> Window:
     Windows of one host are consecutive: their seconds and the counters of devices add up, gauges (devices,
     system, open calls, coverage, chains) are those of the last window, and the cost of the probes is the mean
     over time. Open calls of ended threads are not gauges: the longest ``MOST_ENDED`` of all windows are kept.
-    In all rows, a device has its last label, or its UUID if a later device has that label. ``Devices.gone``
-    has the devices that the last window lacks.
+    In all rows, a device is named by its newest label. If a device that was seen later has this label, it is
+    named by its UUID instead. ``Devices.gone`` has the devices that the last window lacks.
 
     Windows of several hosts are parallel: the result has the seconds of the longest window and the gauges
     of all windows. Ids of tenants and chains get the name of their host in front, because they are unique on
@@ -45,9 +45,10 @@ def merge(windows: Sequence[Window]) -> Window:
 
     Calls, losses, histograms and evidence always add up exactly. Merging is associative: merging windows in
     groups and then merging the results is the same as merging all windows at once. There are two limits.
-    First, the windows of each host must be merged before windows of several hosts are. Second, if the driver
-    gives no UUID of a device, the device is taken for the one that had its label before. At the beginning of
-    a group of windows, it is taken for the next device that has its label.
+    First, the windows of each host must be merged before windows of several hosts are. Second, a device
+    without a UUID can be recognized only by its label: it counts as the device that had this label in an
+    earlier window of the group. If no earlier window of the group has such a device, it counts as the next
+    device with this label. So the result may depend on where a group begins.
     """
     if not windows:
         raise ValueError("no windows to merge")

@@ -91,7 +91,7 @@ class Gpu:
         self._asked: list[tuple[str, _LastAnswer]] = []
         """The questions of the latest sample, with their answers."""
         self._spent_ns = 0
-        """Time spent in all calls when the latest sample began."""
+        """``Asking.spent_ns``, the total time of all calls so far, as it was when the latest sample began."""
         self._first = 0
         """Index of the reading with which the latest sample began: the first reading that the previous sample
         left out because its time was up; 0 if it left out none."""

@@ -41,7 +41,8 @@ class Answer:
 def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
     """Return the result of ``sql`` on ``recorded``. Call this only once for each ``recorded``. With
     ``check``, all windows are first compared with their checksums; otherwise only as many as there is time
-    for. ``least`` is the first ``views.forms.Form`` that is tried; the answer does not depend on it.
+    for. ``least``, for tests, leaves out the forms below ``views.forms.Form(least)``, which only changes how
+    fast calls are read.
 
     Raises UsageError if ``sql`` is not a query, or names something that does not exist. Raises StalltopError
     if the query takes more than ``seconds``, or more memory than allowed.

@@ -285,9 +285,9 @@ def charge_waits(side: TracedSide, found: dict[str, object]) -> None:
             assert lost > SPIN_MS * 1e6, rounds
             too_old = side.kernel.losses()["no_slice"]
             assert charged == lost or (too_old and 0.98 * lost <= charged < lost), (too_old, rounds)
-            # While the victim waited the hog had the CPU, except when the guest's kernel or this program ran.
-            # The hog's charge is at most its CPU time and the time of the switches, a quarter of a
-            # millisecond each on an emulated CPU.
+            # While the victim waited, the hog had the CPU, except when the guest's kernel or this program
+            # ran. The hog is charged for its CPU time plus the time for switching between the two processes,
+            # which is a quarter of a millisecond per switch on an emulated CPU: hence 5 % more.
             assert 0.5 * charged < hogged <= 1.05 * spent, rounds
 
 

@@ -80,7 +80,7 @@ def _tree(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
     links = [link for link in chain.links if link.role != "factor"]
     if not links:
         return []
-    about = "  share of the loss and time, from what is slow down to its root"
+    about = "  share of the loss, and time; from what is slow, step by step, to its root"
     lines = [PageLine(), PageLine((("Why", "head"), (about, "dim")))]
     roles = {"effect": "text", "mechanism": "text", "culprit": "warn", "reason": "text", "factor": "text"}
     for at, link in enumerate(links):

@@ -20,7 +20,7 @@ from stalltop.widgets.page import PageLine
 MOST_LISTED: Final = 16
 """The most ports that are listed."""
 _MOST_COUNTERS: Final = 5
-"""The most counters that a line about errors names."""
+"""Maximum number of counters that are named in one line (of errors, of drops or of congestion)."""
 _LEAST_SHARE: Final = 0.1
 """A problem concerns the network if the part `network` is at least this share of the time of its rows."""
 _NAME, _STATE, _SPEED = 14, 7, 8

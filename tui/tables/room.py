@@ -65,7 +65,8 @@ class TableRoom:
 
     def for_legend(self) -> GroupTable:
         """Return the one of the first two tables that has more room for a legend: the wider one. If both are
-        equally wide, it is the second, because its frame names no keys."""
+        equally wide, it is the second: the frame of the first one also shows the keys of the keyboard that
+        group its rows (`Tables._hint`)."""
         first, second = self._tables[:2]
         return second if second.display and self.cells_of(second) >= self.cells_of(first) else first
 

@@ -75,7 +75,8 @@ class WorstFirst:
 
 
 def _aligned(held: _Held, keys: Sequence[Key], values: Values) -> _Held:
-    """Return ``held`` for the rows ``keys``; new rows have ``values``."""
+    """Return ``held`` with its values and streaks in the order of ``keys``. A row that ``held`` does not have
+    gets its value from ``values``, and no streak."""
     index = {key: at for at, key in enumerate(held.keys)}
     old = np.array([index.get(key, -1) for key in keys], np.int64)
     known = old >= 0

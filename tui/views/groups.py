@@ -253,7 +253,7 @@ def scope(window: Window, path: tuple[PathStep, ...]) -> Window:
     """Return the part of ``window`` below ``path``.
 
     If the path contains an operation or a layer (``decided``), nested calls count like outermost ones:
-    otherwise a driver function that only the runtime calls would show nothing.
+    otherwise the page of a driver function that is called only by the runtime would be empty.
     """
     if not path:
         return window

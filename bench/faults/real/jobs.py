@@ -12,8 +12,8 @@ from bench.faults.stage.stage import Place, Stage
 
 RANK_MS: Final = 0.5
 """Before the fault, each rank computes for this long in each step. Two ranks and the threads of gloo leave two
-CPUs idle for much of the time: a rank that computes more would often wait for a CPU that the other rank has,
-and the diagnosis would rightly report it."""
+CPUs idle for much of the time. If a rank computes more, it often waits for a CPU that the other rank has, as
+the diagnosis then rightly reports."""
 
 
 def _ranks(stage: Stage, *places: Place) -> list[RealProgram]:

@@ -100,7 +100,12 @@ def test_every_known_part_has_a_line() -> None:
     [
         ({"ecc": False}, "ECC", "off: errors of memory go unnoticed", "warn"),
         ({"ecc": True}, "ECC", "on", "text"),
-        ({"ecc_uncorrected_lifetime": 1}, "ECC", "– corrected and 1 uncorrected, over the lifetime of the GPU", "warn"),
+        (
+            {"ecc_uncorrected_lifetime": 1},
+            "ECC",
+            "– corrected and 1 uncorrected, over the lifetime of the GPU",
+            "warn",
+        ),
         (
             {"remap_failed": True},
             "rows replaced",

@@ -100,7 +100,8 @@ for _ in range(4):
     nvml.devices()
 print(json.dumps({cost.name: [cost.calls, cost.every_seconds] for cost in nvml.costs()}))
 """,
-        # GPU 1 supports only field 269, a time during which clocks were lowered.
+        # Of the fields of nvmlDeviceGetFieldValues, GPU 1 supports only 269: for how long its clocks were
+        # lowered. GPU 0 supports none.
         "devices=2\n1.field.269=1\n0.mig=1\n0.instances=1g.10gb\n",
     )
     assert told["nvmlDeviceGetFieldValues"][1] == 0.0
