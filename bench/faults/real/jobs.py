@@ -11,9 +11,9 @@ from bench.faults.stage.fault import Truth, fault
 from bench.faults.stage.stage import Place, Stage
 
 RANK_MS: Final = 0.5
-"""Before the fault, each rank computes for this long in each step. Two ranks and the threads of gloo leave two
-CPUs idle for much of the time. If a rank computes more, it often waits for a CPU that the other rank has, as
-the diagnosis then rightly reports."""
+"""Before the fault, each rank computes for this long in each step. It is short, so that two ranks and the
+threads of gloo leave two CPUs idle for much of the time. Otherwise a rank often waits for a CPU that the
+other rank has, as the diagnosis then rightly reports."""
 
 
 def _ranks(stage: Stage, *places: Place) -> list[RealProgram]:
