@@ -85,7 +85,7 @@ class Timetable:
         if not over:
             return soon, "Look: the containers and their calls; nothing is injected yet"
         before = TITLES[over[-1].family]
-        return soon, f"Over: {before}. Its problem closes once the window no longer covers it"
+        return soon, f"Over: {before}. Its problem closes within some seconds"
 
 
 TITLES: Final[Mapping[Family, str]] = MappingProxyType(

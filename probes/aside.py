@@ -38,6 +38,7 @@ class Aside:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._current: _Job | None = None
+        self._closed = False
 
     @property
     def busy(self) -> bool:
@@ -46,13 +47,13 @@ class Aside:
         return self._current is not None and not self._current.done.is_set()
 
     def call(self, work: Callable[[], T], patience_seconds: float) -> T | None:
-        """Runs ``work`` and returns its result. Returns None if ``work`` takes too long, or if an earlier
-        call is still running.
+        """Runs ``work`` and returns its result. Returns None if ``work`` takes too long, if an earlier call
+        is still running, or after `close`.
 
         Exceptions of ``work`` are raised again. A late result is dropped; if the caller needs it later,
         ``work`` itself must store it.
         """
-        if self.busy:
+        if self._closed or self.busy:
             return None
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -73,6 +74,7 @@ class Aside:
 
     def close(self) -> None:
         """Lets the thread end after its current call. Does not wait. May be called twice."""
+        self._closed = True
         self._jobs.put(None)
 
     def _run(self) -> None:

@@ -35,3 +35,11 @@ def test_a_hanging_call_blocks_nobody_and_further_calls_are_dropped() -> None:
     assert aside.call(lambda: "again", 30) == "again"
     assert made == []
     aside.close()
+
+
+def test_a_call_after_the_end_returns_at_once() -> None:
+    aside = Aside("test")
+    aside.close()
+    began = time.monotonic()
+    assert aside.call(lambda: 42, 30) is None
+    assert time.monotonic() - began < 15

@@ -151,7 +151,7 @@ CASES = [
         lambda host: host.write("proc/sys/net/core/bpf_jit_enable", "0\n"),
     ),
     HostCase(
-        "not where their time goes",
+        "their time is not split",
         "btf",
         "warn",
         lambda host: (host.root / "sys/kernel/btf/vmlinux").unlink(),
@@ -184,7 +184,7 @@ CASES = [
         ],
     ),
     HostCase("ids are shown", "containers", "warn", lambda host: host.write("run/docker.sock", "")),
-    HostCase("those that start are found", "cuda libraries", "ok", changes={"cuda": CudaUse}),
+    HostCase("processes that start later are found", "cuda libraries", "ok", changes={"cuda": CudaUse}),
     HostCase("3 processes could not", "cuda libraries", "ok", changes={"cuda": lambda: CudaUse({}, 3)}),
     HostCase(
         "not all processes", "cuda libraries", "ok", changes={"cuda": lambda: CudaUse({}, 0, complete=False)}

@@ -60,7 +60,7 @@ def test_files_written_by_stalltop_are_recognised(name: str, tmp_path: Path) -> 
 
 def test_a_file_of_baselines_is_recognised(tmp_path: Path) -> None:
     write_normals(tmp_path / "normals.json", {"a": 1})
-    assert "normal" in recognised((tmp_path / "normals.json").read_bytes())
+    assert "baselines" in recognised((tmp_path / "normals.json").read_bytes())
 
 
 @pytest.mark.parametrize("content", [b"hello", b"\xff\xfe", b"S" * 100_000])

@@ -310,7 +310,7 @@ def test_on_a_full_disk_the_newest_windows_stay(small_disk: Path) -> None:
                 until(lambda: not recorder.state.waiting and not recorder.state.failure)
     assert recorder.state.missed_seconds == 0, told
     assert starts(path)[-1] == 449
-    assert "little room" in told[0]
+    assert "little space" in told[0]
     held = recorder.state.held_seconds
     assert 10 < held < 449
     assert "and holds the newest" in recorder.summary

@@ -182,7 +182,7 @@ def test_an_endless_reader_is_reported_before_the_bound_is_exceeded(path: Path, 
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM counts").fetchone()
     number = 0
-    with pytest.raises(WriteError, match="another program keeps reading it"):  # noqa: PT012
+    with pytest.raises(WriteError, match="another program keeps reading the recording"):  # noqa: PT012
         while number < 300:
             number += 1
             recording.add(second(number, rows=400, entries=20))
