@@ -178,7 +178,7 @@ def help_text(sharing: Sharing) -> str:
     if not sharing.shared:
         return ""
     apart = "MIG instances, or a device each," if sharing.divisible else "A device each"
-    return f"{apart} would give each its own figures, and keep them from slowing each other down."
+    return f"{apart} would separate their figures, and keep them from slowing each other down."
 
 
 def overlaps(sharer: Sharer, window: Window, *, most: int = 4) -> str:
