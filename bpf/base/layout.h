@@ -119,7 +119,7 @@ struct thread {
 	__u32 follows;          /* if link > 0: tid of the thread because of which this one is followed */
 	__u32 scratch;          /* used only by forgotten(), to pass values through memory */
 	__u8 device;            /* device of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: not seen to choose one */
-	__u8 device_decided;    /* 1: `device` is final: chosen, or the program's default; 0: not yet */
+	__u8 device_decided;    /* 1: `device` is chosen by the thread or decided by decide_device(); 0: not yet */
 	__u16 contexts_below;   /* number of contexts below the current one, on the thread's stack */
 	__u64 born_ns;          /* born_ns of its program's struct told_program; 0: not looked up yet */
 	__u64 context;          /* handle of the current context, if the thread chose it through the driver; else 0 */

@@ -56,9 +56,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--insecure-plain",
         action="store_true",
-        help="allow --host with addresses reachable from other hosts without TLS: everyone who can read the "
-        "traffic can read "
-        "the token and log in",
+        help="serve without TLS even if other hosts can reach the address of --host; everyone who can read the "
+        "traffic can then read the token and log in",
     )
     group.add_argument(
         "--allow-host",

@@ -113,7 +113,7 @@ class Someone(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Tenants and processes by their roles in the simulation. A role is None or '' if the host has no such
-    tenant. ``at`` sets the processes that disturb nobody at that time to None."""
+    tenant. ``at(family)`` returns a copy with only the disturbance of that family of faults."""
 
     trainer: str
     """Tenant id of the trainer."""

@@ -332,7 +332,8 @@ class SimulatedSource:
             memory_used_bytes=int((170 + 0.4 * wave) * (1 << 30)),
             swap_total_bytes=16 << 30,
             swap_used_bytes=1 << 28,
-            load=(percent / 100 * cpus, 9.6, 8.8),
+            load=((1.5 if busy else 1.0) * percent / 100 * cpus, 9.6, 8.8),
+            cpu_pressure_percent=(46.0 if busy else 1.2) * (1 + 0.2 * math.sin(age)),
             uptime_seconds=86_400 * 12 + age,
         )
 

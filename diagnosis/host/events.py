@@ -134,7 +134,7 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
                 link_of(
                     key,
                     "effect",
-                    f"{facts.per_second(calls):,.0f} calls per second, most of them {key.operation}",
+                    f"{facts.per_second(calls):,.0f} calls per second; most frequent: {key.operation}",
                     ns_per_s=lost,
                     depth=0,
                 ),

@@ -8,9 +8,9 @@ there. They can be found if no earlier instruction writes the stack pointer, an 
 stack, or jumps away.
 
 If a later jump leads back to a place between the first byte and the probe (a loop around the function's first
-instructions), the probe would count one call several times. Such a function is probed on its first byte,
-which only a loop over the whole function would reach again. No function of these libraries has a loop of this
-kind, because it could then save nothing on the stack.
+instructions), the probe would count one call several times. Such a function is probed on its first byte
+instead. That would count too often only if a loop led back to the first byte itself. The functions of the
+traced libraries begin by saving registers on the stack, which such a loop would repeat in each round.
 
 This module is for x86-64; ``probes.libraries.placement_aarch64`` is for aarch64.
 """

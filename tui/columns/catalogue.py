@@ -77,7 +77,7 @@ COLUMNS: Final = (
     TableColumn("mean", "MEAN", 6, "TOTAL divided by CALLS; far above P50 if few calls take most of the time",
                 of_calls=True),
     TableColumn("total", "TOTAL", 6,
-                "time in calls, summed over threads; sorting by it adds the time of open calls",
+                "time in calls that returned, summed over threads; the order of rows counts open calls as well",
                 "first", of_calls=True),
     TableColumn("share", "SHARE", 5, "share of the time of all calls below the path in the table's title",
                 "first", sort="total"),

@@ -113,10 +113,10 @@ class Answering:
             told.append(warned[0].text)
         elif ended:
             last = max(ended, key=lambda one: one.seen)
-            told.append(f"{_subject(last, window)}{last.title} ended {figures.clock(last.seen)}")
+            told.append(f"{_told(last, window)} ended {figures.clock(last.seen)}")
         else:
             facts = [one for one in found.open if one.severity == "info" and one.id not in silenced]
-            told += [f"{_subject(one, window)}{one.title}" for one in facts[:1]]
+            told += [_told(one, window) for one in facts[:1]]
         about = ", ".join(told)
         return AnswerState(
             role="bad" if bad else "text" if warned else "good",
@@ -126,6 +126,14 @@ class Answering:
             about_role="dim" if bad or not warned else warned[0].role,
             list_key=key("warnings") if about or bad else "",
         )
+
+
+def _told(chain: Chain, window: Window) -> str:
+    """Return who loses time because of ``chain``, and its title."""
+    subject = _subject(chain, window)
+    if subject.startswith("GPU"):
+        return subject + chain.title.removeprefix("GPU ")
+    return subject + chain.title
 
 
 def _subject(chain: Chain, window: Window) -> str:
@@ -138,4 +146,4 @@ def _subject(chain: Chain, window: Window) -> str:
 
 def _named(chain: Chain, window: Window) -> str:
     """Return ``chain`` in a few words: who loses, the title and the letter of the severity."""
-    return f"{_subject(chain, window)}{chain.title} ({MARK[chain.severity]})"
+    return f"{_told(chain, window)} ({MARK[chain.severity]})"

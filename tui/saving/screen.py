@@ -36,7 +36,7 @@ HINT_ELSEWHERE = HINT.replace("  Tab path", "")
 
 
 class PlaceFound(Message):
-    """Reports the place of the path ``typed``."""
+    """Reports where a file would be saved for the typed path ``typed``, and whether that is possible."""
 
     def __init__(self, typed: str, found: SavePlace) -> None:
         super().__init__()

@@ -61,7 +61,7 @@ class Keyboard:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._parser = Parser()
         self._since: float | None = None
-        """Time at which the last bytes arrived; None if no paste can be open."""
+        """Time at which the last bytes arrived; None once a paste without an end marker has been ended."""
 
     def read(self, descriptor: int) -> Iterator[bytes]:
         """Yield the input until the app ends, and empty bytes if none arrived for ``POLL_SECONDS``.

@@ -54,9 +54,8 @@ def cfs_throttling(stage: Stage) -> Iterator[Truth]:
 def cpu_pinning(stage: Stage) -> Iterator[Truth]:
     """All processes of the victim are bound to one CPU, while other CPUs have little to do."""
     victim = stage.tenant("victim")
-    count = stage.whole(
-        "processes", 2, min(max(CPUS, 2), 4)
-    )  # together they need more than one CPU, but at most half of all CPUs
+    # Each process needs about half a CPU: together about one CPU or more, and about half of all CPUs at most.
+    count = stage.whole("processes", 2, min(max(CPUS, 2), 4))
     compute_ms = stage.between("compute_ms", 6, 9)
     callers = [trainer(stage, victim, compute_ms=compute_ms, sync_ms=8) for _ in range(count)]
     cpu = stage.whole("cpu", 0, CPUS - 1)

@@ -80,10 +80,10 @@ OPTIONS = RunOptions(interval=0.05, window=1.0, theme="dark", tour=False)
 
 @asynccontextmanager
 async def opened(
-    file: MemoryFile, size: tuple[int, int] = (120, 40), options: RunOptions = OPTIONS
+    file: MemoryFile | OpenedRecording, size: tuple[int, int] = (120, 40), options: RunOptions = OPTIONS
 ) -> AsyncIterator[Screen]:
     """Run the screen on ``file`` and wait until the screen shows the newest moment of the file."""
-    app = StalltopApp(OpenedRecording(file), options)
+    app = StalltopApp(OpenedRecording(file) if isinstance(file, MemoryFile) else file, options)
     app.glyphs = ASCII if options.ascii else UNICODE
     async with app.run_test(size=size) as pilot:
         screen = Screen(app, pilot, FedSource())
