@@ -32,8 +32,8 @@ INLINE int is_slow(const struct slot *slot, u64 ns)
 	if (slow_ns)
 		return ns >= slow_ns;
 	/*
-	 * This is ns > SLOW_MEANS * total_ns / calls without a division. No factor overflows 64 bits for
-	 * years.
+	 * This is ns > SLOW_MEANS * total_ns / calls without a division. The products do not overflow 64 bits
+	 * before the monitor sets slow_ns, soon after the first calls of the slot.
 	 */
 	return (ns >> 8) * slot->calls > (slot->total_ns >> 8) * SLOW_MEANS;
 }

@@ -37,9 +37,9 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 		if (above > sp)
 			break;
 		/*
-		 * Both calls begin at the same stack pointer. If the return address is that of a trampoline,
-		 * the function of the frame has jumped here as its last act (a tail call). Otherwise the call
-		 * of the frame is over.
+		 * If both calls began at the same stack pointer and the return address is that of a
+		 * trampoline, the function of the frame has jumped here as its last act (a tail call).
+		 * Otherwise the call of the frame is over.
 		 */
 		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
 			break;
@@ -129,9 +129,9 @@ int call_begins(struct pt_regs *ctx)
 }
 
 /*
- * Returns the index of the frame of the call that returns; -1 if the call has no frame. Called only if the
- * innermost frame is that of another call. `depth` is above 0. In either case, drops the frames of calls that
- * were made inside the call.
+ * Returns the index of the frame of the call that returns; -1 if the call has no frame. With or without a
+ * frame, drops the frames of calls that were made inside this call. Called only if the innermost frame is that
+ * of another call. `depth` is above 0.
  */
 INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 {
@@ -183,7 +183,10 @@ int call_returns(struct pt_regs *ctx)
 	struct frame *frame;
 	struct slot *slot;
 
-	/* No record was free for this thread when the call began. The loss was counted then (no_thread). */
+	/*
+	 * The thread got no record when the call began: none was free (counted then, as no_thread), or the
+	 * thread has no ids in the monitor's PID namespace.
+	 */
 	if (!thread) {
 		on_its_own_stack(ctx);
 		return 0;

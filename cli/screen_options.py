@@ -54,7 +54,11 @@ def add_screen_options(parser: argparse.ArgumentParser) -> None:
 
     seconds = number(float, LEAST_INTERVAL, MOST_INTERVAL)
     add("--interval", "time between two samples (default: 1)", type=seconds, metavar="SECONDS")
-    add("--window", "seconds that the figures cover: 1, 10, 60, 300, start (default: 10)", type=length)
+    add(
+        "--window",
+        "seconds that the figures cover: 1, 10, 60, 300, or start for all since the start (default: 10)",
+        type=length,
+    )
     add("--ascii", "draw with ASCII only", action="store_true")
     add("--plain", "draw no frames around the panels", action="store_true")
     add("--theme", f"colours: {', '.join((AUTO, *THEME_NAMES))}; the key t switches between them", type=theme)

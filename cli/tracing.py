@@ -92,7 +92,7 @@ def begun(options: argparse.Namespace, progress: Progress) -> MonitorOptions:
 
 
 def add_state_options(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--no-state``, for the commands that diagnose this host."""
+    """Adds ``--no-state``, for the commands that diagnose this host or show a screen."""
     parser.add_argument(
         "--no-state",
         dest="state",

@@ -222,7 +222,9 @@ def _latency(symbol: str, table: dict[str, Any]) -> Latency:
         raise ValueError(f"not the name of a function: {symbol!r}")
     if table.get("how") == "meet":
         if set(table) != {"how", "us", "ranks"}:
-            raise ValueError(f'latency of {symbol}: how = "meet" needs the keys `us` and `ranks`, and no others')
+            raise ValueError(
+                f'latency of {symbol}: how = "meet" needs the keys `us` and `ranks`, and no others'
+            )
         return Latency("meet", ns=float(1e3 * table["us"]), spread=float(table["ranks"]))
     unknown = set(table) - {"how", "shape", "us", "longest_us", "sigma", "spike", "error_share", "error_code"}
     how, shape = table.get("how", "sleep"), table.get("shape", "fixed")

@@ -67,8 +67,8 @@ _NOBODY: Final = Blame()
 
 
 class Facts:
-    """What rules need to know about a window. All results are of ``window``, which covers the last few
-    seconds, unless stated otherwise."""
+    """What rules need to know about a window. Unless stated otherwise, all results are of ``window``, which
+    covers the last few seconds."""
 
     def __init__(
         self,

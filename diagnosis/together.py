@@ -38,7 +38,7 @@ def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicio
 
     Each loss has its own path to its own culprit, with its part of the whole loss. Losses with the same path
     to the same culprit are listed once, with the ids of the processes that lose. So the shares of all paths
-    add up to the whole loss.
+    add up to the whole loss, unless there are more than ``MOST_TOLD`` paths.
     """
     if len(members) == 1:
         return members[0]
@@ -172,8 +172,9 @@ def _named(way: _Way, pids: Sequence[int]) -> _Way:
 def _few_culprits(links: Iterable[Link], taken: Collection[Who]) -> list[Link]:
     """Returns ``links`` with the culprits of each level sorted by what they took.
 
-    The first culprit stays first, because the summary names it. Culprits beyond ``MOST_TOLD`` share one link
-    if ``taken``, all culprits, is not empty, so that their number is known.
+    The first culprit stays first, because the summary names it. ``taken`` has all culprits. Culprits
+    beyond ``MOST_TOLD`` share one link, which says how many they are. If ``taken`` is empty, their number is
+    not known, and all culprits keep links of their own.
     """
     ordered: list[Link] = []
     for (role, _), beside in groupby(links, key=lambda link: (link.role, link.depth)):

@@ -181,8 +181,8 @@ class Usage:
         unknown: Iterable[str] = (),
         verb: str = "loses",
     ) -> Suspicion:
-        """Returns a suspicion of ``cause`` against this process, which loses ``lost_ns`` of the window. Most
-        of this time was lost in the calls ``hit``."""
+        """Returns a suspicion that this process loses ``lost_ns`` of the window through ``cause``. Most of
+        this time was lost in the calls ``hit``."""
         effect = hit.rows[0] if hit.rows else None
         where = effect.key.operation if effect else "its calls"
         return Suspicion(

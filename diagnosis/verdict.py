@@ -17,7 +17,7 @@ from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
 SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
     (0.5, "critical"),  # the program runs at half its speed or less
     (0.2, "high"),  # a fifth of the threads' time is lost
-    (0.05, "medium"),  # more than runs of the same program differ
+    (0.05, "medium"),  # more than the difference between two runs of one program
 )
 """(least share, severity): how severe a loss is if it takes at least this share of the losing threads' time.
 A smaller loss has the least severity of its cause."""
@@ -56,8 +56,8 @@ def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
     """Returns those of ``found`` that are shown as chains. A loss that is only a part of a larger loss of the
     same tenant becomes a factor of that loss.
 
-    If a tenant has a fault, possible faults are left out. Causes that are not faults are left out as well,
-    unless they take more time than each of the tenant's faults.
+    A possible fault (``last_resort``) is left out if the tenant has a fault. A cause that is not a fault is
+    left out if the tenant has a fault or a possible fault that takes as much time.
     """
     largest: dict[str, str] = {}
     for identity, suspicion in found.items():

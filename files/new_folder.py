@@ -47,7 +47,9 @@ def _refuse_to_replace(path: Path, replaces: Callable[[Path], bool] | None) -> N
     if replaces is None:
         raise PathTakenError(f"{path} exists")
     if not (stat.S_ISDIR(path.lstat().st_mode) and replaces(path)):
-        raise UsageError(f"{path} holds files that stalltop did not export", "name another folder")
+        raise UsageError(
+            f"{path} is not a folder that contains only an export of stalltop", "name another folder"
+        )
 
 
 def _place(beside: Path, path: Path) -> None:

@@ -17,7 +17,8 @@ def is_healthy(window: Window, chains: Sequence[Chain]) -> bool | None:
 
 
 def examined(window: Window) -> dict[str, int]:
-    """Return the numbers of calls, operations, processes, tenants and devices in the window."""
+    """Return how many outermost calls the window has, how many operations, processes and tenants these calls
+    belong to, and the number of devices."""
     keys = [key for key in window.rows.keys if key.outermost]
     calls = sum(
         int(calls) for key, calls in zip(window.rows.keys, window.rows.calls, strict=True) if key.outermost

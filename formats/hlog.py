@@ -71,8 +71,8 @@ def write(windows: Iterable[Window], span: tuple[float, float], folder: Path) ->
     """Write a log for every row of ``windows``, and the index, into the empty folder ``folder``.
 
     ``span`` is the time from the earliest beginning of a window to the latest end (Unix seconds). All logs
-    begin at the start of ``span``, because readers ignore intervals before the beginning of a log. If the
-    clock was set back, the first window is not the earliest one.
+    begin at the start of ``span``, because readers ignore intervals before the beginning of a log. They do
+    not begin with the first window: if the clock was set back, it is not the earliest one.
 
     Raises StalltopError if there are too many rows, and OSError if a file cannot be written.
     """

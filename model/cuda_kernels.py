@@ -21,7 +21,7 @@ BUCKETS: Final = COUNTERS // _COUNTERS_OF_BUCKET
 MOST_KERNELS: Final = 4096
 """Maximum number of ``KernelCount`` records in a sum that covers all windows since the first. If there are
 more, records of ended processes are added up under PID 0; if there are still more than half of the maximum,
-only the half with the most time is kept."""
+only half of the maximum is kept: the records with the most time."""
 
 _HIGHEST: Final[tuple[int, ...]] = tuple(
     HIGHEST_OF_INDEX[_COUNTERS_OF_BUCKET - 1 :: _COUNTERS_OF_BUCKET].tolist()

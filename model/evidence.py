@@ -26,7 +26,7 @@ HOST_GAP: Final = "host gap"
 time has a split, as calls have."""
 HOST_WORK: Final = "host work"
 """Name of the operation that stands for the time of a followed thread from waking a thread to waking the
-next. A followed thread wakes threads that make traced calls."""
+next. A followed thread wakes threads that make traced calls, or other followed threads."""
 
 
 class Charge(NamedTuple):
@@ -111,8 +111,9 @@ class TenantUse:
     """Memory allocations that reached the memory limit of the tenant's cgroup or of an ancestor, and had to
     reclaim memory first."""
     limit_kills: int = 0
-    """Number of ``oom_kills`` that happened because a cgroup's memory limit was reached; the other kills
-    happened because the host ran out of memory."""
+    """Number of ``oom_kills`` for which a cgroup's memory limit is assumed to be the cause: an allocation
+    failed at the limit in the same sample. With cgroup v1, it is enough that the limit was reached. For the
+    other kills, the host is assumed to have run out of memory."""
     forks: int = 0
     execs: int = 0
     exits: int = 0
@@ -159,7 +160,7 @@ class ProcessUse:
     allocated_bytes: int = 0
     freed_bytes: int = 0
     link: Signed = -1
-    """Distance in the chain of wake-ups. 0: the process makes traced calls; n (up to 3): it wakes a process
+    """Distance in the chain of wake-ups. 0: the process makes traced calls; n (up to 6): it wakes a process
     of distance n - 1; -1: none of these. This field and all fields below are gauges."""
     threads: int = 0
     allowed_cpus: int = 0

@@ -106,7 +106,7 @@ class NetworkPort:
         "received dropped",
     )
     tx_dropped: int | None = _counter(
-        "drop", "packets that were dropped before they were sent", "unsent dropped"
+        "drop", "packets that were dropped before they were sent", "dropped unsent"
     )
     tx_wait_ticks: int | None = _counter(
         "congestion",

@@ -17,7 +17,7 @@ class Telling:
     """
 
     does: str
-    """What the culprit does, such as ``takes its CPU``; "its" means the victim's."""
+    """What the culprit does, such as ``takes its CPU`` (the CPU of the victim)."""
     without: str
     """What the victim does, such as ``waits for a CPU``; used if no culprit is known."""
     state: str = "is slow"

@@ -1,4 +1,4 @@
-"""Tenants: the containers, pods, jobs, units, sessions or unnamed processes that calls belong to."""
+"""Tenants: containers, pods, jobs, units and sessions that calls belong to, and processes outside these."""
 
 from __future__ import annotations
 

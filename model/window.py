@@ -77,7 +77,8 @@ PARTS: Final[Mapping[PartName, SplitPart]] = MappingProxyType(
             "n",
             "net",
             "waiting for sockets",
-            "it waited for a socket, or in `poll`, `select` or `epoll_wait` outside such a call",
+            "it waited for a socket, or in `poll`, `select` or `epoll_wait` outside calls of the runtime and"
+            " the driver",
         ),
         "process": SplitPart(
             "p",
@@ -256,8 +257,8 @@ LOSSES: Mapping[str, str] = MappingProxyType(
 UNCOUNTED = ("no_slot", "no_thread", "too_deep", "missed")
 """Losses of whole calls, which no row counts. The header of the screen shows their sum as missed."""
 ORDINARY = ("abandoned", "no_entry", "no_slice")
-"""Losses that are usual, such as calls that began before they were traced. Only the page of the coverage and
-the texts of windows list them."""
+"""Losses that are usual, such as calls that began before they were traced. Only the page of all
+warnings on the screen and the text reports of a window list them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,5 +1,5 @@
-"""Runs calls that may hang on a thread of their own: for example a call of a driver, or a read of a file on a
-server that is down."""
+"""Runs calls that may hang, such as a call of a driver or a read of a file on a server that is down. They run
+on a thread of their own."""
 
 from __future__ import annotations
 

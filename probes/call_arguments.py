@@ -26,7 +26,8 @@ _NCCL_TYPES: Final = (
 _NCCL_OPS: Final = ("sum", "prod", "max", "min", "avg")
 """``ncclRedOp_t`` 0 to 4; higher values are operations that the program defined."""
 _RANK_AT: Final = 2 if platform.machine() == "x86_64" else 3
-"""Index of the argument ``rank``, which follows an ncclUniqueId that is passed by value."""
+"""Index of the argument ``rank``. The ncclUniqueId before it is passed by value: on x86-64 it is on the
+stack, on aarch64 a register has its address."""
 
 
 def _handle(name: str, at: int) -> _Formatter:

@@ -91,8 +91,8 @@ class KernelSource(Protocol):
         """Returns on which CPUs the threads of each process ran or waited to run."""
 
     def links(self) -> dict[int, int]:
-        """Returns the link of each process: 0 for processes that make calls, 1 and more for followed
-        processes."""
+        """Returns the distance of each process in the chain of wake-ups (``ProcessUse.link``): 0 if it makes
+        calls, n if it wakes a process of distance n - 1."""
 
     def held(self) -> list[RawHeld]:
         """Returns the device memory that each process allocated, freed and holds."""
@@ -226,7 +226,7 @@ class EvidenceReader:
             )
         if raw.dropped:
             unknown += (
-                f"block I/O, reclaim, or starts and ends of processes, {raw.dropped} times: "
+                f"events of the host, such as block I/O and reclaim, {raw.dropped} times: "
                 "no room to count them",
             )
         return raw, unknown

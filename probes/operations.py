@@ -61,8 +61,8 @@ class Function:
     """One traced function. Its variants, such as ``_v2``, are counted as the same function."""
 
     id: int
-    """Attach cookie. 1 to 1,023 for counted functions; from ``layout.FUNCTIONS`` on for functions that reveal
-    names of CUDA kernels; from ``FIRST_CHOOSING`` on for functions that choose a device."""
+    """Attach cookie. Below ``layout.FUNCTIONS`` for counted functions; from there on for functions that
+    reveal names of CUDA kernels; from ``FIRST_CHOOSING`` on for functions that choose a device."""
     symbol: str
     """Name of the function without its variant."""
     operation: int
@@ -365,7 +365,7 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
 OPERATIONS: tuple[OperationInfo, ...]
 """The operations of all traced functions, sorted by id; ``operation`` returns one of them."""
 FUNCTIONS: tuple[Function, ...]
-"""Every function, in the order of ids: the function with id i is element i - 1."""
+"""Every function whose calls are counted, in the order of ids: the function with id i is element i - 1."""
 OPERATIONS, FUNCTIONS, _INDEX = _build()
 
 

@@ -1,6 +1,6 @@
 """Compiles the BPF programs in advance, or checks whether they are compiled.
 
-    python -m stalltop.probes.precompile           compile what is not cached, for any Linux kernel here
+    python -m stalltop.probes.precompile           compile what is not cached, for all Linux kernels
     python -m stalltop.probes.precompile --kept    exit 0 if the next start needs no compiler, else 1
 
 Packages and images run the first command with ``STALLTOP_CACHE_DIR=bpf/compiled``; the launcher runs the

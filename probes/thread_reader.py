@@ -155,7 +155,7 @@ class ThreadReader:
         return Stop(pid, kind, by, name)
 
     def _tracer(self, pid: int, tid: int) -> int:
-        """Returns the process that traces a thread; 0 if no process traces it any more."""
+        """Returns the debugger of a thread, which traces it by ptrace; 0 if there is none any more."""
         try:
             found = _TRACER.search((self._proc / str(pid) / "task" / str(tid) / "status").read_bytes())
         except OSError:

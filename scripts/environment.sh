@@ -11,7 +11,7 @@ python=${STALLTOP_PYTHON:-$system_python}
 
 say() { printf 'stalltop: %s\n' "$*" >&2; }
 
-give_up() { # reason, remedy
+give_up() { # reason, remedy, exit code (default: 1)
     say "$1"
     [ -z "${2-}" ] || say "  $2"
     exit "${3:-1}"

@@ -1,5 +1,5 @@
-"""Sandboxes a screen's process: it cannot write files, run programs or open connections, and has no
-capabilities.
+"""Sandboxes a screen's process: it cannot write files, run programs or open TCP connections, and has no
+capabilities except CAP_DAC_READ_SEARCH. How much of this is enforced depends on the version of Landlock.
 
 The screen processes input from a browser. If such input exploits a bug in the screen, the sandboxed process
 can harm nothing but itself.

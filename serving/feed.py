@@ -14,8 +14,8 @@ from stalltop.model.window import Window
 from stalltop.serving.link import frame
 
 BACKLOG_SECONDS = 10.0
-"""Seconds of past windows that a new screen gets at once: as many as the screen's sliding window shows, so
-that it is full from the start."""
+"""Seconds of past windows that a new screen gets at once: as many as the sliding window of a screen shows by
+default, so that it is full from the start."""
 
 Take = Callable[[bytes], None]
 """Callback of a listener. The feed's thread calls it for every frame, so it must not block."""

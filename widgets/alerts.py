@@ -85,7 +85,7 @@ class AlertList(Lines, can_focus=True):
 
     @property
     def wanted(self) -> int:
-        """Return the number of lines that all rows take."""
+        """Return the number of lines that the list would take now: with the focus also those for ``more``."""
         return len(self._all)
 
     @property

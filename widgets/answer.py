@@ -110,7 +110,7 @@ class AnswerLines(Lines):
 
     def _fix(self, room: int, paint: Palette, *, cut: bool = False) -> list[Part]:
         """Return the fix for ``room`` cells; none if it does not fit. With ``cut``, a remedy that is no
-        command is cut if needed, and of a command at least its key is shown."""
+        command is cut if needed; in place of a command that does not fit, the key that copies it is shown."""
         state, sentence = self._state, self._state.sentence
         if sentence is None or not sentence.fix:
             return []

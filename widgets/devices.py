@@ -40,7 +40,8 @@ _LEAST_SAID: Final = 12
 _LEAST_PAST: Final = 12
 """With room for fewer cells than this, the history is left out."""
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
-"""The figures on the line of a device. If some of them are old, the line shows the age of the oldest one."""
+"""Figures on the line of a device: if some of these are old, the line shows the age of the oldest one. The
+age of the clock does not count."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "via MPS", "time-sliced": "time-sliced"}
 """How several tenants share a device, as words that follow the number of tenants: ``3 via MPS``."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))

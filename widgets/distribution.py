@@ -27,8 +27,8 @@ Line = tuple[tuple[str, str], ...]
 """The (text, role) of each piece of a line, left to right."""
 
 LEAST_CALLS: Final = (0, 20, 100, 0)
-"""The least number of calls for which p50, p95, p99 and max mean something: with this many, at least one call
-lies above the percentile. With fewer, ``UNSURE`` stands before the figure."""
+"""The least number of calls for which p50, p95, p99 and max are reliable; 0: any number. With this many, at
+least one call lies above p95 or p99. With fewer, ``UNSURE`` stands before the figure."""
 _NAMES = ("p50", "p95", "p99", "max")
 _GUTTER = 7
 """Cells left of the axis: a count, a blank and the axis itself."""

@@ -55,7 +55,7 @@ class Comparison:
                 made[name] = TextTable(
                     f"{name}: this revision against {self.against}, {len(pair.here)} pairs of rounds, "
                     "medians (middle half)",
-                    ("what", "figure", "this", self.against, "this / it", "beyond noise"),
+                    ("what", "figure", "this", self.against, "this / other", "beyond noise"),
                 )
             found = pair.ratio
             made[name].add(
@@ -87,7 +87,7 @@ def described(root: Path, commit: str) -> str:
     """Describes both revisions and the method in a few lines."""
     return (
         f"this: {revision(root)}; against: {git(root, 'log', '-1', '--format=%h %s', commit)}\n"
-        "each revision runs its own benchmarks; only for the benchmark `start`, this one's measures both\n"
+        "each revision runs its own benchmarks; only `start` of this revision measures both revisions\n"
         "both measure once in each round; the one that was first in a round is second in the next\n"
         "beyond noise: Student's t test of the differences of the pairs, at 1 %: of a hundred figures\n"
         "that are equal in both revisions, about one is reported by chance;\n"

@@ -127,7 +127,7 @@ def paired(runs: Iterable[Sequence[Sequence[Mapping[str, Any]]]]) -> tuple[list[
                     pairs = found.setdefault(key, Pairs(figure))
                     pairs.add(figure.values, theirs[key].values)
             for key in ours.keys() ^ theirs.keys():
-                side = "only here" if key in ours else "only there"
+                side = "only in this revision" if key in ours else "only in the other one"
                 alone[f"{side}: {', '.join(key[1])}: {key[3]}"] = None
     return list(found.values()), sorted(alone)
 

@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
         type=float,
         metavar="MINUTES",
         help=f"minutes without a fault (default: {HEALTHY_MINUTES:g}, with --cause or --group 0); "
-        "with --group real alone, programs on public packages run without a fault",
+        "with --group real alone, programs that use public packages run without a fault",
     )
     made.add_argument("--seed", type=int, default=1, help="seed of all random choices (default: %(default)s)")
     made.add_argument(
@@ -228,7 +228,8 @@ def without_packages(trials: list[tuple[Fault, ...]]) -> list[tuple[Fault, ...]]
         environment.python()
     except StalltopError as error:
         print(
-            f"faults: programs on public packages: NOT RUN: {error.reason}: {error.remedy}", file=sys.stderr
+            f"faults: programs that use public packages: NOT RUN: {error.reason}: {error.remedy}",
+            file=sys.stderr,
         )
         return [trial for trial in trials if not any(fault.real for fault in trial)]
     return trials

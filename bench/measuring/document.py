@@ -24,7 +24,7 @@ def put(document: Path, begin: str, end: str, text: str) -> None:
 
 
 def has_place(place: str, document: Path = DOCUMENT) -> bool:
-    """Returns whether the document has the comments that enclose the figures called ``place``."""
+    """Returns whether the document has the comment with which the figures called ``place`` begin."""
     return BEGIN.format(place) in document.read_text()
 
 

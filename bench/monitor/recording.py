@@ -49,7 +49,7 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     days = 1 if quick else 7
     path = folder / "week.stalltop"
     host = InventedHost(ROWS)
-    print(f"recording: making {days} days of {ROWS} rows (minutes)", file=sys.stderr)
+    print(f"recording: making {days} days of {ROWS} rows (takes minutes)", file=sys.stderr)
     windows = make(path, host, days * 86_400, _END)
     return [_file(path, windows, days, quick=quick), _windows(folder, host, path)]
 

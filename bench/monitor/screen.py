@@ -134,7 +134,7 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
         "stalltop, stock: the same prepared windows; nothing is traced",
         "stock: the same screen made of Textual's DataTable and Static",
     ]
-    slow.notes += ["key: until the byte that shows it has passed the slow line"]
+    slow.notes += ["key: until the byte that shows the cursor in its new place has passed the slow line"]
     if shutil.which("btop") is None:
         normal.notes.append("btop is not installed here")
     return [normal, slow]

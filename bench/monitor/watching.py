@@ -94,7 +94,8 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     table.notes.append("")
     if not quick:
         table.notes.append(
-            f"{_FULL_RATE:,} calls/s with the screen: after {_FULL_SECONDS:.0f} s, when its past is full"
+            f"{_FULL_RATE:,} calls/s with the screen: after {_FULL_SECONDS:.0f} s, "
+            "when the past windows that it keeps have reached their memory limit"
         )
     table.notes += [
         "load: the target; calls/s: counted, including nested calls",

@@ -19,7 +19,7 @@ from stalltop.probes.programs.bpf_calls import UPROBE_MULTI, attach_uprobe_multi
 from stalltop.probes.programs.recipes import SOURCE
 
 RING_PAGES = 256
-"""Size of the ring buffer in pages. With pages of 4 KiB that is 1 MiB, room for 16 thousand events."""
+"""Size of the ring buffer in pages. With pages of 4 KiB that is 1 MiB, room for about 18 thousand events."""
 _REGISTERS = {"x86_64": "(ctx)->ax", "aarch64": "(ctx)->regs[0]"}
 
 

@@ -78,9 +78,9 @@ INLINE struct losses *loss_counters(void)
 /*
  * Linux 6.13 and later run programs on private stacks, one for each program and CPU. At a uprobe that is
  * unsafe: a thread can be preempted inside the program; another thread that runs the same program on that CPU
- * then overwrites its stack, and Linux crashes. A program that contains a tail call gets no private stack. So
- * each program at a uprobe contains a tail call on a path that is hardly ever taken; the table of its targets
- * stays empty.
+ * then overwrites the stack of the first run, and Linux crashes. A program that contains a tail call gets no
+ * private stack: it runs on the stack of the thread that hits the uprobe. So each program at a uprobe contains
+ * a tail call on a path that is hardly ever taken; the table of its targets stays empty.
  */
 BPF_PROG_ARRAY(no_programs, 1);
 

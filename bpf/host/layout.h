@@ -76,7 +76,7 @@ struct stop_key {
 struct stop {
 	__u64 time_ns;          /* CLOCK_MONOTONIC */
 	__u64 cgroup_id;        /* cgroup of the process that sent the signal or froze the cgroup */
-	__u32 tgid;             /* PID of that process; 0: the Linux kernel sent the signal, for a terminal */
+	__u32 tgid;             /* PID of that process; 0: not known, or the Linux kernel for a terminal's signal */
 	__u32 signal;           /* number of the signal; 0: the cgroup was frozen */
 	char name[16];          /* name of the thread that sent the signal or froze the cgroup */
 };

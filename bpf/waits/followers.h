@@ -45,7 +45,9 @@ INLINE int current_resumes(u64 now)
 	u32 tid = bpf_get_current_pid_tgid();
 	struct thread *thread = tid ? find_thread(tid) : NULL; /* 0 is the idle task */
 
-	return thread && thread->how >= HOW_STOPPED && thread->woken_ns && now - thread->woken_ns < RESUMED_NS;
+	if (!thread || !thread->woken_ns || now - thread->woken_ns >= RESUMED_NS)
+		return 0;
+	return thread->how == HOW_STOPPED || thread->how == HOW_TRACED || thread->how == HOW_FROZEN;
 }
 
 /* Stores when the process of the current thread started. `thread` is the record of the current thread. */
@@ -103,8 +105,8 @@ INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 
 /*
  * Called when the current task, or an interrupt that runs on it, wakes `thread`, which was blocked for `ns`.
- * Charges that time. Of the waits for a disk, only those in fsync are charged. No process is charged with
- * them; the charge only records their sum.
+ * Charges that time, except for waits for memory or the GPU. Of the waits for a disk, only those in fsync and
+ * similar calls are charged; no process is charged with them, the charge only records their sum.
  */
 INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Counts the time of a thread between two of its outermost calls, as an operation of its own. */
+/*
+ * Counts the time of a thread between two of its outermost calls (host gap), and the time of a followed thread
+ * between two wake-ups (host work), as operations of their own. Both are called a gap here.
+ */
 #ifndef STALLTOP_GAPS_H
 #define STALLTOP_GAPS_H
 
@@ -33,7 +36,10 @@ INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 		count_ns(slot, ns);
 }
 
-/* Called when the outermost call of `thread` has returned: a gap begins. */
+/*
+ * Called when the outermost call of `thread` has returned: a host gap begins. Also called when `thread` is
+ * followed and has woken another thread: its host work begins.
+ */
 INLINE void begin_gap(struct thread *thread, u64 now)
 {
 	thread->off_levels &= ~1U;

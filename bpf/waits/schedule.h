@@ -5,8 +5,9 @@
  *
  * The off-CPU time of a thread is added up by level. Level 0 is the time between its outermost calls, level n
  * the time inside its nth frame. Every nanosecond belongs to the innermost open call. When a call returns, it
- * adds its time to that of the call that contains it. So the beginning of a call copies and clears nothing,
- * and the return of a call whose thread never left the CPU adds nothing.
+ * adds its time to that of the call that contains it. A level is cleared when time is first added to it, which
+ * sets its bit in off_levels. So the beginning of a call copies and clears nothing, and the return of a call
+ * whose thread never left the CPU adds nothing.
  */
 #ifndef STALLTOP_SCHEDULE_H
 #define STALLTOP_SCHEDULE_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Programs at the tracepoints of the scheduler, which run at every switch of threads on the host. For each
- * task that is not traced, they make three look-ups in arrays and one read of the task that gets the CPU. If
- * a traced task waits for the CPU, they also note the task that had it.
+ * Programs at the tracepoints of the scheduler. They run at every switch, wake-up and migration of a thread on
+ * the host. At a switch between two threads that have no record, thread_switches() makes three look-ups in
+ * arrays and one read of the task that gets the CPU. If a thread with a record waits for that CPU, it also
+ * stores the slice of the task that leaves.
  */
 #ifndef STALLTOP_SWITCHES_H
 #define STALLTOP_SWITCHES_H

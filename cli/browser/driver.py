@@ -46,7 +46,7 @@ class BrowserDriver(PipeDriver):
                         self.handle_meta(kind, content)
         except EOFError:
             self.app_and_loop[0].post_message(messages.ExitApp())
-        except Exception as error:  # end the screen: without this thread, no key could
+        except Exception as error:  # end the screen: without this thread, it can read no keys, not even q
             self.app_and_loop[0].post_message(lost(error))
 
     def deliver_binary(

@@ -90,7 +90,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     from stalltop.cli.later import Later
 
-    # The default file has the name ``demo``, not the name of this host, because the tenants may be simulated.
+    # The name of the default file contains ``demo`` instead of the name of this host, because the tenants may
+    # be simulated.
     source = recorded(Later(start), options, "demo")
     screen = run_options(options, demo=True, recorded=source, progress=progress, caption=caption)
     return shown(source, screen, at_once=options.record is not None)

@@ -50,8 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="CONDITION",
         help="exit with 1 if a row of B meets the condition, such as 'p99 > 1.5x', 'max > 20ms', 'errors "
-        "> 0', "
-        f"'faults > 0'; may be repeated. Figures: {', '.join(FIGURES)}",
+        "> 0'; with 'faults > 0', if a problem is new in B; "
+        f"may be repeated. Figures: {', '.join(FIGURES)}",
     )
     parser.add_argument(
         "--unsure",
@@ -63,8 +63,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what changed; returns 1 if a condition of ``--fail-if`` is met, or if ``--fail-if`` is given and
-    a file could not be read completely; otherwise 0."""
+    """Prints what changed. Returns 1 if a condition of ``--fail-if`` is met, or may be met and ``--unsure``
+    is given, or if ``--fail-if`` is given and a file could not be read completely; otherwise 0."""
     files = whole_file(options.then), whole_file(options.now)
     diff = compared(*files, options)
     if options.json:

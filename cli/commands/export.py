@@ -39,8 +39,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="PATH",
-        help="output file or folder; - is stdout (default: the name of FILE with another suffix, in this "
-        "folder)",
+        help="output file or folder; - is stdout (default: the name of FILE with another suffix, in the "
+        "current folder)",
     )
     parser.add_argument("--force", action="store_true", help="replace the output if it exists")
     group = parser.add_argument_group("what is exported (default: all of it)")

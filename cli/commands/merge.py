@@ -125,7 +125,7 @@ def clock_text(clock: Clock, first: str) -> str:
         return f"{ahead} from {first}, as given by --offset; times are corrected"
     error = f"± {clock.error_ns / 1e6:.1f} ms"
     if clock.how == "time server":
-        return f"synchronised by a time server, as {first}: equal {error}; times are not corrected"
+        return f"equal to that of {first} {error}: time servers synchronise both; times are not corrected"
     return (
         f"{ahead} {error} from {first}, estimated from common NCCL collectives ({clock.points:,} points); "
         "times are corrected"

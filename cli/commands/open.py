@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from stalltop.recordings.past.in_file import InFile
 
 PRINTED_SECONDS = 10.0
-"""Default length, in seconds, of the window that is printed if FILE is a recording and stdout is not a
-terminal."""
+"""Default length, in seconds, of the window that is printed if FILE is a recording, and stdout is not a
+terminal or ``--json`` is given."""
 
 
 class SavedWindowSource:
@@ -51,14 +51,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--at", metavar="TIME", help=f"begin at this moment of a recording: {EXAMPLES}")
     parser.add_argument(
-        "--json", action="store_true", help="print the window of that moment as JSON and exit"
+        "--json", action="store_true", help="print one window as JSON and exit: that of --at, or the last one"
     )
     add_screen_options(parser)
     add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Shows the file, or prints one window of it if stdout is not a terminal."""
+    """Shows the file. Prints one window of it instead if stdout is not a terminal or ``--json`` is given."""
     from stalltop.recordings.past.in_file import InFile
     from stalltop.recordings.past.opened import OpenedRecording
     from stalltop.recordings.read.reading import open_file
@@ -113,7 +113,7 @@ def _print(kept: InFile, at: float, options: argparse.Namespace) -> None:
     start, end = float(kept.stretch.start[0]), kept.end
     from stalltop.tui.past.times import length_text
 
-    of = "all of it" if length is None else f"{length_text(length)} to {when(window.end, end)}"
+    of = "all of it" if length is None else f"{length_text(length)} up to {when(window.end, end)}"
     say(
         f"a recording from {when(start, end)} to {when(end, end)}; printed: {of} "
         "(choose with --at TIME, --window SECONDS)"

@@ -19,7 +19,7 @@ from stalltop.cli.tracing import number, say
 from stalltop.model.errors import UsageError
 
 _MOST_SQL = 1 << 20
-"""Maximum length of a query in characters."""
+"""Maximum length of a query that is read from stdin, in characters."""
 FORMATS = ("table", "json", "jsonl", "csv")
 """Output formats."""
 

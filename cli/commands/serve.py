@@ -56,8 +56,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--insecure-plain",
         action="store_true",
-        help="serve without TLS even if other hosts can reach the address of --host; everyone who can read the "
-        "traffic can then read the token and log in",
+        help="serve without TLS even if other hosts can reach the address of --host; everyone who can read "
+        "the traffic can then read the token and log in",
     )
     group.add_argument(
         "--allow-host",
@@ -87,7 +87,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serves until interrupted, and returns 130. Raises the source's error if the source fails."""
+    """Serves until a signal asks stalltop to end, and returns 130 for each of these signals (``REQUESTS``).
+    Raises the source's error if the source fails."""
     try:
         import aiohttp  # noqa: F401
         import textual_serve  # noqa: F401
@@ -107,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
     if not landlock_version():
         say(
             "this Linux kernel has no Landlock: the screens of browsers cannot write to files, but a "
-            "compromised one "
+            "compromised screen "
             "could create and delete files"
         )
     access = Access(known_hosts((socket.gethostname(), options.host, *options.allow_host)))

@@ -40,7 +40,8 @@ EXIT_STATUS: Final = (
 
 
 def markdown(commands: Sequence[DescribedCommand]) -> str:
-    """Return docs/commands.md. ./stalltop prints its blocks as help while no environment exists."""
+    """Return docs/commands.md. While a checkout has no virtual environment, its script ``./stalltop`` prints
+    the code blocks of this file as help."""
     parts = [
         "# Commands\n\n"
         "Every command with its options, as `stalltop COMMAND --help` prints them. "
@@ -171,7 +172,7 @@ def _roff_command(command: DescribedCommand, common: dict[str, dict[Argument, li
         else:
             lines += _roff_argument(one)
     if also:
-        lines += [".PP", _escaped(f"Also, below: options of {' and '.join(also)}.")]
+        lines += [".PP", _escaped(f"More, under OPTIONS OF SEVERAL COMMANDS: {' and '.join(also)}.")]
     return lines
 
 

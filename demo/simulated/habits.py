@@ -143,9 +143,9 @@ HABITS = {
     "embed.py": Habit("embed.py", _INFERENCE, period_seconds=70, quiet=0.7),
     "no calls": Habit("", (), processes=0),
 }
-"""Habits by name: first those of the simulated host with many tenants (``trainer`` to ``notebook``), then
-those of scenarios, under the names of their processes. A tenant without calls is only seen if it disturbs
-others."""
+"""Habits by name. The simulated host with many tenants (`PEOPLE`) uses ``trainer``, ``inference`` and
+``notebook``; the simulated scenarios use ``inference``, ``notebook`` and the others. A tenant without
+calls is only seen if it disturbs others."""
 
 PEOPLE = (
     Person("bert-trainer", "trainer", "docker"),

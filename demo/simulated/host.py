@@ -82,7 +82,8 @@ class Plot:
     mps: bool = False
     """Whether the tenants share the devices through MPS, like pods that were given replicas of a device."""
     places: tuple[str, ...] = ()
-    """Labels of the devices that the tenants use, in their order; if empty, the processes take turns."""
+    """Labels of the devices that the tenants use, in the order of the tenants; if empty, the processes are
+    distributed over the devices by their PIDs."""
     profiles: tuple[str, ...] = ()
     """MIG profiles of the instances into which the first device is divided; none if it is not divided."""
 

@@ -301,8 +301,8 @@ class SimulatedSource:
         return counts, np.clip(nanoseconds, 1, HIGHEST_NS).astype(np.int64)
 
     def _open_calls(self, age: float) -> tuple[OpenCall, ...]:
-        """Returns the calls that are open ``age`` seconds after the start: a synchronize of the trainer,
-        which is nearly always open, and sometimes a collective that hangs."""
+        """Returns the calls that are open ``age`` seconds after the start, all by the first process: usually
+        a synchronize (runtime and driver); while a collective hangs, only this collective."""
         key = self._keys[0]
         since = age % _HANG_PERIOD - _HANG_AFTER
         if self._plot.hangs and self._cast.ranks and 0 < since < _HANG_SECONDS:

@@ -7,8 +7,8 @@ that thread (`following`).
 A caller that sleeps briefly again and again while a child process computes counts as polling: it waits for
 the result of that child.
 
-If no known thread ended a wait, the wait is reported only for a program whose baseline shows that it is
-always at work. For any other program the wait may be harmless: a program without work waits in the same way.
+A wait whose cause is not found is reported only for a program whose baseline shows that it is always at work.
+For any other program the wait may be harmless: a program without work waits in the same way.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.thread_evidence import ENDED, HAND_OVER, HELD_BACK, TIMEOUT, Stop
 
 SELDOM_WAITS: Final = 0.2
-"""A program counts as always at work if, in its baseline, waits for unknown reasons take less than this part
-of the time between its calls. A server with capacity to spare waits for requests for longer."""
+"""A program counts as always at work if, in its baseline, sleep and waits for threads, for the network and of
+unknown kind together take less than this part of the time between its calls. A server with capacity to spare
+waits for requests for longer."""
 _WAITS: Final = ("disk", "memory", *WAKEABLE, "other")
 
 
@@ -107,7 +108,7 @@ class Attribution:
         if stopped.link:
             parent = self._facts.process(stopped.parent_pid)
             if parent is None or parent.link or self._facts.rows_of(parent.pid):
-                return  # A parent without calls, or with calls in this window, does not wait for this worker.
+                return  # Only a parent that makes calls, but none in this window, may wait for this worker.
             caller, path = parent, (who_of(stopped),)
         calls = (call.row for call in self._facts.window.open_calls if call.pid == caller.pid)
         row = next(calls, (caller.tenant, caller.pid, caller.process, HOST_LAYER, HOST_GAP))
@@ -140,8 +141,8 @@ class Attribution:
             self._unexplained(row, wait, left)
 
     def _unexplained(self, row: Row, wait: Wait, ns: float) -> None:
-        """Attributes ``ns`` of a wait without a known culprit to ``unexplained_wait``, if the program is
-        known to be always at work. Does nothing otherwise."""
+        """Attributes ``ns`` of a wait without a known culprit to ``unexplained_wait``, if the wait is between
+        calls and the program is known to be always at work. Does nothing otherwise."""
         usual = row.usual_ns
         if row.key.operation != HOST_GAP or usual is None or row.normal_p99_ns is None:
             return

@@ -38,8 +38,8 @@ class RowCharges:
 
 
 def share(facts: Facts, row: Row, part: str) -> float:
-    """Returns the part of an operation's waits that belongs to ``row``, 0 to 1. An operation has one row for
-    each device; only waits that count as ``part`` of the split are compared."""
+    """Returns which share of an operation's waits belongs to ``row``, 0 to 1. An operation has one row for
+    each device. Only waits of one kind are compared: those that the split counts in ``part``."""
     key = row.key
     alike = [
         other.split_ns.get(part, 0)

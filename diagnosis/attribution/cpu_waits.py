@@ -15,8 +15,8 @@ from stalltop.diagnosis.links import Who
 from stalltop.model.evidence import HOST_LAYER
 
 MOSTLY_CHARGED: Final = 0.5
-"""Time for which the process that had the CPU is unknown is reported only if it is more than this part of a
-wait for a CPU, and if the victim does not lose more time in other ways."""
+"""It may be unknown which process had the CPU in some of the time of a wait for a CPU. This time is reported
+only if it is more than this part of the wait, and if the victim does not lose more time in other ways."""
 
 
 class Late(NamedTuple):
@@ -95,7 +95,8 @@ class CpuWaits:
 
     def _crowded_by(self, tenant: str, waits: list[Late]) -> Mapping[Who, float]:
         """Returns the processes of other tenants that make threads of ``tenant`` compete for CPUs with each
-        other. Each has its part, 0 to 1, of the waits in which one of the tenant's own threads had the CPU.
+        other. For each of them, the result has the part, 0 to 1, that is charged to it of the waits in which
+        one of the tenant's own threads had the CPU.
 
         If the threads want no more CPUs than the tenant may use, they would not compete if the tenant were
         alone. If they want more, some of these waits would occur anyway. Only the rest is charged to other

@@ -33,8 +33,8 @@ LEAST_FOLLOWED: Final = 0.001
 """A wait is followed only if it takes at least this part of the window. Threads of a pool wake each other on
 so many paths that following all of them would take hours."""
 BUSY_WORKER: Final = 0.5
-"""A worker that spends less than this part of its time on work, or in waits with a known reason, is itself
-waiting for work."""
+"""If the work of a worker and its waits with a known reason together take less than this part of its time,
+the worker is itself waiting for work."""
 PASSES_ON: Final = 0.5
 """A process that spends at least this part of its time in waits for locks did not hold a lock for long: it
 got the lock late and passed it on."""

@@ -161,7 +161,8 @@ class ThreadGraph:
         ]
 
     def _without_limits(self, pid: int, edges: list[Edge]) -> list[Edge]:
-        """Returns the waits of one thread, without waits that ended by a timeout.
+        """Returns the waits of one thread, without waits that ended by a timeout. Waits for Python's global
+        interpreter lock are kept, although they end by timeouts.
 
         After a timeout the thread waited again, until another thread ended the wait. The time of the timeouts
         is therefore added to the waits that threads ended, in proportion to their lengths.

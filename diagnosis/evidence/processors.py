@@ -14,8 +14,8 @@ BUSY_PERCENT: Final = 50.0
 """The CPUs that a process may use are busy if their mean load is at least this, percent. If the load is
 lower, the process waits for them only in short bursts, and more CPUs would hardly help.
 
-The limit is low because the waits themselves are measured, and because two threads that wait for a device
-between steps leave their CPU idle for a third of the time.
+The limit is low because the waits themselves are measured. Besides, two threads that share a CPU delay each
+other even if the CPU is idle for a third of the time, because both wait for a device between their steps.
 """
 IDLE_PERCENT: Final = 70.0
 """A CPU has room for one more thread if its load is below this, percent."""
@@ -52,8 +52,8 @@ def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
 
 
 def throttled_ns(facts: Facts, tenant: str) -> float:
-    """Returns for how many ns of the window its CPU quota stopped the tenant; 0 if the quota ran out in few
-    of its periods."""
+    """Returns for how many ns of the window, summed over CPUs, the tenant's CPU quota stopped it; 0 if the
+    quota ran out in few of its periods."""
     use = facts.use(tenant)
     if use is None or use.throttled_ns <= 0 or not use.throttled_periods:
         return 0.0

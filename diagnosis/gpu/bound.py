@@ -23,7 +23,7 @@ CAUSES: Final = (
     Cause(
         "gpu_bound",
         "GPU-bound (normal)",
-        "calls wait for the device's own work",
+        "calls wait for the program's own work on the device",
         Telling("waits for its own work on {device}", "waits for its own work on {device}"),
         fault=False,
     ),
@@ -137,7 +137,7 @@ def _own(place: Sharing, usage: Usage) -> Sharer | None:
 
 def _together(facts: Facts, own: Sharer) -> str:
     """Returns which tenants were active in the same milliseconds as ``own``, each with the share of the
-    window in which it was: ``serve 62%, batch 10%``."""
+    window in which both were active: ``serve 62%, batch 10%``."""
     parts = [
         f"{facts.name(tenant)} {100 * ns / (facts.seconds * SECOND_NS):.0f}%"
         for tenant, ns in own.overlaps[:MOST_OTHERS]

@@ -52,7 +52,8 @@ time."""
 
 
 def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes whose copies go through a staging buffer, into which a thread moves the bytes."""
+    """Yields processes whose copies, to or from the device, go through a staging buffer. A thread moves the
+    bytes into or out of this buffer."""
     rows = []
     lost = 0.0
     pinned_per_s = _pinned_bytes_per_s(usage)
@@ -78,7 +79,7 @@ def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
     sure = "Async" in hit.rows[0].key.operation
     yield usage.suspect(
         "pageable_copies",
-        f"{usage.who} copies from memory that is not pinned",
+        f"{usage.who} copies from or to memory that is not pinned",
         lost,
         confidence=0.9 if sure else 0.7,
         links=(
@@ -149,7 +150,7 @@ def small_copies(usage: Usage) -> Iterator[Suspicion]:
         confidence=0.9,
         links=(
             usage.step(
-                f"{figure(usage.per_second(small.calls))} copies a second of {size(small.mean_bytes)}, "
+                f"{figure(usage.per_second(small.calls))} copies a second: {size(small.mean_bytes)} and "
                 f"{duration(small.mean_ns)} each",
                 small,
                 lost,

@@ -252,9 +252,9 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
     if corrected >= CORRECTED:
         said.append(f"corrected errors: {corrected:,}")
     if device.remap_pending:
-        said.append("rows of memory wait for a reset to be replaced")
+        said.append("rows of memory will be replaced at the next reset")
     if device.retirement_pending:
-        said.append("pages of memory wait for a reset to be taken out of use")
+        said.append("pages of memory will be taken out of use at the next reset")
     if device.remap_failed:
         said.append("a row of memory could not be replaced: there are no spare ones left for it")
     if not said:
@@ -379,7 +379,7 @@ def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterat
         ),
         fixes=(
             Fix(
-                "watch whether the counter goes on",
+                "watch whether the counter keeps rising",
                 f"nvidia-smi -i {device.index} -q | grep -i replay",
                 look=True,
             ),

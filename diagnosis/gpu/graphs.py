@@ -54,7 +54,7 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
         confidence=0.9,
         links=(
             usage.step(
-                f"{figure(usage.per_second(made.calls))} graphs made a second, {duration(made.mean_ns)} "
+                f"{figure(usage.per_second(made.calls))} graphs made per second, {duration(made.mean_ns)} "
                 f"each, {figure(launched.calls / made.calls)} launches of each",
                 hit,
                 hit.total_ns,
@@ -109,7 +109,7 @@ def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
                 usage,
                 "mechanism",
                 f"{figure(count)} graphs made, none launched for {duration(seconds * 1e9)}; "
-                f"{figure(usage.per_second(usage.launched.calls))} kernels launched a second",
+                f"{figure(usage.per_second(usage.launched.calls))} kernels launched per second",
             ),
             usage.own(f"{usage.process} does not use its graphs"),
         ),

@@ -70,8 +70,8 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
             link_of(
                 usage,
                 "mechanism",
-                f"{figure(usage.per_second(waits.calls))} waits a second of {duration(waits.mean_ns)}, "
-                f"{figure(usage.launched.calls / waits.calls)} launches between two",
+                f"{figure(usage.per_second(waits.calls))} waits per second, {duration(waits.mean_ns)} each, "
+                f"{figure(usage.launched.calls / waits.calls)} launches between two waits",
                 share=1.0,
                 ns_per_s=usage.per_second(lost),
             ),
@@ -165,8 +165,8 @@ LOADING_SHARE: Final = 0.1
 """Least part of a thread's time spent loading modules that is reported. A user then notices that the program
 starts slowly."""
 COMPILED_NS: Final = 1_000_000_000
-"""If a single load takes at least this long, ns, the module is also compiled. Reading and relocating a module
-takes only milliseconds."""
+"""If a single load takes at least this long, ns, and the loads mostly compute, the module is also compiled.
+Reading and relocating a module takes only milliseconds."""
 
 
 def cold_start(usage: Usage) -> Iterator[Suspicion]:
@@ -231,7 +231,7 @@ def _warm_up_fixes(usage: Usage, *, compiled: bool) -> list[Fix]:
             0,
             Fix(
                 "build for this device's architecture (nvcc -gencode, TORCH_CUDA_ARCH_LIST), and keep "
-                "compiled code: CUDA_CACHE_PATH on a disk that stays, CUDA_CACHE_MAXSIZE large enough"
+                "compiled code: CUDA_CACHE_PATH on a persistent disk, CUDA_CACHE_MAXSIZE large enough"
             ),
         )
     return fixes

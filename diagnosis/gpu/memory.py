@@ -107,7 +107,7 @@ def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
         ]
     pinned = usage.of(Family.HOST_ALLOC, Family.HOST_FREE)
     if pinned.total_ns > hit.total_ns / 2:
-        fixes.insert(0, Fix("keep pinned buffers and use them again: pinning memory takes a call per page"))
+        fixes.insert(0, Fix("keep pinned buffers and use them again: pinning takes time for each page"))
     yield usage.suspect(
         "allocation_storm",
         f"{usage.who} allocates and frees memory in its loop",

@@ -50,8 +50,8 @@ MOST_NEIGHBOURS: Final = 3
 
 def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
     """Yields tenants whose waits for a device became longer when other tenants began to give it more work. If
-    other tenants have used the device since before tracing began, yields tenants whose waits are longer than
-    in earlier runs.
+    the earlier waits of a process are not known, because it has not been watched for long enough, its waits
+    are compared with its baseline instead.
 
     MIG instances of a device are separate: only tenants on the same instance are neighbours.
     """
@@ -202,7 +202,7 @@ def _shared(
         unknown=(
             "how much of the device each tenant takes: the driver does not report it",
             *(
-                ("whether they also used the device when waits were shorter, in an earlier run",)
+                ("whether these tenants also used the device in an earlier run, when waits were shorter",)
                 if kept
                 else ()
             ),

@@ -122,8 +122,8 @@ def throttling(facts: Facts, loss: Loss) -> Description:
     cgroup = use.quota_cgroup if use is not None else ""
     used = use.cpu_ns / facts.seconds / 1e9 if use is not None else 0.0
     stopped = use.throttled_ns / facts.seconds / 1e9 if use is not None else 0.0
-    # The tenant needs what it used, and what it would have used while it was stopped. The stopped time is
-    # summed over CPUs, and several threads of the tenant may have waited for the same CPU.
+    # The tenant needs its quota, and what it would have used while it was stopped. The stopped time is summed
+    # over CPUs. It is a lower bound, because several threads of the tenant may have waited for one CPU.
     needed = (quota or used) + max(stopped, 0.25)
     cpus = facts.window.system.cpus if facts.window.system is not None else 0
     fewer = Fix("or run fewer threads: OMP_NUM_THREADS, num_workers")
@@ -265,7 +265,7 @@ CAUSES: Final = (
             "tracer",
             "stalltop is using this tenant's CPU",
             "tracing takes a noticeable part of the time",
-            Telling("takes its time by tracing", "loses time to stalltop itself"),
+            Telling("costs it time by tracing", "loses time to stalltop itself"),
         ),
         tracer,
         certain=True,

@@ -21,8 +21,8 @@ from stalltop.model.text.words import numbered
 SURE: Final = 0.9
 """Confidence that the caller waits for the workers' results: the workers are seen to wake it.
 
-It is multiplied by ``Loss.sure``, the part of the workers' time that they spent as reported. That part covers
-all results of the workers, also those for which nobody waited, so it is less certain.
+It is multiplied by ``Loss.sure``, the part of the loss that is measured directly. How the workers spent their
+time is known only for all their results together, also for those for which nobody waited.
 """
 
 

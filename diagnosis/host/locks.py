@@ -80,7 +80,7 @@ def _reason(facts: Facts, holder: Who, depth: int) -> tuple[Link, ...]:
         link_of(
             holder,
             "reason",
-            f"{holder.process} spends {work.share(part):.0%} of its time in {part}",
+            f"{holder.process} spends {work.share(part):.0%} of its time in this part of the split: {part}",
             share=work.share(part),
             depth=depth,
         ),

@@ -40,7 +40,7 @@ def late(facts: Facts, loss: Loss) -> Description:
         f"which {doing}",
         links=tuple(blamed(facts, loss, f"comes late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
         fixes=(
-            # A rank that computes has more to do than the others; any other wait is a problem of its own.
+            # A rank that computes has more to do than the others. If it waits, that is a problem of its own.
             *((equal, own) if part == "running" else (own, equal)),
             Fix(
                 f"see what {other.process} does (perf top -p for code that is not Python)",
@@ -59,7 +59,7 @@ CAUSES: Final = (
             "Waits for a slower rank",
             "the program exchanges data with another rank of its job, and waits for it",
             Telling(
-                "comes late as a rank of its job",
+                "is a rank of the same job and comes late",
                 "waits for another rank of its job",
                 parts=("network", "process", "lock"),
             ),

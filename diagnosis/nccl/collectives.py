@@ -57,7 +57,7 @@ def small_collectives(usage: Usage) -> Iterator[Suspicion]:
         confidence=0.9,
         links=(
             usage.step(
-                f"{figure(usage.per_second(small.calls))} collectives a second of {size(small.mean_bytes)}, "
+                f"{figure(usage.per_second(small.calls))} collectives a second: {size(small.mean_bytes)} and "
                 f"{duration(small.mean_ns)} each",
                 small,
                 small.total_ns,

@@ -254,8 +254,8 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
 
 
 def _row(facts: Facts, rank: Rank) -> RowKey | None:
-    """Returns the row of a waiting rank: that of its open call or, without an open call, of its longest
-    call."""
+    """Returns the key of the row of a waiting rank: that of its open call or, without an open call, that in
+    which its calls took most time."""
     for call in facts.window.open_calls:
         if call.pid == rank.pid and not call.nested and not call.ended:
             return RowKey(facts.window.host, *call.row)

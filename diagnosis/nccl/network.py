@@ -69,8 +69,8 @@ def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
 
 def _beyond_usual_ns(facts: Facts, waits: DeviceCalls) -> tuple[float, float]:
     """Returns for how many ns calls waited beyond the usual, and for how many ns they usually wait. Calls
-    whose usual wait is not known are left out, because other jobs do not show how long the collectives of
-    this job take on a healthy network."""
+    whose usual wait is not known are left out: only the baseline of this job shows how long its collectives
+    take on a healthy network."""
     lost = usual = 0.0
     for row in waits.rows:
         if row.usual_ns is not None:

@@ -14,7 +14,7 @@ from stalltop.model.chain import Fix
 from stalltop.model.cpu_list import list_of
 
 SEGMENTS_UNKNOWN: Final = (
-    "which interface and which peer lose them: segments are counted by process",
+    "which interface and which peer lose segments: they are counted by process",
     "RDMA traffic bypasses the host's TCP and is not seen",
 )
 """What is not known about connections that lose segments."""

@@ -191,8 +191,9 @@ def chain_document(chain: Chain) -> dict[str, Any]:
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:
-    """Return the lists of ``evidence``, each with the largest records first. Charges and the evidence about
-    threads are left out."""
+    """Return the fields of ``evidence`` for the JSON object. Ranks and network ports are sorted by what
+    identifies them. Events stay in their order. Other lists have the largest records first. Charges and the
+    evidence about threads are left out."""
     plain = _finite(asdict(replace(evidence, charges=(), threads=ThreadEvidence())))
     return {
         "block_io": sorted(plain["block_io"], key=lambda io: -(io["queued_ns"] + io["service_ns"])),

@@ -45,7 +45,8 @@ def _bounded(at: float) -> float:
 
 
 def time_axis(start: float, end: float, most: int) -> Axis:
-    """Return an axis from ``start`` to ``end`` (Unix seconds) with at most ``most`` ticks, in local time."""
+    """Return an axis from ``start`` to ``end`` (Unix seconds) with at most ``most`` + 1 ticks, in local
+    time."""
     span = max(end - start, 1e-3)
     step = next(
         (step for step in _STEPS if span / step <= most), _STEPS[-1] * math.ceil(span / _STEPS[-1] / most)

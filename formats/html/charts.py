@@ -83,8 +83,8 @@ def over_time(
 
 
 def _path(points: Sequence[ChartPoint], times: Axis, values: Axis, *, closed: bool) -> str:
-    """Return the SVG path of a step line. The line has a gap wherever a point begins later than the point
-    before it ends."""
+    """Return the SVG path of a step line. The line has a gap where a value is not known, and where more time
+    passes between two points than the later one covers."""
     parts: list[str] = []
     end: float | None = None
     began = ""

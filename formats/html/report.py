@@ -137,7 +137,8 @@ def _wrong(
     start: float,
     end: float,
 ) -> Html:
-    """Return all chains, the worst first: each as bars over time, and then each in full."""
+    """Return the section of chains. It has the ``MOST_CHAINS`` worst ones, the worst first: each as bars over
+    time, and then each in full. There are no bars if ``times`` is None."""
     windows = {window.host: window for window in wholes}
     runs: dict[tuple[str, str], list[Episode]] = {}
     for episode in episodes:

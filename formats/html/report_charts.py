@@ -98,7 +98,7 @@ def latency(course: Course, whole: Window, times: Axis | None, of: str) -> Html:
             series, axis = _durations(points)
             dots = _dots(whole, name)
             chart = over_time(series, times, axis, told=f"{title} over time: {about}", dots=dots)
-            kept = [("dot", "kept calls")] if dots else []
+            kept = [("dot", "captured calls")] if dots else []
             cards.append(_card(title, about, chart, *_LINES, *kept))
         else:
             cards.append(_card(title, about, _spread(groups, at, f"{title}: {about}"), *_MARKS))

@@ -108,5 +108,5 @@ def kernels(whole: Window) -> Html:
                 figures.duration(total).strip(),
             ]
         )
-    heads = ("container", "kernel", "launches", "err", "mean", "longest", "in launching calls")
+    heads = ("container", "kernel", "launches", "err", "mean launch", "longest launch", "time in launches")
     return _listing("Kernels", heads, 2, rows, _more(len(ordered) - len(rows)))

@@ -62,7 +62,8 @@ def _victim(chain: Chain, window: Window) -> str:
 
 
 def _culprit(chain: Chain, window: Window) -> tuple[str, str, Link | None]:
-    """Return the name of the culprit, its process as text, and its link; None if no culprit is known."""
+    """Return the name of the culprit, its process or PID as text, and its link. Return '', '' and None if no
+    culprit is known."""
     link = next((one for one in chain.culprits), None)
     if link is None or link.of_others:
         return "", "", None

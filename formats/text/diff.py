@@ -150,8 +150,8 @@ def _table(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
         style.paint(line, DIM)
         for line in style.folded(
             "",
-            "lost/s: time lost per second because calls take longer in B on average (mean B/A): a few very "
-            "long calls raise it although p50 and p99 are lower; ?: may be chance, too few calls",
+            "lost/s: time lost per second because calls take longer in B on average (mean B/A); a few very "
+            "long calls raise this average even if p50 and p99 fall; ?: may be chance, too few calls",
         )
     ]
     return lines

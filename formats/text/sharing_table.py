@@ -89,7 +89,7 @@ def _alone(one: Sharer) -> str:
     same time."""
     if one.active_ns:
         sure = "at no time together with another tenant"
-        return sure if one.overlaps_sure else "of that, together with whom was not measured"
+        return sure if one.overlaps_sure else "which tenants were active at the same time was not measured"
     if one.active_ns is None and (one.at_work or one.untraced or not one.tenant):
         return "when it was active here was not measured"
     return "not active in this window"

@@ -25,7 +25,7 @@ WORDS: Final[Mapping[Way, str]] = {
 }
 """For each way in which a device is shared: the words for the cell of a table."""
 
-NO_SPLIT: Final = "a split is not measurable here"
+NO_SPLIT: Final = "the share of each tenant is not measurable here"
 UNKNOWN_TENANT: Final = "tenant not known"
 
 _USES: Final[Mapping[Use, str]] = {
@@ -182,8 +182,8 @@ def help_text(sharing: Sharing) -> str:
 
 
 def overlaps(sharer: Sharer, window: Window, *, most: int = 4) -> str:
-    """Return which tenants were active at the same time as ``sharer``. Each has the share of the active time
-    of ``sharer`` in which it was: ``serve 62%, batch 10%``."""
+    """Return which tenants were active at the same time as ``sharer``, each with a share: the part of the
+    active time of ``sharer`` in which both were active. Example: ``serve 62%, batch 10%``."""
     if not sharer.active_ns:
         return ""
     told = [

@@ -57,9 +57,9 @@ _COLUMNS = (
 _SHORT = {name: part.short for name, part in PARTS.items()} | {"runqueue": "rq"}
 """Short names of the parts of a call's time, because printed tables have less room than the screen."""
 _LABEL_WIDTH = (16, 22, 40)
-"""Width of the label in cells: (least, enough, largest). If parts of the time are shown, the column
-``bytes/s`` is left out if the label gets enough room only without it: ``enough``, or less for short
-labels."""
+"""Width of the label in cells: (least, enough, largest). A label has enough room if it gets ``enough``, or
+its own width if that is less. If the parts of the time are shown, and the longest label has enough room only
+without the column ``bytes/s``, this column is left out."""
 
 
 def _percentile(groups: Groups, row: int, column: int, glyphs: Glyphs) -> str:
@@ -227,7 +227,7 @@ def _nothing(window: Window, style: Style) -> list[str]:
     coverage = window.coverage
     if coverage.tracing or not coverage.attached:
         if coverage.libraries or coverage.tracing:
-            return style.wrapped(["No call could be counted.", "What is missing: stalltop check"])
+            return style.wrapped(["No call could be counted.", "To see what is missing: stalltop check"])
         return style.wrapped(
             [
                 "No process has a CUDA or NCCL library loaded.",

@@ -30,7 +30,8 @@ from stalltop.model.window import SPLITS, OpenCall, Window
 MOST_BYTES: Final = 512 << 20
 """Maximum size of a trace, in bytes. A viewer in a browser holds the whole trace in memory."""
 LEAST_GAP_SECONDS: Final = 0.5
-"""A pause between two windows counts as a gap if it is at least this long."""
+"""A pause between two windows counts as a gap if it is longer than this, and longer than half of the second
+window."""
 _SAME_CALL_NS: Final = 50_000_000
 """Open calls of one thread in two windows are the same call if their beginnings differ by less than this, ns.
 The beginnings are computed from the ages of the calls."""

@@ -14,8 +14,8 @@ from stalltop.model.text.figures import printable
 from stalltop.model.text.words import with_pid
 
 LEAST_MADE_UP: Final = 5_000_000
-"""Lowest number of hosts, containers and further lines of slices: above all PIDs, which are at most 2^22 on
-Linux."""
+"""Lowest number that a host, a container, or a further line of slices gets. It is above all PIDs, which are
+at most 2^22 on Linux."""
 _REMEMBERED: Final = 64
 """A new slice of a line is compared with this many of the last slices."""
 _OF_CONTAINER: Final = 1_000

@@ -41,10 +41,11 @@ class HostCommand:
     frees: tuple[Resource, ...]
     """Resources of which other processes get more after the command."""
     lasting: str = ""
-    """Why there is no undo, if ``undo`` is ''."""
+    """If ``undo`` is '': what the screen shows instead, such as how to undo the command by hand."""
     ends: bool = False
-    """True if the command ends, restarts or moves its target. Only such commands make sense for the victim of
-    a problem; all others would slow the victim down further."""
+    """True if the purpose of the command is to end, restart or move its target, or to keep further pods away
+    from the node. Only such commands make sense for the victim of a problem; all others would slow the victim
+    down further."""
     usual: bool = False
     """True if the undo always restores the usual default, because windows never have the present value."""
     needs: tuple[str, ...] = ()
@@ -210,7 +211,8 @@ ACTIONS: Final = (
            lasting="none: submit it again", ends=True),
 )
 # fmt: on
-"""All commands, in the order in which they are offered: mild ones before those that stop or end something."""
+"""All commands, in the order in which they are offered. In each section, mild commands come before those that
+stop or end something."""
 
 BY_ID: Final[Mapping[str, HostCommand]] = {action.id: action for action in ACTIONS}
 

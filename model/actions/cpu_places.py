@@ -32,7 +32,7 @@ def cpuset_of(window: Window, tenant: str) -> frozenset[int]:
 
 def reserved(window: Window, victim_pid: int) -> frozenset[int]:
     """Returns the CPUs to keep free for a victim: those that it may use or, if these are all CPUs or are not
-    known, the lower half of the host's CPUs. The scheduler then moves the victim there."""
+    known, the half of the host's CPUs with the lower numbers. The scheduler then moves the victim there."""
     every = every_cpu(window)
     use = use_of_process(window, victim_pid)
     own = cpus_of(use.allowed) & every if use is not None else _NONE

@@ -24,7 +24,8 @@ MOST_TENANTS: Final = 3
 MOST_PROCESSES: Final = 3
 """Commands are listed for at most this many tenants and processes; a row may have hundreds of them."""
 LEAST_USED_CPUS: Final = 0.2
-"""A CPU limit is offered only to tenants that use at least this many CPUs. The limit is half of that."""
+"""A CPU limit is offered only for tenants that use at least this many CPUs. The limit is half of what the
+tenant uses."""
 FIXES: Final = "What helps with this problem"
 LOOKS: Final = "What shows more, and changes nothing"
 _HAND: Final = "by hand: see what the command changed"
@@ -53,7 +54,7 @@ class Offer:
     undo: str
     """The command that undoes it; '' if there is none, or if it is not known."""
     note: str = ""
-    """A note about the undo: that it restores a usual default, or why there is none."""
+    """A note about the undo: that it restores a usual default; or, without an undo, what to do instead."""
     look: bool = False
     """True if the command only shows more and changes nothing."""
 

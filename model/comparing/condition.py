@@ -71,8 +71,8 @@ class Condition:
         """Evaluates the condition for each row of ``difference``. If the figure of the condition is
         ``faults``, compares the number of new ``faults`` with the limit instead.
 
-        Rows of host gaps and host work never meet a condition. Rows that only one of the windows has never
-        meet a condition on a ratio.
+        Rows of host gaps and host work never meet a condition. A row that is in only one of the windows never
+        meets a condition on a ratio.
         """
         beyond = _COMPARED[self.sign]
         if self.figure == "faults":

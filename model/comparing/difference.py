@@ -7,8 +7,8 @@ mean duration), changes for two reasons, and the two parts add up exactly:
                      ``lost``: calls are slower  ``more``: there are more calls
 
 Both parts are computed for each operation of a row and then added up. So a container whose mix of calls
-shifts to longer operations has lost nothing. Processes that started or ended between the windows make no
-difference.
+shifts to longer operations has lost nothing. It does not matter which processes of a row make
+the calls, so a restart of a program changes neither part.
 
 A program that spends all its time in calls cannot spend more if each call takes twice as long: it makes half
 as many calls. ``lost`` still shows the loss. Rows that only one of the windows has are new or gone: their

@@ -20,8 +20,8 @@ class DeviceProcess:
     compute_instance: int | None = None
     sm_percent: float | None = None
     """Share of time in which CUDA kernels of the process ran. This and the three percentages below are from
-    the driver's latest sample of the process; None if the driver takes no samples (with MIG, on many boards)
-    or the sample is too old."""
+    the driver's latest sample of the process; None if the driver takes no samples (as with MIG, and on many
+    boards also without MIG) or the sample is too old."""
     memory_percent: float | None = None
     """Share of time in which the process read or wrote device memory."""
     encoder_percent: float | None = None
@@ -429,14 +429,14 @@ class Device:
     ecc: bool | None = figure(
         "1: error correction of the memory is on", of_board=True, smi=("ecc_mode/current_ecc",)
     )
-    ecc_corrected_lifetime: int | None = figure("memory errors that were corrected since the board was made")
+    ecc_corrected_lifetime: int | None = figure("corrected memory errors, counted since the board was made")
     ecc_uncorrected_lifetime: int | None = figure(
-        "memory errors that were not corrected since the board was made"
+        "uncorrected memory errors, counted since the board was made"
     )
     retired_pages: int | None = figure(
         "pages of memory that are out of use (before Ampere; later boards remap rows)"
     )
-    retirement_pending: bool | None = figure("1: pages wait for a reset to be taken out of use")
+    retirement_pending: bool | None = figure("1: pages of memory will be taken out of use at the next reset")
     remapped_corrected: int | None = figure(
         "rows of memory replaced because of corrected errors, since the board was made",
         smi=("remapped_rows/remapped_row_corr",),

@@ -84,8 +84,8 @@ def _counter_bytes(many: Histograms) -> tuple[bytes, NDArray[np.int64]]:
     before[1:] = many.index[:-1]
     first = many.start[:-1][np.diff(many.start) > 0]
     before[first] = -1
-    # numbers has two columns. First: the number of zero counters before each counter, as a negative ZigZag
-    # integer (if there are none, 0, which is not written). Second: the value of the counter.
+    # ``numbers`` has two columns. First: the number of zero counters before each counter, as a negative
+    # ZigZag integer (if there are none, 0, which is not written). Second: the value of the counter.
     empty = many.index.astype(np.int64) - before - 1
     numbers = np.empty((n, 2), np.uint64)
     numbers[:, 0] = np.where(empty > 0, 2 * empty - 1, 0)

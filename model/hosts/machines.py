@@ -18,7 +18,9 @@ def are_two_machines(a: Window, b: Window) -> bool:
     from different machines.
 
     They come from different machines if they have no GPU in common, if their memory sizes differ, or if both
-    their boot times and their processes differ. Returns False if the windows contain too little to tell.
+    their boot times and their processes differ. If a window has no sample of the host, they come from
+    different machines if they have no process in common. Returns False if the windows contain too little to
+    tell.
     """
     gpus_a, gpus_b = _gpus(a), _gpus(b)
     if gpus_a and gpus_b and not gpus_a & gpus_b:

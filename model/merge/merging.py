@@ -36,12 +36,12 @@ def merge(windows: Sequence[Window]) -> Window:
     Windows of one host are consecutive: their seconds and the counters of devices add up, gauges (devices,
     system, open calls, coverage, chains) are those of the last window, and the cost of the probes is the mean
     over time. Open calls of ended threads are not gauges: the longest ``MOST_ENDED`` of all windows are kept.
-    In all rows, a device is named by its newest label. If a device that was seen later has this label, it is
-    named by its UUID instead. ``Devices.gone`` has the devices that the last window lacks.
+    In all rows, a device is named by its newest label. If a device that was seen later has this label, the
+    earlier device is named by its UUID instead. ``Devices.gone`` has the devices that the last window lacks.
 
     Windows of several hosts are parallel: the result has the seconds of the longest window and the gauges
-    of all windows. Ids of tenants and chains get the name of their host in front, because they are unique on
-    one host only.
+    of all windows, but no ``system``. Ids of tenants and chains get the name of their host in front, because
+    they are unique on one host only.
 
     Calls, losses, histograms and evidence always add up exactly. Merging is associative: merging windows in
     groups and then merging the results is the same as merging all windows at once. There are two limits.
@@ -292,7 +292,7 @@ def merge_rows(parts: Sequence[Rows]) -> Rows:
 
 
 def _added(parts: Sequence[Rows]) -> Rows:
-    """Adds up the rows of ``parts`` by key. No part may be empty; several rows of a part may have one key."""
+    """Adds up the rows of ``parts`` by key. No part may be empty. Rows of one part may have equal keys."""
     keys, target = _places(parts)
     n = len(keys)
 

@@ -198,8 +198,8 @@ class MovingEvidence:
             entry.largest.popleft()
 
     def _fold(self, kind: type, gone: Sequence[_RecordSum]) -> None:
-        """Adds up under PID 0 the records of ended processes, whose PIDs are in ``gone``. If there are still
-        too many records of this class, keeps the largest."""
+        """Adds up the records ``gone``, those of ended processes, under PID 0. If there are still too many
+        records of this class, keeps the largest."""
         entries = self._records[kind]
         for entry in gone:
             record = _built(entry)

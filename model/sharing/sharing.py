@@ -128,8 +128,8 @@ class Sharing:
     hidden: Hidden = ""
     """Kind of users of the device that stalltop cannot see; '' if there are none."""
     unplaced: tuple[Sharer, ...] = ()
-    """Tenants, without ``sharers``, that made calls on an unknown GPU of the device's host: it may be this
-    device."""
+    """Tenants other than ``sharers`` that made calls on an unknown GPU of the device's host. This GPU may be
+    the device."""
 
     @property
     def tenants(self) -> tuple[Sharer, ...]:

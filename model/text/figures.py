@@ -1,8 +1,8 @@
 """Formats figures with units in cells of fixed width, for the screen and for printed tables.
 
-Each function returns exactly its ``*_WIDTH`` characters, right-aligned, with three significant digits.
-``None``, NaN, infinity and negative values mean "unknown" and are shown as a dash. With ``ASCII`` glyphs the
-result is ASCII.
+A function that has a ``*_WIDTH`` constant returns exactly so many characters, right-aligned, with about three
+significant digits. ``None``, NaN, infinity and negative values mean "unknown" and are shown as a dash. With
+``ASCII`` glyphs the result is ASCII.
 """
 
 from __future__ import annotations

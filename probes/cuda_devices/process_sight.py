@@ -24,8 +24,8 @@ process takes some ms."""
 HANG_SECONDS: Final = 5.0
 """Time after which a read is given up, in seconds."""
 MOST_HANGING: Final = 4
-"""While at most this many reads hang, other processes are read on a new thread. If one more read hangs, no
-process is read until that read returns."""
+"""Number of hanging reads that are left behind: after each of them, other processes are read on a new thread.
+If one more read hangs, no process is read until that read returns."""
 
 _MPS_PIPES: Final = "CUDA_MPS_PIPE_DIRECTORY"
 _MPS_PIPES_DEFAULT: Final = "/tmp/nvidia-mps"

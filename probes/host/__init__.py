@@ -1,2 +1,2 @@
-"""Reads figures of the host that slow its processes: CPUs, memory, block I/O, limits, pressure, Linux kernel
-events."""
+"""Reads figures of what may slow the processes of the host: CPUs, memory, block I/O, limits, pressure,
+network, events of the Linux kernel."""

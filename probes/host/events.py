@@ -103,7 +103,8 @@ class RawStop(NamedTuple):
     """CLOCK_MONOTONIC, ns."""
     by_cgroup_id: int
     by_tgid: int
-    """The process that stopped it; 0 if the Linux kernel did, which sends the signals of a terminal."""
+    """The process that stopped it; 0 if the Linux kernel sent the signal, for example after Ctrl-Z in a
+    terminal."""
     signal: int
     """Number of the signal; 0 for the freezer."""
     by: str
@@ -144,7 +145,7 @@ class HostEvents:
         if self._done:
             return self._unknown
         if self._loader is None:
-            return ("events of the host from the Linux kernel: measured once a process uses CUDA",)
+            return ("events of the host from the Linux kernel: not measured until a process uses CUDA",)
         return tuple(
             f"{part.what}: not measured yet, the BPF programs are being loaded" for part in self._parts
         )

@@ -37,7 +37,7 @@ class InterruptReader:
 
     The kinds are read only while a CPU spends at least the share ``NOTICED`` in interrupts, because
     ``/proc/interrupts`` is long on large hosts. The count of a kind is the difference between two readings,
-    so it is known only from the second window with such a CPU on.
+    so it is known only if the previous window had such a CPU, too.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:

@@ -36,7 +36,7 @@ _OF_INTERFACE: Final[Mapping[str, tuple[str, ...]]] = {
     "rx_dropped": ("statistics/rx_dropped",),
     "tx_dropped": ("statistics/tx_dropped",),
 }
-"""By counter of ``NetworkPort``: the files of an interface that may have it, in its folder
+"""For each counter of ``NetworkPort``: the files that may contain it, as paths in the interface's folder
 (Documentation/ABI/testing/sysfs-class-net-statistics and sysfs-class-net)."""
 _WORDS: Final = ("counters/port_rcv_data", "counters/port_xmit_data")
 """Files that count words of ``_WORD_BYTES`` instead of bytes."""
@@ -64,9 +64,9 @@ _OF_RDMA_PORT: Final[Mapping[str, tuple[str, ...]]] = {
     "ecn_marked": ("hw_counters/np_ecn_marked_roce_packets",),
     "cnp_handled": ("hw_counters/rp_cnp_handled",),
 }
-"""By counter of ``NetworkPort``: the files of an RDMA port that may have it, in its folder. The first file
-that exists is used. The names of ``hw_counters`` are those of the drivers mlx5, bnxt_re and efa; the others
-are described in Documentation/ABI/stable/sysfs-class-infiniband."""
+"""For each counter of ``NetworkPort``: the files that may contain it, as paths in the RDMA port's folder. The
+first file that has a number is used. The names of ``hw_counters`` are those of the drivers mlx5, bnxt_re and
+efa; the others are described in Documentation/ABI/stable/sysfs-class-infiniband."""
 _STACKED: Final = frozenset(("bond", "team", "vlan", "wireguard", "ppp", "macsec"))
 """DEVTYPE of virtual interfaces that belong to the host. They are listed although other interfaces move their
 bytes. Bridges, veth and tap interfaces are not listed: they belong to the host's containers and virtual
@@ -270,8 +270,8 @@ def _interfaces(sysfs: Path) -> Sequence[_Found]:
         rank = _rank(folder, kind)
         about = NetworkPort(
             clean(name),
-            # Some interfaces of virtual machines include the bytes of the adapters below them in their own
-            # counts.
+            # In virtual machines, some interfaces count the bytes of the adapter below them, too. Such an
+            # adapter does not count as physical, so that its bytes are not counted twice.
             physical=rank == 0 and kind != _INFINIBAND and not os.path.exists(folder / "master/device"),
             state=_text(folder / "operstate"),
             bits_per_second=_megabits(_text(folder / "speed")),

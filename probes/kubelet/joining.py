@@ -62,8 +62,8 @@ class Binder:
     def _fits(self, uid: str, one: Allocation) -> bool:
         devices = frozenset(one.devices)
         given = self._given.setdefault((uid, one.container, one.resource), devices)
-        # The kubelet lists none of the devices that the pod was given. So the allocation belongs to a later
-        # pod of the same name, while the pod itself is still ending.
+        # If the kubelet lists none of the devices that the pod was given, the allocation belongs to a later
+        # pod of the same name, and this pod is still ending.
         return not given or not devices or bool(given & devices)
 
 

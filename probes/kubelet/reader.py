@@ -141,7 +141,7 @@ class KubeletReader:
         while not self._stop.is_set():
             began = self._clock()
             self._answer = self._poll.look(self._answer)
-            # After a long request, the pause is as long as the request was.
+            # The pause is at least as long as the request was.
             self._stop.wait(max(SOON_SECONDS, self._clock() - began))
             self._wake.wait(self._poll.pause - SOON_SECONDS)
             self._wake.clear()
@@ -209,7 +209,7 @@ class _Poll:
         self._soon = 0 if unsure != self._unsure else self._soon + 1
         self._unsure = unsure
         self.pause = SOON_SECONDS if unsure and self._soon < SOON_TIMES else ASK_SECONDS
-        # If the kubelet's folder has no pods in it, the kubelet never ran here.
+        # Without a subfolder for pods and without a socket, no kubelet ever ran here. So nothing is missing.
         why = told.unavailable if clock is not None or is_node(self._root) else ""
         return _Answer(allocations, clock, why, known(after.pods), complete, self._allocatable)
 

@@ -248,8 +248,8 @@ def _named(
 ) -> Iterator[tuple[str, int, int]]:
     """Yields (name, address, size) of the functions whose name begins with one of ``starts``.
 
-    Names are compared as arrays. Most symbols of a large library are excluded after two to four letters, and
-    never become Python objects.
+    The first letters of all names are compared as arrays. Most symbols of a large library begin with other
+    letters, and never become Python objects.
     """
     defined = _defined_functions(fd, symbols)
     if not len(defined):

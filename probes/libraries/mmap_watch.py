@@ -72,7 +72,7 @@ class MmapWatch:
                 try:
                     self._rings.append(_Ring(cpu))
                 except OSError as error:
-                    if error.errno != errno.ENODEV:  # The CPU went offline after it was listed.
+                    if error.errno != errno.ENODEV:  # ENODEV: the CPU went offline after it was listed.
                         raise
             if not self._rings:
                 raise OSError(errno.ENODEV, "no CPU could be watched")

@@ -32,8 +32,9 @@ class ProcessesToRead:
 class Processes:
     """Follows the processes of this host.
 
-    If the Linux kernel reports mappings, `to_read` returns only processes that mapped something. If it does
-    not (``watching`` is False), `to_read` returns every process, once a second.
+    If the Linux kernel reports mappings, `to_read` returns only processes that mapped something and, once a
+    second, new processes. If it does not (``watching`` is False), `to_read` returns every process, once a
+    second.
     """
 
     def __init__(self, watch: Callable[[], MmapWatch] | None = MmapWatch) -> None:

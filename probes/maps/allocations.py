@@ -45,8 +45,8 @@ class Allocations:
         added = counts - self._seen[used]
         self._seen[used] = counts
         gone = np.isin(used, over) | self._released[used]
-        # The BPF programs change the two counters of an allocation one after the other. So for a moment a
-        # counter may be -1, which counts as 0.
+        # The BPF programs record an allocation before they add it to the counters, and another thread may
+        # free it in between. So for a moment a counter may be negative, which counts as 0.
         held = np.where(gone, 0, np.maximum(heaps["held"].astype(np.int64), 0))
         held_bytes = np.where(held > 0, np.maximum(heaps["held_bytes"].astype(np.int64), 0), 0)
         told = np.flatnonzero(added.any(axis=1) | (held != 0))

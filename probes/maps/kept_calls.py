@@ -2,9 +2,9 @@
 
 **Slow** calls of a slot are calls that take at least as long as the slot's threshold. After each read, the
 threshold is set by the slot's recent calls (the weight of a call falls to 1/e in ``MEMORY_SECONDS``). Two
-limits hold: at most ``SHARE`` of the calls are slow, and per second at most the slot's part of
-``SLOW_A_SECOND``. One slow call per second is always allowed. In a new slot, the BPF program chooses slow
-calls by a rule of its own. If calls suddenly become slow, the BPF program also limits their number per second
+limits hold: at most ``SHARE`` of the calls are slow (or one call per second, if that is more), and per second
+at most the slot's part of ``SLOW_A_SECOND``. In a new slot, the BPF program chooses slow calls by a rule of
+its own. If calls suddenly become slow, the BPF program also limits their number per second
 (``bpf/kept.h``).
 
 **Samples** are taken at random from all calls that are not slow, equally many per second from each slot.
@@ -34,7 +34,8 @@ MOST_OF_SLOT: Final = 32
 """Maximum number of slow calls of one slot captured per second: twice the largest number that a threshold
 aims at."""
 SHARE: Final = 0.05
-"""Maximum share of a slot's calls that are slow. One slow call per second is allowed in any case."""
+"""Maximum share of a slot's calls that are slow. One slow call per second may exceed this share, but not the
+slot's part of ``SLOW_A_SECOND``."""
 MEMORY_SECONDS: Final = 15.0
 """Time in seconds after which the weight of a call for the threshold has fallen to 1/e."""
 
@@ -99,7 +100,7 @@ class KeptCalls:
             # Column k is the number of calls in the k + 1 highest steps.
             above = np.cumsum(calls[:, ::-1], axis=1)
             n = above[:, -1]
-            # One call per second allows n + 1 calls in n seconds, because the first may come at once.
+            # One call per second allows s + 1 calls in s seconds, because the first may come at once.
             may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
             steps = (above <= may_be[:, None]).sum(axis=1)
             self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)

@@ -80,8 +80,8 @@ class Kernels:
         """Counts of records that were freed since the latest read."""
 
     def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> list[RawKernel]:
-        """Returns what was launched since the previous read. ``risen`` has the slots in which the latest
-        read, just before, found new counts, and their histograms."""
+        """Returns what was launched since the previous read. ``risen`` is ``Slots.risen`` of the read of the
+        slots just before: the slots with new counts, and the histograms of these counts."""
         found, self._left = self._left, []
         changed = self._changed()
         if not len(changed):

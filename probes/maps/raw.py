@@ -62,10 +62,10 @@ class RawWork(NamedTuple):
     """Time from the start of the process until the thread was first followed, ns. It is given in the first
     read of the thread, if the process started after tracing began; otherwise it is 0."""
     held: int = 0
-    """``How.STOPPED``, ``How.TRACED`` or ``How.FROZEN`` while the thread is stopped, traced or frozen;
-    otherwise 0."""
+    """``How.STOPPED`` while a signal has stopped the thread, ``How.TRACED`` while a debugger has stopped it,
+    ``How.FROZEN`` while its cgroup is frozen; otherwise 0."""
     held_ns: int = 0
-    """How long the thread has been stopped, traced or frozen since the previous read, ns."""
+    """How long the thread has been in this state (``held``) since the previous read, ns."""
 
 
 class RawPlaced(NamedTuple):
@@ -124,7 +124,7 @@ class RawActivity(NamedTuple):
     tgid: int
     cgroup_id: int
     device: int
-    """Number of the device in the BPF programs: its ordinal in the program + 1; 0 if it is not known."""
+    """Number of the device in the BPF programs, as in ``probes.maps.slots.SlotKey``."""
     ticks: int
     """Set of ticks: bit n stands for the nth tick since the previous read (``probes.maps.activity``)."""
 

@@ -3,8 +3,8 @@
 A slot goes through these stages. Free: its number is in the free queue. Used: the BPF programs took it at the
 first call of an operation of a process; ``owners`` says which. Released: its process has ended, and no new
 thread can find the slot. Then it is free again. A thread remembers the slots that it uses. So a released slot
-is not used again while any thread with that PID has a record. A process that has reused the PID of an ended
-process keeps counting in the slots that it found, and no call is lost or attributed to another process.
+is not used again while any thread with that PID has a record: a new process with the same PID may have found
+the slot before it was released, and goes on counting in it. No call is lost or attributed to another process.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class Slots:
         # If a process has no thread any more at this point, it has counted everything, and this read sees all
         # its counts.
         threads = self._threads["tgid"].copy() if len(released) else None
-        # The operation is read first. The BPF programs write it last, so a copy that is made after it is
-        # complete.
+        # Operations are read before the copy is made. The BPF programs write the operation of an owner last,
+        # so the copy has all of each owner whose operation was seen.
         used = np.flatnonzero(self._owners["operation"])
         owners = self._owners.copy()
         changed = used[self._slots["calls"][used] != self._calls[used]]

@@ -14,7 +14,7 @@ from stalltop.probes.maps.raw import RawPlaced, RawWork
 
 LEAST_NS: Final = 1_000_000
 """Limit in ns. A thread that makes calls is not reported if it was off the CPU for less than this since the
-previous read: such a thread made no other thread wait."""
+previous read: such a thread ran nearly all the time, so it has no waits to explain."""
 _HELD: Final = (How.STOPPED, How.TRACED, How.FROZEN)
 
 

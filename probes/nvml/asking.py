@@ -24,8 +24,8 @@ RHYTHMS: Final = ((50_000_000, 60.0), (5_000_000, 10.0))
 made only once per interval."""
 FEW: Final = 7
 """Number of known durations of a call. With at least this many, their median decides whether the call is
-slow. With fewer, the shortest duration decides. With less than half of this number, the call does not count
-as slow."""
+slow. With fewer, the shortest duration decides. With fewer than ``FEW // 2`` (3), the call does not count as
+slow."""
 _MANGLED: Final = (
     ArithmeticError,
     LookupError,

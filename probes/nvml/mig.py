@@ -75,8 +75,8 @@ def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
 
 
 def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], bool]:
-    """Returns the processes on a MIG device, and whether the list is complete. Some drivers list processes
-    only by GPU, not by MIG device. ``with_processes`` then adds the processes."""
+    """Returns the processes on a MIG device, and whether its processes are known. Some drivers list processes
+    only by GPU, not by MIG device: then the list is empty, and ``with_processes`` adds the processes."""
     try:
         return together({"C": listed(ask, handle, "Compute")}), True
     except NvmlCallError as none:

@@ -129,9 +129,7 @@ def _check(fd: int, path: Path) -> None:
     if status.st_uid != os.geteuid():
         raise CacheFileError(f"{path}: belongs to user {status.st_uid}; remove it")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise CacheFileError(
-            f"{path}: others may write to it; remove it, or take that right away (chmod go-w)"
-        )
+        raise CacheFileError(f"{path}: other users may write to it; remove it, or run chmod go-w on it")
 
 
 def _read(name: str) -> bytes | None:

@@ -1,12 +1,12 @@
 """Compiles the BPF programs with BCC, for the process that started this one.
 
-Runs as a script in a separate process, under any Python that has BCC (3.8 or later). BCC contains a whole
+Runs as a script in a separate process, under any Python (3.8 or later) that has BCC. BCC contains a whole
 compiler, some 100 MB that would otherwise stay in the monitor's memory, and writes its errors directly to the
 terminal. Imports nothing of stalltop.
 
 Reads a JSON object from stdin. It has ``text`` and ``cflags`` for the compiler, ``headers`` (the folder with
-the Linux kernel's headers), ``programs`` (names of functions), ``mark`` (the upper half of constants that
-stand for numbers known when the programs are loaded) and, optionally, ``niceness``.
+the Linux kernel's headers), ``programs`` (names of functions), ``mark`` (upper 48 bits of the constants that
+stand for numbers known only when the programs are loaded) and, optionally, ``niceness``.
 
 Writes a JSON object to stdout. It has ``maps`` and ``programs``. Each map has name, type, key_bytes,
 value_bytes, entries and flags. Each program has name, code (base64), the instructions that load a map

@@ -29,8 +29,8 @@ from stalltop.probes.programs.task_offsets import TaskOffsets
 OLDEST_KERNEL: Final = (5, 15)
 """The first Linux with attach cookies for probes (bpf_get_attach_cookie)."""
 RING_BYTES: Final = 512 << 10
-"""Size of the ring of captured calls. It has room for 2,600 calls of 200 bytes, more than ten seconds bring
-at most."""
+"""Size of the ring of captured calls. It has room for 2,600 calls of 200 bytes. Fewer calls than that are
+captured in ten seconds, even at the limits of ``probes.maps.kept_calls``."""
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 """Inode of the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 _CAP_SYS_ADMIN: Final = 21
@@ -251,7 +251,7 @@ def load_prepared(
     """
     prepared = prepare(recipe, niceness=niceness, progress=progress)
     if progress is not None:
-        progress.begin("loading the kernel's programs")
+        progress.begin("loading the BPF programs")
     try:
         return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
     except BpfError as refused:
@@ -266,7 +266,7 @@ def load_prepared(
 
 
 def refusal(refused: BpfError) -> TracingError:
-    """Returns, in one line, why the Linux kernel refused a program."""
+    """Returns the error that says, in one line, why the Linux kernel refused a program or a map."""
     if refused.errno == errno.EPERM:
         return may_not(f"{refused.what}: {refused.strerror}")
     said = [

@@ -58,7 +58,7 @@ def prepare(
     if found is not None:
         return Prepared(found, kept=True)
     if progress is not None:
-        progress.begin("compiling BPF programs (first start on this kernel)", program_cache.usual_seconds())
+        progress.begin("compiling BPF programs (first start of this version)", program_cache.usual_seconds())
     compiled = _compile(recipe, niceness)
     try:
         program_cache.keep(recipe, compiled)

@@ -147,7 +147,7 @@ def _trace_for_a_moment() -> tuple[str, str]:
     kernel = KernelSide(slots=8, threads=8)
     try:
         seconds = time.monotonic() - began
-        ways = {"multi": "uprobe_multi links", "perf": "a perf event each"}
+        ways = {"multi": "uprobe_multi links", "perf": "one perf event for each probe"}
         way = ways.get(kernel.way, kernel.way)
         return (
             f"a function was traced through {way}: every call counted, "

@@ -41,11 +41,11 @@ _STUB: Final = "__device_stub__"
 """Prefix that compilers may put before the name of the host function that stands for a CUDA kernel."""
 
 Inherited = Callable[[int, int], int]
-"""Function of a process and a host function. Returns the address of the name that the parent of the process
-registered for this host function; 0 if it registered none."""
+"""Called with a PID and the address of a host function. Returns the address of the name that the parent of
+the process registered for this host function; 0 if it registered none."""
 Runs = Callable[[int, int], bool]
-"""Function of a process and of ``RawKernel.born_ns`` of a program. Returns whether the process still runs
-that program."""
+"""Called with a PID and ``RawKernel.born_ns`` of a program. Returns whether the process still runs that
+program."""
 _Which = tuple[int, int, int, bytes]
 """Key of a CUDA kernel within a process: function, ``born_ns`` of the program, generation, and the name that
 was captured."""

@@ -58,7 +58,7 @@ def inside(root: Path, path: str) -> Path:
             continue
         try:
             target = os.readlink(root.joinpath(*found, part))
-        except (OSError, ValueError):  # ``path`` is not a link here, or does not exist.
+        except (OSError, ValueError):  # This part is not a link, or does not exist.
             found.append(part)
             continue
         links += 1

@@ -96,7 +96,8 @@ class Tenants:
         """Returns the tenant of calls of process ``tgid`` in cgroup ``cgroup_id`` (0 if that is not known).
 
         For the same process and cgroup, the answer stays the same until `forget`, with two exceptions: a name
-        may become known, and a process that is identified by its own name may change that name.
+        may become known, and a process may get another tenant if ``cgroup_id`` alone does not identify its
+        tenant (but cgroup v1, its environment, or its own name).
         """
         owner = self._owners.get(tgid, {}).get(cgroup_id)
         if owner is None:

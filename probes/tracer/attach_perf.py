@@ -39,8 +39,8 @@ class PerfAttacher:
         for point in points:
             pair: list[int] = []
             try:
-                # Return probes are attached first: calls that begin before the entry probe is attached are
-                # not counted.
+                # Return probes are attached first, so that the return of every counted call is seen. Calls
+                # that begin before the entry probe is attached are not counted.
                 pair.append(self._link(self._returns, path, point, 1 << self._return_bit))
                 pair.append(self._link(self._entry, path, point, 0))
             except OSError as error:

@@ -60,7 +60,7 @@ class KernelEvidence:
             return self._charges.waits() if is_open and self._charges is not None else []
 
     def works(self) -> list[RawWork]:
-        """Returns what each followed thread did since this method was last called."""
+        """Returns what each thread that makes calls or is followed did since this method was last called."""
         with self._access as is_open:
             return self._works.read(time.monotonic_ns()) if is_open and self._works is not None else []
 

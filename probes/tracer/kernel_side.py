@@ -222,7 +222,7 @@ class KernelSide:
                 self._attaching.release()
 
     def _follow_threads(self) -> None:
-        """Starts to observe every switch of threads. This is done only once something is traced, because it
+        """Starts to observe every switch of threads. This is not done before something is traced, because it
         costs time on the whole host."""
         self._follow_next = False
         try:

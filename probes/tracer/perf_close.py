@@ -1,5 +1,5 @@
-"""Closes descriptors of perf events in another process. The process that closes an event last has to wait
-until the Linux kernel has removed the event.
+"""Closes descriptors of perf events without waiting: another process waits instead. The process that closes
+an event last has to wait until the Linux kernel has removed the event.
 
 The Linux kernel removes perf events one after the other, some 0.1 s each. A process cannot even end before
 its own events are removed. So a helper process inherits copies of the descriptors, and ends after stalltop

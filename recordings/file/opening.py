@@ -216,7 +216,7 @@ def check_schema(connection: sqlite3.Connection) -> None:
         raise ValueError(f"it has no table {min(missing)}")
     for name, kind, sql in found:
         if name in expected and (kind, sql) != expected[name]:
-            raise ValueError(f"its table {name!r} has other columns")
+            raise ValueError(f"its table {name!r} does not have the columns that stalltop creates")
 
 
 def _refused(path: Path, why: str) -> UsageError:

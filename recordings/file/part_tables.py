@@ -36,13 +36,13 @@ COUNTS: Final = part(
     _c("bytes", INTEGER, "bytes that these calls moved, allocated or sent"),
     _c("total_ns", INTEGER, "sum of the durations of these calls"),
     _c("max_ns", INTEGER, "the longest one"),
-    *(_c(f"{name}_ns", INTEGER, f"of total_ns: {name}", null=True) for name in SPLITS),
+    *(_c(f"{name}_ns", INTEGER, f"part of total_ns: {name}", null=True) for name in SPLITS),
     _c("normal_p50_ns", INTEGER, "baseline of p50", null=True),
     _c("normal_p99_ns", INTEGER, "baseline of p99", null=True),
 )
 HISTOGRAMS: Final = part(
     "histograms",
-    "Durations of the calls of `counts`, in the row with the same window and place.",
+    "Durations of the calls that the row of `counts` with the same window and place counts.",
     _c("payload", BLOB, "HdrHistogram V2, compressed: 1 ns to 2^37 - 1 ns, two significant digits"),
 )
 LOSSES: Final = part(
@@ -66,7 +66,7 @@ RECORDS: Final = (
     ),
     part(
         "charges",
-        "Time off the CPU of a series that another process caused.",
+        "Time that a series spent off the CPU because of another process.",
         _c("series_id", INTEGER, "who lost the time", *SERIES_FIELDS, refers="series"),
         _c("kind", TEXT, "runqueue: the culprit had the CPU; any other kind: the culprit ended the wait"),
         _c(
@@ -284,19 +284,19 @@ RECORDS: Final = (
         _c(
             "cpu_pressure_percent",
             REAL,
-            "part of the last second in which a task waited for a CPU",
+            "percent of the time since the previous sample in which a task waited for a CPU",
             null=True,
         ),
         _c(
             "memory_pressure_percent",
             REAL,
-            "part of the last second in which a task waited for memory",
+            "percent of the time since the previous sample in which a task waited for memory",
             null=True,
         ),
         _c(
             "io_pressure_percent",
             REAL,
-            "part of the last second in which a task waited for block I/O",
+            "percent of the time since the previous sample in which a task waited for block I/O",
             null=True,
         ),
         kind=System,

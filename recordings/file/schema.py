@@ -55,8 +55,8 @@ ABOUT: Final = SqlTable(
 
 WINDOWS: Final = SqlTable(
     "windows",
-    "The windows: periods of one host. In a recording, later windows have higher numbers, except for those"
-    " into which older ones were merged.",
+    "The windows: periods of one host. In a recording, later windows have higher numbers, also if they were"
+    " merged from others.",
     (
         _c("window_id", INTEGER, "its number"),
         _c("host_id", INTEGER, "its host", refers="hosts"),
@@ -65,7 +65,8 @@ WINDOWS: Final = SqlTable(
         _c(
             "level",
             INTEGER,
-            "0: as it was read; 10, 60: merged from shorter windows, at least this many seconds long",
+            "0: as it was read; 10, 60: merged from shorter windows to about this many seconds; less before a"
+            " pause",
         ),
         _c("simulated", INTEGER, "1: simulated, not measured"),
         _c("split", INTEGER, "1: the splits of calls were measured"),
@@ -77,11 +78,16 @@ WINDOWS: Final = SqlTable(
         _c(
             "lost_ms_per_s",
             REAL,
-            "loss of all open chains; for merged windows, the largest one",
+            "loss of all open chains except those of severity info; for merged windows, the largest one",
             null=True,
         ),
-        _c("worst", INTEGER, "severity of the worst open chain: 0 critical to 4 info; 5: none was open"),
-        _c("began", INTEGER, "severity of the worst chain that began in this window, 0 to 5 as in worst"),
+        _c(
+            "worst",
+            INTEGER,
+            "severity of the worst open chain: 0 critical to 3 low; 5: none was open. Chains of severity info"
+            " do not count",
+        ),
+        _c("began", INTEGER, "severity of the worst chain that began in this window, 0 to 5 as in `worst`"),
         CHECKSUM,
     ),
     key=("window_id",),

@@ -158,7 +158,12 @@ SHARED: Final = (
         _c("links", TEXT, "JSON list of its steps: role, text, tenant, pid, process, device, depth"),
         _c("fixes", TEXT, "JSON list of what helps: text, command, look"),
         _c("unknown", TEXT, "JSON list of lines: what is not known about it"),
-        _c("rows", TEXT, "JSON list of the affected rows, each a list from host to nested"),
+        _c(
+            "rows",
+            TEXT,
+            "JSON list of the affected rows, each a list of host, tenant, pid, process, layer, operation,"
+            " nested, device",
+        ),
         kind=Chain,
     ),
 )

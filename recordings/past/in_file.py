@@ -203,7 +203,8 @@ class InFile:
 
     def _whole_at(self, last: int, stale: Stale) -> Window | None:
         """Return the sum of all windows up to moment ``last``. The sum up to the newest moment stays in
-        memory. If ``stale`` stops a call, the next call continues from what is added up so far."""
+        memory: if ``stale`` stops a call for it, the next such call continues from what is added up so
+        far."""
         recording = self._recording
         if last < int(self._index.moment[-1]):
             return self._added({}, last, stale)

@@ -41,8 +41,8 @@ class Answer:
 def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
     """Return the result of ``sql`` on ``recorded``. Call this only once for each ``recorded``. With
     ``check``, all windows are first compared with their checksums; otherwise only as many as there is time
-    for. ``least``, for tests, leaves out the forms below ``views.forms.Form(least)``, which only changes how
-    fast calls are read.
+    for. ``least`` is for tests: forms below ``views.forms.Form(least)`` are not used. The answer stays the
+    same, but calls are read at another speed.
 
     Raises UsageError if ``sql`` is not a query, or names something that does not exist. Raises StalltopError
     if the query takes more than ``seconds``, or more memory than allowed.

@@ -48,7 +48,7 @@ def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
     if looked < len(numbers):
         warnings.append(
             f"{len(numbers) - looked} of {len(numbers)} windows were not compared with their checksums;"
-            f" --check does{f', which takes about {all_take:.0f} s' if looked else ''}"
+            f" --check compares all{f', which takes about {all_take:.0f} s' if looked else ''}"
         )
     return tuple(warnings)
 

@@ -57,7 +57,7 @@ def told(
     ``refused`` is the list that ``functions.add`` returned."""
     text = str(error)
     if refused:
-        return UsageError(refused[0], "the column histogram of operations holds histograms")
+        return UsageError(refused[0], 'histograms are in the column "histogram" of the table "operations"')
     begins = _first_word(sql)
     if _STATEMENTS.fullmatch(begins):
         return UsageError("the statement does more than read", _READ_ONLY)
@@ -71,7 +71,7 @@ def told(
         return UsageError(f"there is no column {_shown(name)}", _column(name, sql))
     match = re.fullmatch(r"wrong number of arguments to function (\w+)\(\)", text)
     if match and (called := match[1].lower()) in functions.NAMES:
-        return UsageError(f"{called}() has other arguments", _USAGE)
+        return UsageError(f"wrong number of arguments for {called}()", _USAGE)
     if kind == "no such function":
         known = [*functions.NAMES, *_BUILT_IN]
         return UsageError(f"there is no function {_shown(name)}", _like(name, known, "functions", known))

@@ -50,7 +50,7 @@ class RecordedHost(NamedTuple):
     host_id: int
     name: str
     clock_offset_ns: int | None
-    """Clock of this host minus clock of the file's first host; None if the difference was not estimated."""
+    """Clock of this host minus clock of the file's first host; None if the difference is not known."""
     clock_error_ns: int | None
 
 
@@ -147,7 +147,7 @@ class Recorded:
 
     def check_shared(self) -> None:
         """Compare all shared rows with their checksums. Raises UnreadableFileError."""
-        with self._opened.reading("what its windows share"), self._snapshot():
+        with self._opened.reading("the data that its windows share"), self._snapshot():
             self._decoder.check_shared()
 
     def windows(

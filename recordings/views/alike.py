@@ -23,7 +23,7 @@ _DIGIT: Final = 4000
 """A weight is written with two digits of this base. The square of this base is ``MOST_CALLS``. To repeat a
 row as many times as its weight says, the row is joined with a table of digits twice, once for each digit."""
 _NARROWER: Final = (
-    "ask for less: add WHERE with window_start, cgroup_id, pid, op or layer; or for COUNT, SUM, AVG, MAX"
+    "add WHERE with window_start, cgroup_id, pid, op or layer; or ask only for COUNT, SUM, AVG or MAX"
 )
 _COLUMNS: Final = (
     "window_id INTEGER, series_id INTEGER, kernel_id INTEGER, duration_ns INTEGER, bytes INTEGER,"

@@ -15,7 +15,7 @@ from stalltop.recordings.views.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, 
 
 UNKNOWN: Final = "(unknown)"
 """The ``kernel_name`` of a launch of an unknown CUDA kernel. Calls that are not launches have NULL."""
-_SPLITS: Final = tuple((f"{name}_ns", f"of the time: {name}") for name in SPLITS)
+_SPLITS: Final = tuple((f"{name}_ns", f"part of the time: {name}") for name in SPLITS)
 
 EVENT_COLUMNS: Final = (
     *WINDOW,
@@ -54,7 +54,7 @@ WEIGHT: Final = "~calls"
 
 EVENTS: Final = {
     "cuda_events": "each outermost call of the CUDA runtime and driver",
-    "nccl_events": "each call of NCCL",
+    "nccl_events": "each outermost call of NCCL",
     "host_events": "each host gap (time between calls), and each host work of a thread that wakes callers",
     "nested_events": "each call made inside another traced call, such as a driver call inside a runtime call",
 }
@@ -224,7 +224,7 @@ VIEWS: Final = (
             *WHAT,
             *WHERE,
             ("waited_for", "runqueue: the culprit had the CPU; any other kind: the culprit ended the wait"),
-            ("culprit_cgroup_id", "the culprit: a row of containers"),
+            ("culprit_cgroup_id", "the culprit: a row of the table containers"),
             ("culprit_pid", "process id; 0: the Linux kernel, or unattributed"),
             ("culprit_process", "its name"),
             ("stolen_ns", "time that was lost, ns"),
@@ -284,15 +284,18 @@ VIEWS: Final = (
             "collectives: collectives entered",
             "joined: collectives in which it was compared with other local ranks",
         ),
-        *("late_ns: sum of its delays after the first local rank, over the collectives in joined",),
         *(
-            "last: number of collectives, of those in joined, that it entered last",
+            "late_ns: sum of its delays after the first local rank, over the collectives counted in the"
+            " column joined",
+        ),
+        *(
+            "last: number of collectives, of those counted in the column joined, that it entered last",
             "behind: collectives that another local rank has entered and this one has not",
         ),
     ),
     _plain(
         *("events", "what happened at one moment: oom_kill, xid, gpu_lost …", (*WINDOW, *WHO)),
-        *(_PROCESS_SQL, _BY_PROCESS, "time: Unix time, s", "kind: what", "text: one line of text"),
+        *(_PROCESS_SQL, _BY_PROCESS, "time: Unix time, s", "kind: kind of event", "text: one line of text"),
     ),
     *DEVICE_VIEWS,
     _plain(
@@ -325,7 +328,8 @@ VIEWS: Final = (
             ("window_seconds", "its length, s"),
             (
                 "level",
-                "0: as it was read; 10, 60: merged from shorter windows, at least this many seconds long",
+                "0: as it was read; 10, 60: merged from shorter windows to about this many seconds; less"
+                " before a pause",
             ),
             ("simulated", "1: simulated, not measured"),
             ("passed_over", "slow calls that are counted but were not captured"),

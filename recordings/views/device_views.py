@@ -43,7 +43,7 @@ DEVICE_VIEWS: Final = (
         (
             *WINDOW,
             WHO[0],
-            ("other_cgroup_id", "the other container: a row of containers"),
+            ("other_cgroup_id", "the other container: a row of the table containers"),
             *WHERE,
             ("overlap_ns", "time in which both were active, exact to about a millisecond"),
         ),
@@ -60,7 +60,7 @@ DEVICE_VIEWS: Final = (
         "devices that a scheduler had given to containers at the end of each window, a row for each device",
         (
             *WINDOW,
-            ("cgroup_id", "the container: a row of containers; NULL if none was seen"),
+            ("cgroup_id", "the container: a row of the table containers; NULL if none was seen"),
             ("namespace", "of the pod"),
             ("pod", "its name"),
             ("pod_uid", "UID of the pod; empty if it is not known which of the pods with this name it is"),

@@ -1,8 +1,9 @@
 """The forms in which a SELECT can read the calls of a view of single calls (``catalogue.EVENTS``).
 
-A row of ``SUMS`` has the counts of one series and one CUDA kernel in one window: a weight, sums and a
-maximum. A row of ``ALIKE`` stands for several calls with the same values; its weight is their number. A row
-of ``SINGLE`` is one call. There are few rows of sums, but there may be very many single calls.
+A row of ``SUMS`` has the counts of one series: a weight, sums and a maximum. They are of one window if the
+SELECT distinguishes windows, and of one CUDA kernel if it distinguishes CUDA kernels. A row of ``ALIKE``
+stands for several calls with the same values; its weight is their number. A row of ``SINGLE`` is one call.
+There are few rows of sums, but there may be very many single calls.
 """
 
 from __future__ import annotations

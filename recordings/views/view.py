@@ -25,11 +25,11 @@ class SqlView:
 
 # Columns that many views have, as (name, description).
 WINDOW: Final = (
-    ("window_id", "its window: a row of windows"),
+    ("window_id", "its window: a row of the table windows"),
     ("window_start", "when that window began, Unix time in s"),
 )
 WHO: Final = (
-    ("cgroup_id", "its owner: a row of containers"),
+    ("cgroup_id", "its owner: a row of the table containers"),
     ("pid", "process id on its host"),
     ("process", "name of the process"),
 )

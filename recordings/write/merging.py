@@ -35,9 +35,9 @@ _TOUCHING: Final = 0.05
 """Longest overlap of two windows of one host, in seconds, that is ignored: gradual corrections of the clock
 cause small overlaps."""
 _SECOND_RECORDER: Final = 10
-"""If at least this many windows of a file overlap windows of another file with the same host name, without
-being copies of them, two recorders wrote the two files at the same time. Most likely they ran on two
-machines."""
+"""If at least this many windows of a file, and more than a quarter of its windows, overlap windows of another
+file with the same host name without being copies of them, two recorders wrote the two files at the same time.
+Most likely they ran on two machines."""
 _LOOKED_AT: Final = 8
 """Largest number of windows, per file and host, that are compared with windows of another file at the same
 times, to find out whether the files are of two machines."""

@@ -192,7 +192,8 @@ class Recorder:
                 self._failed(told.reason)
         except StalltopError as told:
             self._failed(told.reason)
-        # This is a bug of stalltop. This window is dropped; the next one may be written.
+        # Any other exception is a bug of stalltop. The window is dropped if it is not written yet; the next
+        # one may be written.
         except Exception as error:
             if again:
                 again = False

@@ -166,8 +166,8 @@ class Recording:
                 self._space.look_ahead()
 
     def close(self) -> None:
-        """Close the file. No log remains beside it. Removes the file if it is new and has no windows. May be
-        called twice.
+        """Close the file. No log remains beside it, unless another program is reading the file. Removes the
+        file if it is new and has no windows. May be called twice.
 
         Raises WriteError if that fails; no window is lost then.
         """
@@ -178,7 +178,7 @@ class Recording:
                     # is written into the file now.
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                     if self.in_place:
-                        # Another program is reading the file.
+                        # This fails if another program is reading the file.
                         with contextlib.suppress(sqlite3.OperationalError):
                             self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:

@@ -37,7 +37,7 @@ class Space:
         self._room_bytes = self.most_bytes
         """Space for the file and its log, in bytes: ``most_bytes``, or less if the device has less space."""
         self._spare = min(_MOST_SPARE, self.most_bytes // 8)
-        """Number of bytes that are kept free. Before a checkpoint, the log grows to about this size."""
+        """Number of bytes that are kept free. SQLite begins a checkpoint when the log has half this size."""
         self.device_full = False
         """Whether the device has no space for more windows. If so, new windows replace old ones."""
         self._measure()

@@ -23,14 +23,15 @@ class Tier(NamedTuple):
     """A level of detail: how long its windows are, and for how long they are kept."""
 
     length: int
-    """Shortest length of its windows in seconds; 0: windows stay as they were read."""
+    """Length in seconds to which its windows were merged; they are shorter before a pause. 0: windows stay as
+    they were read."""
     seconds: float
     """Recorded time, in seconds, after which windows of this tier are merged into windows of the next tier.
     It is infinite for the last tier."""
 
 
 TIERS: Final = (Tier(0, 3_600.0), Tier(10, 43_200.0), Tier(60, float("inf")))
-"""For the newest hour, windows as they were read (one second); for the twelve hours before that, windows of
+"""For the newest hour, windows as they were read (one second); for the eleven hours before that, windows of
 ten seconds; for everything older, windows of one minute."""
 
 LEFT_ALONE: Final = 50
@@ -55,8 +56,8 @@ class KeptWindow(NamedTuple):
     seconds: float
     host: str
     until: float = 0.0
-    """Seconds from the beginning of the recording to the end of the window. Pauses between windows are
-    included; a pause counts as at most ``LONGEST_PAUSE``."""
+    """Seconds from the end of the window that was added first to the end of this window. Pauses between
+    windows are included; a pause counts as at most ``LONGEST_PAUSE``."""
 
     @property
     def end(self) -> float:
@@ -115,7 +116,7 @@ class TieredWindows:
     def due(self, most_seconds: float) -> ThinningStep | None:
         """Return a step if one is needed, otherwise None. A step is needed for windows that are older than
         their tier allows, or older than ``most_seconds``. It is also needed, for the oldest window, if there
-        are more windows than readers accept."""
+        are more than ``MOST_WINDOWS`` windows."""
         newer = 0.0
         for tier, level in enumerate(self._levels[:-1]):
             newer += self._seconds[tier]

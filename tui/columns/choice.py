@@ -18,7 +18,8 @@ from stalltop.tui.views.view import BESIDE
 from stalltop.widgets.table import Column
 
 WIDE = 110
-"""Least width in cells at which a table shows all of its usual columns."""
+"""Least width in cells at which a table has only columns that fit. A narrower table also has columns to which
+the user scrolls."""
 NAME_CELLS = 21
 """Width in cells of the column of names. Most names fit into it."""
 TREE_CELLS = 23
@@ -27,8 +28,8 @@ OPEN."""
 WIDER = 170
 """Least width in cells at which a table also shows how its rows change."""
 ROOMY = 150
-"""Least width in cells at which a table has room for bars, and for long names of containers beside
-processes."""
+"""Least width in cells at which a table has room for long names of containers beside processes. A table with
+the column SPLIT also needs this width to show SHARE as a bar."""
 OF_TENANTS: frozenset[Dimension] = frozenset({"container", "namespace", "pod", "process", "host"})
 """Dimensions whose rows are tenants or processes, which use resources of the host."""
 BESIDE_CELLS = 13
@@ -114,7 +115,8 @@ def name_cells(by: Dimension) -> int:
 
 
 def offered(ids: Sequence[str], have: Collection[Need]) -> tuple[str, ...]:
-    """Return those of ``ids`` that are ids of columns whose need ``have`` contains, or that need nothing."""
+    """Return those of ``ids`` that name columns whose data exists: their need is in ``have``, or they need
+    nothing."""
     return tuple(name for name in ids if name in BY_ID and (not (need := BY_ID[name].needs) or need in have))
 
 

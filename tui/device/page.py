@@ -240,6 +240,6 @@ def none(window: Window) -> Section:
         (
             heading("GPU"),
             note(f"no GPU can be read: {why}", "text"),
-            note("calls are traced nevertheless; stalltop check tells what is needed to read GPUs"),
+            note("calls are traced nevertheless; `stalltop check` says what is needed to read GPUs"),
         ),
     )

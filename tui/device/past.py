@@ -98,7 +98,7 @@ def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
     found = course(device, parts, max(frame.width - LABEL - 3 - _FIGURES, 8))
     if found is None:
         return Section("past", (heading("Over time"), note("only this moment is known, nothing before it")))
-    about = f"the last {duration_text(found.span)}, a column {duration_text(found.step)}; "
+    about = f"the last {duration_text(found.span)}, {duration_text(found.step)} a column; "
     about += "at the right: the latest, the least, the most"
     lines = [heading("Over time", about)]
     high = min(max((frame.height - _OTHER_LINES) // len(DEVICE_GAUGES), 1), _MOST_LINES)
@@ -171,5 +171,5 @@ def span_text(devices: Sequence[Device], parts: Sequence[Packed], frame: Frame) 
     for device in devices[:1]:
         found = course(device, parts, cells, CHARTED_SECONDS)
         if found is not None:
-            return f"the last {duration_text(found.span)}, a column {duration_text(found.step)}"
+            return f"the last {duration_text(found.span)}, {duration_text(found.step)} a column"
     return ""

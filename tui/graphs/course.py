@@ -13,7 +13,7 @@ from stalltop.model.merge.packing import Packed
 from stalltop.tui.graphs.figures import GraphFigure, Subject
 
 SECONDS = 300.0
-"""Seconds that a graph covers, if values of that many seconds are known."""
+"""Seconds that a graph covers at least, if values of that many seconds are known."""
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300)
 """The possible lengths of the time that one column covers, in seconds."""
 ROWS_AT_ONCE = 3_000
@@ -48,8 +48,8 @@ class GraphAxis:
 
 
 def axis_of(parts: Sequence[Packed], number: int) -> GraphAxis:
-    """Return ``number`` columns that end with the newest of ``parts`` and cover all ``parts``, but at most
-    ``SECONDS``. The length of a column is rounded up to one of ``STEPS``."""
+    """Return ``number`` columns that end with the newest of ``parts``. They cover all ``parts``, or at least
+    the last ``SECONDS`` of them. The length of a column is rounded up to one of ``STEPS``."""
     end = parts[-1].window.end
     wanted = min(end - parts[0].window.start, SECONDS)
     step = next((step for step in STEPS if step * number >= wanted), STEPS[-1])

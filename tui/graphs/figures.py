@@ -52,7 +52,7 @@ class GraphFigure:
     """Returns the value at the top of the scale, from the newest window; None: a round number above the
     largest value."""
     least: float = 1.0
-    """The least value at the top of a scale that follows the values."""
+    """The least value at the top of the scale; used only if ``end`` returns None."""
     peak: bool = False
     """Whether a column shows the largest of its values, not their mean."""
     of: str = ""
@@ -109,7 +109,8 @@ def _p99(part: Packed, subject: Subject) -> float | None:
 
 
 def _waiting(part: Packed, subject: Subject) -> float | None:
-    """Return the share of time in which a task waited for a CPU; without PSI the load for each CPU."""
+    """Return the share of time in which a task waited for a CPU, in percent. Without PSI: by how much the
+    load per CPU is above 1, in percent, at most 100."""
     system = part.window.system
     if system is None:
         return None

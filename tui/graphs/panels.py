@@ -139,7 +139,8 @@ class GraphPanels:
 
 
 def _worst(parts: Sequence[Packed], ends: Floats, starts: Floats, axis: GraphAxis) -> NDArray[np.int64]:
-    """Return for each column the index in ``SEVERITIES`` of the worst problem."""
+    """Return for each column the index in ``SEVERITIES`` of the worst problem; ``len(SEVERITIES)`` if there
+    was none."""
     none = len(SEVERITIES)
     better = np.array([float(none - part.peak.worst) for part in parts])
     found = spread(ends, starts, better, axis, peak=True)

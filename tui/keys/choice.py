@@ -58,7 +58,7 @@ def keys_chosen(table: object) -> Chosen:
             raise ValueError(f"{str(action)!a} is not an action; {hint}")
         texts = [wanted] if isinstance(wanted, str) else wanted
         if not isinstance(texts, list | tuple) or not texts or not all(isinstance(one, str) for one in texts):
-            raise ValueError(f"{action} must be a key or a list of keys")
+            raise ValueError(f"'{action}' must be a key or a list of keys")
         chosen[action] = tuple(dict.fromkeys(key_named(text) for text in texts))
     taken: dict[str, str] = {}
     for one in ACTIONS:
@@ -66,6 +66,6 @@ def keys_chosen(table: object) -> Chosen:
             other = taken.setdefault(key, one.id)
             if other != one.id:
                 raise ValueError(
-                    f"{printed(key)} is the key of both {other} and {one.id}; choose another key for one"
+                    f"{printed(key)} is the key of both '{other}' and '{one.id}'; choose another key for one"
                 )
     return tuple(chosen.items())

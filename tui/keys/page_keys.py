@@ -43,7 +43,7 @@ PAGES = (
         (("enter",), "Copy the selected command"),
     )),
     PageKeys("Devices", ("DeviceScreen", "DevicesScreen"), (
-        (("left", "right"), "Go to the previous or next device"),
+        (("left", "right"), "On the page of one device: go to the previous or next one"),
     )),
     PageKeys("Columns", ("ColumnScreen",), (
         (("space",), "Show or hide the column"),
@@ -54,7 +54,7 @@ PAGES = (
     PageKeys("Save", ("SaveScreen",), (
         (("enter",), "Save"),
         (("up", "down"), "Choose the format (also k, j and 1 to 7)"),
-        (("tab",), "Go to the path to type another one, and back"),
+        (("tab",), "Go to the path, to type another one; again: back to the formats"),
     )),
 )
 # fmt: on

@@ -39,7 +39,8 @@ BOXES_FROM = (100, 30)
 only a title line, because boxes take lines."""
 
 ROOMY_FROM = 50
-"""Least number of terminal lines at which the time line is always shown."""
+"""Least number of terminal lines at which the time line is shown even while it is not needed. The terminal
+must also have ``HISTORY_FROM`` columns."""
 
 Enlarged = Literal["", "tables", "warnings"]
 """The panel that takes the whole screen; empty: none."""
@@ -113,8 +114,8 @@ class ScreenLayout:
 
 
 def most_lines(height: int) -> int:
-    """Return the most lines of the list of problems: 3 on a terminal of 24 lines (``height``), 5 on 40, 7 on
-    60."""
+    """Return the most lines that the list of problems and the lines above it about the worst problem may take
+    together: 3 on a terminal of 24 lines (``height``), 5 on 40, 7 on 60."""
     return min(max(height // 8, 1), 10)
 
 

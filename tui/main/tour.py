@@ -22,9 +22,9 @@ def for_newcomers(width: int) -> str:
     copy, save, find = key("copy"), key("save"), key("palette")
     steps = (
         (
-            f"{wrong} lists problems",
-            f"{wrong} problems",
-            f"{inside} cause and fix, {copy} copies the fix",
+            f"press {wrong} to list problems",
+            f"press {wrong}: problems",
+            f"{inside} shows cause and fix, {copy} copies the fix",
         ),
         (
             f"{inside} looks into a row",

@@ -113,7 +113,7 @@ class FileKeys:
         recorded = self._main.stalltop.options.recorded
         if recorded is None:
             self._say(
-                "cannot record: only a screen that reads this host by itself can record",
+                "cannot record: this screen shows a file, or it runs in a browser",
                 "label",
             )
         elif recorded.state is None:

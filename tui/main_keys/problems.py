@@ -95,8 +95,9 @@ class ProblemKeys:
         self._changed(self._main.panel.silenced.toggle_shown())
 
     def copy_fix(self) -> None:
-        """Copy the command that fixes the problem under the cursor or, if there is none, the problem that the
-        first lines of the screen show. Shortly after a file was saved, copy the path of that file instead."""
+        """Copy the command that fixes the problem that the first lines of the screen show. If the user
+        selected something else (``_told``), copy the command for the problem under the cursor. Shortly after
+        a file was saved, copy the path of that file instead."""
         if self._files.copy_path():
             return
         chain = self._told() or self._chain_here()
@@ -118,7 +119,7 @@ class ProblemKeys:
         self._say(said, "label", READ_SECONDS)
 
     def commands(self) -> None:
-        """Open the commands for the problem under the cursor, or for the row under it."""
+        """Open the commands for the problem or the row under the cursor."""
         panel, window = self._main.panel, self._main.shown
         if panel.has_focus:
             chain = self._chain_here()
@@ -166,8 +167,8 @@ class ProblemKeys:
         return told if not found or any(chain.id == told.id for chain in found) else None
 
     def _chain_here(self) -> Chain | None:
-        """Return the chain under the cursor, or the worst chain of the row under it. Shows a message if there
-        is none."""
+        """Return the chain under the cursor. If a row of a table is under the cursor, return the worst chain
+        of that row. Shows a message if there is none."""
         panel = self._main.panel
         chain = (
             panel.found.chain(panel.cursor_key) if panel.has_focus else next(iter(self._row_chains()), None)

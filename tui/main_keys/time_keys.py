@@ -71,7 +71,7 @@ class TimeKeys:
             return ""
         windows = len(newest.kept.stretch.end)
         return (
-            f": {numbered(windows, 'window')} to add up, which takes a while; {key('shorter')} for less"
+            f": {numbered(windows, 'window')} to add up, which takes a while; press {key('shorter')} for less"
             if windows > MUCH
             else ""
         )

@@ -1,4 +1,4 @@
-"""Pages made of sections: their helper functions, and how sections keep their places. Pure functions."""
+"""Pages made of sections: their helper functions, and how sections keep their places."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Side = Literal["A", "B"]
 FEW = 100
 """The least number of calls on a side for a reliable p99."""
 MUCH = 2.0
-"""Least ratio of two p99 at which the larger one is coloured."""
+"""If the larger of two p99 is at least this many times the smaller one, their ratio is coloured."""
 
 _Column = Callable[[Groups], NDArray[np.integer] | NDArray[np.floating]]
 

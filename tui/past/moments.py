@@ -26,7 +26,7 @@ class Words:
     """The message after going to the newest moment."""
 
 
-LIVE = Words("this is now", "live")
+LIVE = Words("this is the newest moment", "live")
 OF_FILE = Words("this is the end of the recording", "the end of the recording")
 
 
@@ -170,8 +170,9 @@ class Moments:
         return self._go(at, seconds)
 
     def go_to(self, at: float) -> str:
-        """Go to the moment ``at``, Unix time, or to the nearest moment that is kept. A whole second is the
-        moment that the screen shows with that second (``recall.named``). Returns a message for the user."""
+        """Go to the moment ``at``, Unix time, or to the nearest moment that is kept. If ``at`` is
+        a whole second, this is the moment whose time the screen shows as that second (``recall.named``).
+        Returns a message for the user."""
         if self.newest is None:
             return NO_PAST
         past = self.newest.kept.stretch

@@ -30,7 +30,7 @@ class WhenScreen(ModalScreen[float | None], TopScreen[float | None]):
         self._start, self._end, self._shown = start, end, shown
 
     def compose(self) -> ComposeResult:
-        """Yield the hint or the error above the line of text."""
+        """Yield the line of text, and above it a label for the times that are kept, or for an error."""
         yield Label(self._range, id="when-said", markup=False)
         with Horizontal(id="when-entry"):
             yield Label("time", id="when-prompt")

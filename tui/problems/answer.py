@@ -1,4 +1,4 @@
-"""Decides which problem the first lines of the screen show, and for how long. Pure functions."""
+"""Decides which problem the first lines of the screen show, and for how long. Uses no widget."""
 
 from __future__ import annotations
 

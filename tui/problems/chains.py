@@ -58,8 +58,8 @@ class Listed:
     """The list of problems and warnings."""
 
     rows: tuple[AlertRow, ...]
-    """Open problems and warnings, the worst first; then problems that ended; then problems of severity
-    ``info``.
+    """Open problems and warnings, the worst first; then problems that ended; then conditions that have
+    existed since the start; then problems of severity ``info``.
 
     Problems of one kind that ended share one line. Problems of one kind and of severity ``info`` share one
     line too.

@@ -67,7 +67,7 @@ def _tracing(window: Window) -> list[Warn]:
     found = []
     if window.coverage.tracing:
         found.append(
-            Warn("bad", f"not tracing: {window.coverage.tracing}", "stalltop check says what is needed")
+            Warn("bad", f"not tracing: {window.coverage.tracing}", "`stalltop check` says what is needed")
         )
     found += [
         Warn(

@@ -13,8 +13,8 @@ from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.tui.reading.collector import Snapshot, SourceReader, Tick
 
 _SHARE = 50
-"""After a read the follower waits at least this many times as long as the CPU time of the read, so that
-reading takes at most 2 % of a CPU."""
+"""After a read the follower waits this many times as long as the CPU time of the read, but at most
+``_MOST_SECONDS``, so that reading seldom takes more than 2 % of a CPU."""
 _MOST_SECONDS = 10.0
 """The longest time in seconds that the follower waits because of a slow read."""
 FIRST_SECONDS = 10.0

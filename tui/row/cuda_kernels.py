@@ -34,7 +34,7 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
         return Section("kernels", ())
     title = "Kernels launched"
     if facts.nested:
-        return Section("kernels", (heading(title), note("shown for the calls that contain the launches")))
+        return Section("kernels", (heading(title), note("see the page of the calls that contain these")))
     sums: dict[str, tuple[int, int]] = {}
     for kernel in facts.window.kernels:
         if RowKey(facts.window.host, *kernel.row) in launching:
@@ -48,7 +48,7 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
         unknown[0] + max(whole_calls - known_calls, 0),
         unknown[1] + max(whole_ns - known_ns, 0),
     )
-    lines = [heading(title, "share of the time in launches, launches a second, time of one")]
+    lines = [heading(title, "share of the time in launches, launches a second, time of one launch")]
     # Times that differ by less than half an octave (a factor of 1.4) may count as equal. Such CUDA kernels
     # are sorted by name, so that lines do not jump.
     order = sorted(sums, key=lambda name: (-round(2 * math.log2(sums[name][1] + 1)), name))

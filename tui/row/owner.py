@@ -77,7 +77,7 @@ def _limits(use: TenantUse, frame: Frame) -> list[PageLine]:
     cpu = (
         "no quota"
         if use.cpu_quota is None
-        else f"{use.cpu_quota:g} CPUs by {use.quota_cgroup or 'its cgroup'}"
+        else f"{use.cpu_quota:g} CPUs, set by {use.quota_cgroup or 'its cgroup'}"
     )
     cpu += f"; may run on CPUs {use.cpuset}" if use.cpuset else ""
     held = use.throttled_periods > 0
@@ -89,7 +89,7 @@ def _limits(use: TenantUse, frame: Frame) -> list[PageLine]:
     memory = f"{used} used, no limit"
     if use.memory_limit_bytes is not None:
         limit = figures.memory(use.memory_limit_bytes, frame.glyphs).strip()
-        memory = f"{used} of {limit} by {use.memory_cgroup or 'its cgroup'}"
+        memory = f"{used} of {limit}, set by {use.memory_cgroup or 'its cgroup'}"
     denied = [
         f"{number:,} {what}"
         for number, what in (
@@ -202,7 +202,7 @@ def _device(device: Device, holders: tuple[DeviceProcess, ...], frame: Frame) ->
     held = figures.memory(sum(known) if known else None, frame.glyphs).strip()
     total = figures.memory(device.memory_total_bytes, frame.glyphs).strip()
     busy = figures.percent(device.utilization_percent, frame.glyphs).strip()
-    said = f"{device.name}: it holds {held} of {total}; the device is {busy} busy"
+    said = f"{device.name}: the row holds {held} of {total}; the device is {busy} busy"
     others = len(device.processes) - len(holders)
     said += f"; {numbered(others, 'other process', 'other processes')}" if others else ""
     parts = [(f"  GPU {device.index}".ljust(10), "label"), (said, "text")]

@@ -75,7 +75,7 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
         self._note: tuple[str, str] = ("", "dim")
         """The note about the path, with its role."""
         self._asked: str | None = None
-        """The typed text whose place is being looked up in the file system; None if no look-up runs."""
+        """The typed path that is being looked up in the file system; None if no look-up runs."""
 
     @property
     def chosen(self) -> Format:
@@ -123,7 +123,8 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
 
     @on(Input.Changed, "#path")
     def _look(self) -> None:
-        """Find the place of the typed path in the background: a network file system may not answer."""
+        """Find out in the background where a file would be saved for the typed path: a network file system
+        may not answer."""
         elsewhere = self._saving.elsewhere
         if elsewhere:
             self._note = (elsewhere, "dim")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 LOOKS = 30
-"""A panel keeps the most lines that it needed in this many windows, the latest, so that borders seldom
-move."""
+"""Number of windows, the latest ones, in which a panel's need for lines counts: it gets the largest number
+that it needed in any of them, so that borders seldom move."""
 
 
 class Steady:

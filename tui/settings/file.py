@@ -58,7 +58,7 @@ def faults_of(path: Path) -> list[SettingFault]:
     """Return the faults of the file. Raises UsageError if it does not exist or cannot be read."""
     content = _content(path)
     if content is None:
-        raise UsageError(f"{path} does not exist", "stalltop config print shows all settings")
+        raise UsageError(f"{path} does not exist", "`stalltop config print` shows all settings")
     return parsed(content)[1]
 
 
@@ -115,7 +115,8 @@ def _told(error: str, text: str) -> tuple[str, int | None]:
 
 
 def _line(name: str, text: str) -> int | None:
-    """Return the line that assigns ``name``; None if not found. The parser does not report lines."""
+    """Return the line that assigns ``name``; None if not found. The TOML parser reports
+    lines only for text that is not valid TOML."""
     quoted = f"(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')"
     pattern = re.compile(rf"\s*{quoted}\s*=|\s*\[+\s*{quoted}\s*[\].]")
     return next((at for at, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)

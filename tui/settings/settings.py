@@ -20,7 +20,8 @@ from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.tui.views.orders import WORST
 
 AUTO = "auto"
-"""The theme that fits the terminal."""
+"""The value of a setting that leaves the choice to stalltop: of the theme, of the graphs, and of what graphs
+are drawn with."""
 LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
 """The lengths of the window that a key selects, in seconds; None: since the start."""
 SINCE_START = "start"
@@ -145,7 +146,7 @@ class SeveralOf:
     def allowed(self) -> str:
         """Return the allowed words as text."""
         text = "a list of " + ", ".join(f'"{word}"' for word in self.words)
-        return text + (f"; {' or '.join(self.needed)} among them" if self.needed else "")
+        return text + (f"; it must contain {' or '.join(self.needed)}" if self.needed else "")
 
     def read(self, value: object) -> tuple[str, ...]:
         """Return the words. Raises ValueError if not allowed."""
@@ -279,7 +280,7 @@ class Settings:
         True, YesNo(), "Show the most important keys at the first start; false after that.", left=True
     )
     keys: tuple[tuple[str, tuple[str, ...]], ...] = _setting(
-        (), Keys(), "Keys for actions that replace the usual ones."
+        (), Keys(), "Keys for actions, in place of their usual keys."
     )
 
 

@@ -56,7 +56,7 @@ def many_colours() -> bool:
 
 def chosen(wanted: str) -> str:
     """Return the name of the theme to start with: ``wanted`` if there is such a theme, else one that fits the
-    terminal."""
+    terminal; with NO_COLOR always ``mono``."""
     if os.environ.get("NO_COLOR"):
         return "mono"
     if wanted in THEME_NAMES:

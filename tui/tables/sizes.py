@@ -25,7 +25,8 @@ GOOD_GRAPH = 7
 GRAPH_CELLS = 36
 """The least number of columns of a graph beside another."""
 TABLE_BESIDE_GRAPHS = HEADS + 10
-"""A table that has more rows than fit gives lines to graphs only if it keeps this many lines."""
+"""A table that has more rows than fit gives lines to graphs only if it keeps this many lines; tables in two
+columns: twice as many."""
 Frames = Literal["", "rule", "box"]
 """How panels are framed: not at all; with a line that has the title; with a box."""
 
@@ -35,7 +36,7 @@ class TableNeeds:
     """What one table needs to show all of its content."""
 
     rows: int = 0
-    """Lines below the heads that have content."""
+    """Number of lines with content below the column heads."""
     wanted: bool = True
     """Whether there is such a table."""
 

@@ -88,7 +88,7 @@ def table(
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     ids = [column.id for column in shown[1:]]
     cells = [_CELLS[name] for name in ids]
-    sort = view.sort if view.sort in BY_ID else "total"  # needs no past, nor do name and worst first
+    sort = view.sort if view.sort in BY_ID else "total"  # "total", name and worst first need no past
     uses_past = any(BY_ID[name].needs == "past" for name in (*ids, sort))
     found = parse(view.filter)
     lines = lines_of(window, view, found, against, past if uses_past else NO_TRENDS, marks, lost, worst)

@@ -58,7 +58,7 @@ class Tables(Panel):
         """The tables in order. The second and the third one may be hidden."""
         self.room = TableRoom(self, self.main, self.second, self.third)
         self.fit: Callable[[], object] = lambda: None
-        """Called after the content of tables changed; calls ``lay_out`` if they need other sizes."""
+        """Called after the content of tables changed; calls ``lay_out`` with the sizes that they need now."""
         self.keys_elsewhere = False
         """Whether the user types into a line of text, which keeps the focus."""
         self.views = TableViews()
@@ -75,7 +75,7 @@ class Tables(Panel):
         """The moment that rows are compared with; None if rows are not compared."""
         self._behind: tuple[View, Hashable, int] | None = None
         """Set while the second or the third table is enlarged in place of the first: the view and the cursor
-        of the first table, and the number of the enlarged one."""
+        of the first table, and the index of the enlarged one in ``others``."""
 
     def compose(self) -> ComposeResult:
         """Yield the tables in order, and the other widgets."""

@@ -19,7 +19,7 @@ def require_screen() -> None:
 
     A terminal that reports no size is set to 80 columns and 24 lines.
     """
-    remedy = "stalltop once prints one window and needs no terminal"
+    remedy = "`stalltop once` prints one window and needs no terminal"
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         name = os.environ.get("TERM") or "not set"
         raise UsageError(f"this terminal cannot show a screen (TERM is {name})", remedy)

@@ -96,7 +96,7 @@ class TerminalApp(QuietApp):
 
     def pop_screen(self) -> AwaitComplete:
         """Close the top screen, unless it is the main screen. A screen that is closing still gets keys: a
-        second Esc closes the screen below."""
+        second Esc then closes the screen below, which may be the main screen."""
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def action_repaint(self) -> None:

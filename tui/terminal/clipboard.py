@@ -42,7 +42,7 @@ class Copied:
         """Return this as the beginning of a message."""
         file = _short(self.file) if self.file is not None else ""
         if self.tmux:
-            return "copied to tmux's buffer (prefix ])" + (f" and {file}" if file else "")
+            return "copied to tmux's buffer (prefix ] pastes it)" + (f" and {file}" if file else "")
         if self.asked:
             sent = f"sent to {self.asked}'s clipboard, if it allows that"
             return f"{sent}; also in {file}" if file else sent

@@ -39,7 +39,8 @@ def print_saved(paths: Iterable[Path]) -> None:
 
 
 def explain(what: str, error: BaseException) -> int:
-    """Print on stderr why data or the screen ended. Returns the exit code."""
+    """Print on stderr the error that ended the screen, or the reading of data (``what``). Returns the exit
+    code."""
     if isinstance(error, StalltopError):
         text, code = str(error), error.exit_code
     else:

@@ -154,6 +154,6 @@ class Leaving:
 
 
 def _descriptor() -> int | None:
-    """Return the descriptor of the terminal on which the screen is drawn; None if it is no terminal."""
+    """Return the descriptor of the terminal on which the screen is drawn; None if there is no terminal."""
     stream = drawn_on()
     return None if stream is None else stream.fileno()

@@ -24,7 +24,8 @@ HUNG_NS = 10_000_000_000
 """Least age, in ns, at which an open call is shown as hung."""
 
 LEAST_PAST = 5
-"""Least number of earlier windows with calls for which the p99 of a row is compared with their median."""
+"""The p99 of a row is compared with its median in earlier windows if the row had calls in at least this many
+of them."""
 
 Key = tuple[str, ...]
 """Identifies a row of a table: one value for each dimension."""

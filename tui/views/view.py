@@ -40,7 +40,8 @@ are skipped."""
 
 
 Only = Literal["", "busy", "warned"]
-"""The rows to show: all, those with a call, or those with a problem or a long open call."""
+"""The rows to show: all; those with a call or a long open call; or those with a problem or a long open
+call."""
 ONLY: dict[Only, str] = {"": "all rows", "busy": "without idle rows", "warned": "with problems or open calls"}
 """The message about each choice of rows, in the order in which the key selects them."""
 
@@ -219,7 +220,7 @@ def empty(window: Window, view: View) -> tuple[str, ...]:
         said = ("Nothing here matches the filter.", f"{key('out')} clears it, {key('filter')} changes it.")
         return (*said, hint) if hint else said
     if view.only and len(window.rows):
-        return (f"No row here: only those {ONLY[view.only]} are shown.", f"{key('only')} shows others.")
+        return (f"No row here. The choice of rows is: {ONLY[view.only]}.", f"{key('only')} shows others.")
     if view.path:
         return (
             "No calls here within this window.",

@@ -75,7 +75,7 @@ def pageable_copies(stage: Stage) -> Iterator[Truth]:
 
 @fault("small_copies")
 def small_copies(stage: Stage) -> Iterator[Truth]:
-    """The program makes thousands of copies of a few bytes."""
+    """The program makes 500 to 2000 copies of 4 to 2048 bytes in every step."""
     truth, caller = _victim(stage)
     count = stage.whole("copies", 500, 2000)
     yield truth

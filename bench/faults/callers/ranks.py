@@ -81,7 +81,7 @@ def nccl_hang(stage: Stage) -> Iterator[Truth]:
 
 @fault("small_collectives")
 def small_collectives(stage: Stage) -> Iterator[Truth]:
-    """A rank makes a collective for each of thousands of small tensors."""
+    """A program makes 200 collectives of small tensors in every step."""
     victim = stage.tenant("victim")
     caller = stage.process(victim, "train.py", latencies=latencies(8))
     caller.start(f"!200 {_STEP}")

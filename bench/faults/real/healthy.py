@@ -1,5 +1,5 @@
-"""Runs healthy programs on public packages, which start and end. The diagnosis must not report a problem
-about them."""
+"""Runs healthy programs that use public packages. Programs start and end during the run. The diagnosis must
+not report a problem about them."""
 
 from __future__ import annotations
 

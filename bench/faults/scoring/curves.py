@@ -30,7 +30,7 @@ _LINES: Final = (
     ("culprit", "and blames the right tenant"),
 )
 """The curves: the attribute of `CurvePoint` that a curve shows, and its text in the legend. Later curves are
-drawn above earlier ones."""
+drawn over earlier ones, which they may cover."""
 _STYLE: Final = """
 text { font: 11px system-ui, sans-serif; fill: #24292f }
 polyline { fill: none !important }

@@ -30,14 +30,14 @@ class CurvePoint:
     found: int
     """Number of trials with a new problem about the victim, of any cause."""
     named: int
-    """Number of trials in which the victim's first problem at the end had the right cause."""
+    """Number of trials in which the victim's worst problem at the end had the right cause."""
     culprit: int
     """Number of trials in which a problem of the right cause blamed the right tenant, or blamed none if no
     other tenant was at fault."""
     alarms: int
     """Number of false alarms: all alarms before the injection, and alarms of other causes after it."""
     instead: tuple[str, ...]
-    """The wrong causes that the victim's first problem had at the end of a trial, each once."""
+    """The wrong causes that the victim's worst problem had at the end of a trial, each once."""
 
     @property
     def typical_lost(self) -> float:
@@ -92,7 +92,9 @@ def strength_table(outcomes: Sequence[Outcome]) -> TextTable:
         cause = point.cause
     disturbed = sum(not outcome.scored for outcome in outcomes)
     if disturbed:
-        made.notes.append(f"disturbed, and not counted: {disturbed} trials")
+        made.notes.append(
+            f"not counted (disturbed, reported before the fault, or not set up): {disturbed} trials"
+        )
     from_aim = [point for point in known if point.strength >= AIM]
     made.notes.append(
         f"meant to take {AIM:.0%} or more: named in {sum(point.named for point in from_aim)}, with the right "

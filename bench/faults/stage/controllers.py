@@ -56,8 +56,8 @@ class Limits:
             (self._unified / "cpu.max").write_text(f"{quota or 'max'} {PERIOD_US}")
 
     def cpu_weight(self, times: float) -> None:
-        """Multiplies the default CPU weight by ``times`` for this tenant. While both want a CPU, the tenant
-        gets ``times`` as much CPU time as a tenant with the default weight."""
+        """Sets this tenant's CPU weight to ``times`` the default weight. While this tenant and one with the
+        default weight compete for a CPU, this tenant gets ``times`` the CPU time of the other one."""
         legacy = self._legacy.get("cpu")
         if legacy is not None:
             (legacy / "cpu.shares").write_text(str(int(1024 * times)))

@@ -57,8 +57,8 @@ class _Host:
     """The process of the program that waits long for the device in each step."""
 
     def begin(self) -> None:
-        """Starts the permanent tenants (ranks in step, a loader whose page cache fills its memory limit, a
-        program with long waits) and two temporary ones."""
+        """Starts the permanent tenants (noise, two ranks of a communicator, a loader whose page cache fills
+        its memory limit, a program with long waits) and two temporary ones."""
         noise(self.stage)
         job(self.stage, 2)
         try:

@@ -75,8 +75,9 @@ def _told(chain: Chain, places: Sequence[Place]) -> str:
 
 def _since(chain: Chain, number: int, after: Sequence[Seen]) -> bool:
     """Returns whether ``chain``, open in window ``number`` (from 0) after the injection, may result from the
-    injection. If it was first seen before the injection, it counts only from window ``SIGHTS`` on: a chain
-    needs so many windows to open."""
+    injection. If it was first seen before the injection, it counts only once ``SIGHTS`` windows have passed
+    since the injection: that many windows have to show a cause before its chain opens, so a chain that is
+    open earlier results in part from windows before the injection."""
     return chain.since >= after[0].window.start or number + 1 >= SIGHTS
 
 

@@ -30,7 +30,7 @@ class Outcome:
     detected_seconds: float | None = None
     """Time from the injection to the first new chain about the victim; None if there was none."""
     root_seconds: float | None = None
-    """Time from the injection until the victim's first chain was a new one of the right cause; None if that
+    """Time from the injection until the victim's worst chain was a new one of the right cause; None if that
     never happened."""
     found: str = ""
     """Cause of the worst chain about the victim when the trial ends; '' if there is none."""

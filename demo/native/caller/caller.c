@@ -18,7 +18,8 @@
  *     kernels MANGLED…              load a module in place of the previous one, look up these CUDA kernels
  *     rename MANGLED…               register the CUDA kernels anew under these names, as if another library had
  *                                   been loaded at the same addresses
- *     run THREADS CYCLES ITEM…      each thread makes the calls of all items CYCLES times; answers their ns
+ *     run THREADS CYCLES ITEM…      each thread makes the calls of all items CYCLES times; answers with the ns
+ *                                   until all threads have ended
  *     burst THREADS CYCLES ITEM…    like `run`, but without timing each call
  *     start THREADS CYCLES ITEM…    like `run`, but without waiting for the end; CYCLES 0: until `stop`
  *     wait, stop, finish            for the threads of `start`; `stop` ends them after their current call,

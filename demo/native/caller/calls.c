@@ -26,7 +26,7 @@ static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The arguments with which each function is called: a letter for each argument, from left to right. Further
  * arguments are 0.
- *   D   the ordinal of a device, which is the item's `bytes`; such a call moves no bytes
+ *   D   the ordinal of a device, given as the item's SIZE; such a call moves no bytes
  *   .   any value
  *   o   address at which the function stores a result
  *   a   address at which the function stores the address of new memory
@@ -36,8 +36,8 @@ static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
  *   c   the communicator joined last
  *   k   cudaMemcpyKind
  *   t   ncclDataType_t
- *   i   a small number
- *   K H CUDA kernel number `bytes`: K the host function that stands for it, H the driver's handle
+ *   i   the number 0: a device, a value to set, a colour or a key
+ *   K H the CUDA kernel with the number SIZE: K the host function that stands for it, H the driver's handle
  *   g b x and y of the grid (g) or of the blocks (b), packed into one register as a dim3 is passed
  *   x X x of the grid (x) or of the blocks (X), as a number
  *   1   the number 1
@@ -233,7 +233,7 @@ static uint32_t index_of(uint64_t ns)
     return ((uint32_t)(bucket + 1) << 7) + (uint32_t)(ns >> bucket) - 128;
 }
 
-/* Each CUDA kernel has its own grid size. */
+/* Different CUDA kernels have different grid sizes, up to 16 of them. */
 #define GRID(item) (64 * ((item)->size[0] % 16 + 1))
 #define BLOCK 256ull
 

@@ -46,7 +46,7 @@ uint32_t standin_state __attribute__((used, visibility("hidden")));
 #define V2_STREAM(base) V2(base); THUNK(base##_v2_ptsz, base)
 #define V2_DEFAULT(base) V2(base); THUNK(base##_v2_ptds, base)
 
-/* A function that takes its time, ignores its arguments and does nothing else. */
+/* A function that takes the time that its table entry gives, ignores its arguments and does nothing else. */
 #define TIMED(symbols, base)                                                              \
     IMPLEMENTATION(base, void) { return take_time(&entry_##base); }                       \
     symbols(base)

@@ -32,20 +32,21 @@
  *     ecc=1, persistence=1, compute_mode=0, virtualization=0          numbers of nvml.h
  *     remapped_corrected=0, remapped_uncorrected=0, remap_pending=0, remap_failed=0
  *     power_violation, thermal_violation, sync_boost_violation, board_limit_violation, reliability_violation
- *                                               ns, totals, 0
+ *                                               ns, totals; 0 by default
  *     field.NUMBER=                             a field value (NVML_FI_*); without, it is not supported
  *     links_up=0                                number of NVLinks that are up; field.91 is the number of all
  *     gpm=0, metric.NUMBER=                     1: GPM is supported; the value of a GPM metric
  *     xids=                                     such as 79,31: a number appended to the list is reported as a new
  *                                               XID; a list that was emptied begins anew
- *     lost=0                                    1: every call for it fails with NVML_ERROR_GPU_IS_LOST
+ *     lost=0                                    1: every call for the device fails with NVML_ERROR_GPU_IS_LOST
  *     compute=, graphics=, mps=                 processes: PID:BYTES, or PID:- if the memory is not known;
  *                                               optionally followed by :GPU INSTANCE:COMPUTE INSTANCE
  *     samples=                                  PID:SM:MEMORY:ENCODER:DECODER:AGE, in percent and ms
- *     mig=0                                     1: divided, into
- *     instances=                                profiles such as 1g.10gb,,3g.40gb: the MIG devices 0 and 2,
- *                                               each with memory_total, memory_used, uuid, gpu_instance (from
- *                                               1), compute_instance (0) and compute of its own
+ *     mig=0                                     1: the GPU is divided into MIG devices
+ *     instances=                                profiles of the MIG devices by number: 1g.10gb,,3g.40gb gives the
+ *                                               MIG devices 0 and 2. Each has keys of its own: memory_total,
+ *                                               memory_used, uuid, gpu_instance (default: its number + 1),
+ *                                               compute_instance (default: 0) and compute
  *     fail.FUNCTION=CODE                        FUNCTION returns the nvmlReturn_t CODE; also for one MIG device alone
  *     count.FUNCTION=N                          FUNCTION says that its list has N entries, however many it has
  *     delay.FUNCTION=MS, delay=MS               this function, or every function, takes MS milliseconds

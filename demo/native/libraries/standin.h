@@ -8,8 +8,8 @@
  *
  * SYMBOL  a function's name without its variant
  * HOW     what the thread does during the call:
- *         spin | sleep | futex | poll: this, for the duration of SHAPE. PATH may name a file that begins with a
- *         double: durations are multiplied by it, unless it is 0
+ *         spin | sleep | futex | poll: spin, or wait in this way, for a duration that SHAPE gives. PATH may name a
+ *         file that begins with a double: durations are multiplied by it, unless it is 0
  *         hold: sleep for as long as the file PATH exists
  *         meet: poll until B processes that share the file PATH (empty at first) have made this call as often as
  *         this process, as in a collective, then for another A ns; SHAPE is fixed
@@ -32,7 +32,7 @@ struct entry {
     const char *name;
     enum how how;
     enum shape shape;
-    double a, b;          /* in ns; their meaning depends on SHAPE (above) */
+    double a, b;          /* their meaning and unit depend on HOW and SHAPE (above) */
     double spike_share;   /* share of the calls, 0 to 1 */
     double spike_factor;
     double error_share;   /* share of the calls, 0 to 1 */

@@ -1,4 +1,4 @@
--- who took whose time off the CPU, most first
+-- who lost time off the CPU because of whom, most first
 SELECT v.container_id AS victim, k.op AS lost_in, k.waited_for, ifnull(c.container_id, 'the host') AS culprit,
        k.culprit_process, SUM(k.stolen_ns) / 1e6 AS stolen_ms, SUM(k.times) AS times
 FROM culprits k JOIN containers v ON v.cgroup_id = k.cgroup_id

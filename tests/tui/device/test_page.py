@@ -89,7 +89,7 @@ def test_the_past_has_gaps_where_values_are_unknown() -> None:
     parts = packed([0.0, 50.0, None, 100.0])
     device = parts[-1].window.devices.devices[0]
     head, busy = text(device_past.past(device, parts, FRAME))
-    assert head.startswith("Over time  the last 3s, a column 1s")
+    assert head.startswith("Over time  the last 3s, 1s a column")
     assert "▁▄ █" in busy
     assert busy.split()[-3:] == ["100%", "0%", "100%"]
     assert len(busy) <= FRAME.width
@@ -100,7 +100,7 @@ def test_a_column_of_a_long_past_covers_several_windows_and_does_not_move() -> N
     parts = packed(values)
     device = parts[-1].window.devices.devices[0]
     head, busy = text(device_past.past(device, parts, FRAME))
-    assert "the last 9m59s, a column 30s" in head
+    assert "the last 9m59s, 30s a column" in head
     drawn = busy[15:51]
     assert len(drawn.strip()) == 21
     _, later = text(device_past.past(device, parts[:-1], FRAME))

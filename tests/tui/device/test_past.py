@@ -62,7 +62,7 @@ async def test_the_list_of_devices_has_charts_and_draws_none_on_a_slow_line() ->
     async with running(*windows, size=(120, 40)) as screen:
         await screen.press("D")
         await screen.sees("GPU 1 SM clock 990MHz")
-        await screen.sees("charts: the last 2s, a column 1s")
+        await screen.sees("charts: the last 2s, 1s a column")
         await screen.press("escape", "b", "D")
         await screen.until(
             lambda: "GPU 1 SM clock" not in screen.text() and "THROTTLED BY" in screen.text(), "drawn"

@@ -59,7 +59,7 @@ def test_an_unknown_key_is_rejected(text: str) -> None:
         ({"zzzzzz": "W"}, "docs/keys.md"),
         ({"save": []}, "must be a key"),
         ({"save": [3]}, "must be a key"),
-        ({"save": "x"}, "x is the key of both compare and save"),
+        ({"save": "x"}, "x is the key of both 'compare' and 'save'"),
         ({"up": "j"}, "j is the key of both"),
         ({"save": "W", "theme": "W"}, "W is the key of both"),
     ],
@@ -78,7 +78,7 @@ def test_keys_are_read_from_the_settings_file_and_faults_reported() -> None:
     text = toml({"keys": chosen})
     assert read(tomllib.loads(text)) == ({"keys": chosen}, [])
     _, (fault,) = read({"keys": {"save": "x"}})
-    assert str(fault) == "keys: x is the key of both compare and save; choose another key for one"
+    assert str(fault) == "keys: x is the key of both 'compare' and 'save'; choose another key for one"
     assert SETTINGS["keys"].default == ()
 
 
@@ -122,10 +122,10 @@ def test_texts_name_the_chosen_keys() -> None:
     choose([(name, (f"f{number}",)) for number, name in enumerate(ids, start=1)])
     helped = ["".join(text for text, _ in line.parts) for line in help_page()]
     told = "\n".join((for_newcomers(200), offer(), *helped))
-    for usual in ("a says", "a shows", "i shows", "b draws", "? all keys"):
+    for usual in ("press a", "press i", "b draws", "? all keys"):
         assert usual not in told, usual
     assert "f1 looks into a row; f2 goes back" in told
-    assert "f3 lists problems" in told
+    assert "press f3 to list problems" in told
     assert "f4 explains all signs and keys" in told
     assert "f5 draws less" in told
-    assert "a problem involves this row (f6 shows it)" in told
+    assert "a problem involves this row (press f6 to see it)" in told

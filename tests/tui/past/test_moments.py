@@ -63,7 +63,7 @@ def test_before_there_is_data_nothing_can_be_done() -> None:
 
 def test_steps_go_back_and_forward_and_to_now() -> None:
     moments = looking()
-    assert moments.step(1) == "this is now"
+    assert moments.step(1) == "this is the newest moment"
     assert moments.step(-1) == ""
     assert moments.frozen
     assert (moments.at, moments.age) == (end(19), 1.0)

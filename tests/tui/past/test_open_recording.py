@@ -351,7 +351,7 @@ async def test_time_keys_work_on_a_live_screen_too() -> None:
         await screen.sees("LIVE")
         await looks_at(screen, 60)
         await screen.press("P")
-        await screen.sees("this is now: go back in time, then play")
+        await screen.sees("this is the newest moment: go back in time, then play")
 
 
 async def test_a_saved_window_has_no_time_keys() -> None:

@@ -73,7 +73,7 @@ async def test_keys_step_back_and_forward_while_counting_continues() -> None:
         await screen.press("right_square_bracket")
         await screen.sees("LIVE")
         await screen.press("right_square_bracket")
-        await screen.sees("this is now")
+        await screen.sees("this is the newest moment")
 
 
 async def test_space_returns_from_the_past() -> None:

@@ -18,7 +18,7 @@ WORDS = {
     "help": "NCCL",
     "row": "How long calls took",
     "why": "What to do",
-    "shared": "a split is not measurable here",
+    "shared": "the share of each tenant is not",
 }
 
 

@@ -47,7 +47,7 @@ def test_rows_without_launches_have_no_section_of_cuda_kernels() -> None:
 
 def test_nested_launches_refer_to_the_call_around_them() -> None:
     (_, said) = text(full_window(), (PathStep("operation", "cuLaunchKernel", "cuLaunchKernel"),))
-    assert "that contain the launches" in said
+    assert "that contain these" in said
 
 
 def test_only_the_cuda_kernels_with_most_time_are_listed() -> None:

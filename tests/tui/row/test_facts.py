@@ -232,10 +232,10 @@ def test_disk_of_another_process_is_not_counted() -> None:
 
 def test_the_owner_section_shows_the_tenant_and_the_limits_of_its_cgroup() -> None:
     lines = "\n".join(text(row_owner.owner(facts(full_window(), SERVE), FRAME)))
-    for said in ("serve (pod, containerd)", "llm-0", "prod", "1.5 CPUs by /kubepods/prod", "CPUs 0-3"):
+    for said in ("serve (pod, containerd)", "llm-0", "prod", "1.5 CPUs, set by /kubepods/prod", "CPUs 0-3"):
         assert said in lines, said
     assert "throttled in 5 of 20 periods, 120ms" in lines
-    assert "858MiB of 1.00GiB by /kubepods/prod/bb" in lines
+    assert "858MiB of 1.00GiB, set by /kubepods/prod/bb" in lines
     assert "9 allocations met the limit" in lines
     assert "nvidia.com/gpu.shared: GPU-5f2c::2" in lines
     both = text(row_owner.owner(facts(full_window(), ()), FRAME))
@@ -262,7 +262,7 @@ def test_the_owner_section_shows_everything_known_about_a_pod() -> None:
 def test_devices_are_listed_with_the_tenants_that_share_them() -> None:
     one = full_window()
     lines = text(row_owner.devices(facts(one, TRAIN), FRAME))
-    assert lines[1].startswith("  GPU 0   NVIDIA H100 80GB HBM3: it holds 65.2GiB of 79.6GiB")
+    assert lines[1].startswith("  GPU 0   NVIDIA H100 80GB HBM3: the row holds 65.2GiB of 79.6GiB")
     assert lines[1].endswith("throttled: sw power cap")
     assert len(lines) == 2
     (device,) = one.devices.devices

@@ -131,7 +131,7 @@ async def test_time_keys_work_on_the_page() -> None:
         await screen.press("right_square_bracket", "right_square_bracket")
         await screen.sees("live")
         await screen.press("right_square_bracket")
-        await screen.sees("this is now")
+        await screen.sees("this is the newest moment")
         await screen.until(lambda: any("the last 3s" in line for line in lines(screen)))
 
 

@@ -51,9 +51,9 @@ def buffer_of(tmux: list[str]) -> str:
     [
         (
             Copied(tmux=True, file=Path("/run/user/7/stalltop/copied")),
-            "copied to tmux's buffer (prefix ]) and /run/user/7/stalltop/copied",
+            "copied to tmux's buffer (prefix ] pastes it) and /run/user/7/stalltop/copied",
         ),
-        (Copied(tmux=True), "copied to tmux's buffer (prefix ])"),
+        (Copied(tmux=True), "copied to tmux's buffer (prefix ] pastes it)"),
         (
             Copied(asked="the terminal", file=Path("/run/user/7/stalltop/copied")),
             "sent to the terminal's clipboard, if it allows that; also in /run/user/7/stalltop/copied",
@@ -124,7 +124,7 @@ def test_a_program_inside_tmux_fills_its_buffer(tmux: list[str], tmp_path: Path)
     line = f"cd {root}; {variables} {sys.executable} -P {script}"
     subprocess.run([*tmux, "send-keys", line, "Enter"], check=True)
     until = time.monotonic() + DEADLINE
-    while "copied to tmux's buffer (prefix ])" not in (
+    while "copied to tmux's buffer (prefix ] pastes it)" not in (
         pane := subprocess.run(
             [*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True
         ).stdout
@@ -156,5 +156,5 @@ async def test_in_tmux_the_screen_copies_to_its_buffer(
     monkeypatch.setenv("TMUX", environment_in(tmux))
     async with running(faulty(STARVED), size=(120, 40)) as screen:
         await screen.press("a", "y")
-        await screen.sees("copied to tmux's buffer (prefix ])")
+        await screen.sees("copied to tmux's buffer (prefix ] pastes it)")
         assert buffer_of(tmux) == screen.app.clipboard == "ionice -c 3 -p 201"

@@ -210,11 +210,11 @@ def test_revisions_run_their_own_code_in_alternating_rounds(
     assert [(one.figure.row, one.figure.name) for one in found] == [(("a row",), "ms")]
     assert found[0].here == [NEW, NEW + 1, NEW + 2, NEW + 3, NEW + 4]
     assert found[0].there == [OLD, OLD + 1, OLD + 2, OLD + 3, OLD + 4]
-    assert alone == ["only here: a row: added"]
+    assert alone == ["only in this revision: a row: added"]
     [table] = against.Comparison("mini", old[:7], found, alone).tables()
     assert "0.545 (0.524-0.565)" in table.text()
     assert table.rows[0][-1] == "better"
-    assert "only here: a row: added" in table.text()
+    assert "only in this revision: a row: added" in table.text()
     # No checkout is left behind.
     assert list(temporary.iterdir()) == []
     assert len(git(tmp_path / "repository", "worktree", "list").splitlines()) == 1

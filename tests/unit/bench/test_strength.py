@@ -143,7 +143,7 @@ def test_the_table_says_what_was_meant_and_what_was_lost() -> None:
     assert lines[4].split() == [*("gil", "5", "5", "(3", "to", "6)"), *"32110", "lock_contention"]
     assert lines[5].split() == ["10", "10", *"22212"]
     assert lines[6].split() == ["slow_disk", "10", "12", *"11110"]
-    assert lines[-2] == "disturbed, and not counted: 2 trials"
+    assert lines[-2] == "not counted (disturbed, reported before the fault, or not set up): 2 trials"
     assert lines[-1] == "meant to take 10% or more: named in 3, with the right culprit in 2 of 3"
 
 
@@ -224,7 +224,7 @@ def test_the_document_gets_the_table_and_the_figure(tmp_path: Path) -> None:
     assert "faults: one at a time" not in text
     assert "* `gil`, seed 1, 5%: found nothing" in text
     assert "* besides `gil`, 10%: reclaim" in text
-    assert "disturbed, and not counted: 2 trials" in text
+    assert "not counted (disturbed, reported before the fault, or not set up): 2 trials" in text
     assert (tmp_path / "images/strength.svg").read_text() == drawing(points(TRIALS))
 
 

@@ -129,7 +129,7 @@ ILL = [
             *(row("cudaLaunchKernel", 600, running=4), row("cudaStreamSynchronize", 30, gpu=500)),
         ],
         (119, 121),
-        ("4,000 collectives a second of 8 KiB", "bucket_cap_mb"),
+        ("4,000 collectives a second: 8 KiB and ", "bucket_cap_mb"),
     ),
     UsageCase(
         "a wait after each kernel",
@@ -139,7 +139,7 @@ ILL = [
             row(HOST_GAP, 8000, running=400),
         ],
         (419, 421),
-        ("4,000 waits a second", "CUDA_LAUNCH_BLOCKING"),
+        ("4,000 waits per second", "CUDA_LAUNCH_BLOCKING"),
     ),
     UsageCase(
         "a wait after each kernel, where gaps were not measured",
@@ -202,7 +202,7 @@ ILL = [
             row(HOST_GAP, 40, running=200),
         ],
         (320, 322),
-        ("10 graphs made a second", "cudaGraphExecUpdate"),
+        ("10 graphs made per second", "cudaGraphExecUpdate"),
     ),
 ]
 

@@ -181,7 +181,7 @@ def test_only_a_folder_of_logs_is_replaced(tmp_path: Path) -> None:
     write("three", replaces=hlog.ours)
     assert (path / hlog.INDEX).read_text() == "three"
     (path / "precious.txt").write_text("mine")
-    with pytest.raises(UsageError, match="did not export"):
+    with pytest.raises(UsageError, match="contains only an export"):
         write("four", replaces=hlog.ours)
     assert (path / "precious.txt").read_text() == "mine"
     assert os.listdir(tmp_path) == ["logs"]

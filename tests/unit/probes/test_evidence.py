@@ -318,7 +318,7 @@ def test_unknown_evidence_is_reported(reading: EvidenceSetup) -> None:
     assert reading.read().unknown[0].startswith("collectives of 1 process: ")
     reading.kernel.older = set()
     reading.host.next = NOTHING._replace(dropped=4)
-    assert reading.read().unknown[0].startswith("block I/O, reclaim, or starts and ends of processes, 4")
+    assert reading.read().unknown[0].startswith("events of the host, such as block I/O and reclaim, 4")
     reading.host.failing = True
     assert reading.read().unknown == (
         "events of the host, such as block I/O and OOM kills: Input/output error",

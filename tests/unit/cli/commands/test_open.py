@@ -64,7 +64,7 @@ def test_a_moment_is_printed_as_text(path: Path, capsys: pytest.CaptureFixture[s
     said = capsys.readouterr()
     assert said.out.startswith("serve is slow: train ")
     assert "\nstalltop gpu7  22:14:00  1.0 s " in said.out
-    assert "last 1s to 22:14:01" in said.err
+    assert "last 1s up to 22:14:01" in said.err
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_a_moment_selects_the_window_that_ended_in_its_second(
         recording.add(replace(window, start=window.start + 0.7))
     recording.close()
     assert cli.main(["open", str(tmp_path / "late.stalltop"), "--at", "22:13:25", "--window", "1"]) == 0
-    assert "last 1s to 22:13:25 " in capsys.readouterr().err
+    assert "last 1s up to 22:13:25 " in capsys.readouterr().err

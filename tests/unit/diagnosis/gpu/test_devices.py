@@ -136,7 +136,7 @@ CASES = [
         "pages to be retired",
         "gpu_ecc",
         {"retirement_pending": True},
-        says=("pages of memory wait", "--gpu-reset"),
+        says=("pages of memory will be taken out of use at the next reset", "--gpu-reset"),
     ),
     DeviceCase("rows to be replaced", "gpu_ecc", {"remap_pending": True}, says=("rows of memory",)),
     DeviceCase("fell off the bus", "gpu_xid", {"xids": (79,)}, says=("XID 79", "fell off the bus", "dmesg")),

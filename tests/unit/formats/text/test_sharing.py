@@ -47,7 +47,7 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
         (
             sharing("mps", 4, busy_percent=93.0),
             "4 tenants share GPU 0 at once, through MPS; the device is 93% busy; "
-            "a split is not measurable here.",
+            "the share of each tenant is not measurable here.",
         ),
         (
             replace(sharing("time-sliced"), sharers=(Sharer(""),)),
@@ -57,7 +57,7 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
         (
             sharing("time-sliced", 2, busy_percent=100.0),
             "2 tenants share GPU 0 by time-slicing; the device is 100% busy; "
-            "a split is not measurable here.",
+            "the share of each tenant is not measurable here.",
         ),
         (
             sharing("vgpu", 2, busy_percent=5.5),
@@ -67,7 +67,7 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
         (
             replace(sharing("mps"), sharers=(Sharer("docker:0"), Sharer("", (7, 8)))),
             "1 tenant and 2 processes whose tenant is not known share GPU 0 at once, through MPS; "
-            "a split is not measurable here.",
+            "the share of each tenant is not measurable here.",
         ),
         (
             sharing("unknown", busy_percent=93.0, hidden="somebody"),
@@ -99,7 +99,7 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
         ),
         (
             replace(sharing("mps"), sharers=tuple(Sharer(f"a/x:{n}", mps_client=n < 3) for n in range(4))),
-            "4 tenants share GPU 0, 3 of them through MPS; a split is not measurable here.",
+            "4 tenants share GPU 0, 3 of them through MPS; the share of each tenant is not measurable here.",
         ),
         (
             replace(sharing("exclusive"), sharers=(Sharer("docker:0"), Sharer("process:ended"))),
@@ -216,7 +216,8 @@ def test_a_device_of_one_tenant_is_not_printed() -> None:
     assert sharing_lines(on(device, allocations=(given,)), style)
     instance = MigInstance(0, 0, "MIG-0", "7g.80gb", processes=(client(1, TRAIN), client(2, SERVE)))
     (lines,) = sharing_lines(on(gpu(mig=True, instances=(instance,))), style)
-    assert "2 tenants share GPU 0:0 at once, through MPS; a split is not measurable here." in lines
+    said = "2 tenants share GPU 0:0 at once, through MPS; the share of each tenant is not measurable here."
+    assert said in " ".join(line.strip() for line in lines)
 
 
 def test_each_instance_shows_its_size_and_memory() -> None:
@@ -269,7 +270,7 @@ def test_a_tenant_at_work_is_never_called_inactive() -> None:
     made = on(*devices, rows=[row("cudaLaunchKernel", 900, running=3), serve], evidence=evidence)
     one = sharing_of(made, devices[0])
     assert {user.tenant: sharing_table.notes(user, one, made)[0] for user in one.sharers} == {
-        TRAIN: ("of that, together with whom was not measured", False),
+        TRAIN: ("which tenants were active at the same time was not measured", False),
         SERVE: ("when it was active here was not measured", False),
         BATCH: ("not active in this window", False),
     }

@@ -63,14 +63,14 @@ def test_files_of_another_user_are_not_used(folder: Path, what: str) -> None:
 def test_files_that_others_can_write_are_not_used(folder: Path, mode: int) -> None:
     keep(RECIPE, COMPILED)
     folder.chmod(mode)
-    with pytest.raises(CacheFileError, match="others may write"):
+    with pytest.raises(CacheFileError, match="other users may write"):
         find(RECIPE)
-    with pytest.raises(CacheFileError, match="others may write"):
+    with pytest.raises(CacheFileError, match="other users may write"):
         keep(RECIPE, COMPILED)
     folder.chmod(0o700)
     (path,) = folder.glob("*.programs")
     path.chmod(mode)
-    with pytest.raises(CacheFileError, match="others may write"):
+    with pytest.raises(CacheFileError, match="other users may write"):
         find(RECIPE)
 
 

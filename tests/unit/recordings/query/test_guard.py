@@ -89,7 +89,7 @@ def test_writing_statements_are_refused(path: Path, sql: str) -> None:
         ("SELECT duration FROM cuda_events", 'there is no column "duration"', "did you mean duration_ns?"),
         ("SELECT e.opp FROM cuda_events e", 'there is no column "e.opp"', "did you mean op?"),
         ("SELECT opp FROM operations", 'there is no column "opp"', "columns of operations: window_id, "),
-        ("SELECT p99() FROM operations", "p99() has other arguments", "p99(histogram)"),
+        ("SELECT p99() FROM operations", "wrong number of arguments for p99()", "p99(histogram)"),
         ("SELECT kernel FROM cuda_events", 'there is no column "kernel"', "did you mean kernel_name?"),
         (
             "SELECT 1 FROM operations WHERE zzz",
