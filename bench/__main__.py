@@ -162,7 +162,8 @@ class _Report:
             say(self._machine)
 
     def head(self, text: str) -> None:
-        """Prints ``text`` before the tables; in JSON, adds it to the description of the machine."""
+        """Prints ``text`` before the tables. In JSON and in the document, ``text`` follows the description of
+        the machine."""
         self._machine += f"\n{text}"
         if not self._as_json:
             self._say(text)

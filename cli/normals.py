@@ -112,5 +112,5 @@ class BaselineKeeper:
 
 
 def _write(path: Path, plain: dict[str, object]) -> None:
-    with contextlib.suppress(OSError, ValueError):  # the next run learns it again
+    with contextlib.suppress(OSError, ValueError):  # what is not saved now, the next run learns again
         write_normals(path, plain)

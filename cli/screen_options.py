@@ -45,8 +45,8 @@ def length(text: str) -> float | None:
 
 
 def add_screen_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the screen. Options that the user does not give are absent from the parsed
-    options."""
+    """Adds the options of the screen. Options for settings (``FLAGS``) that the user does not give are absent
+    from the parsed options."""
     group = parser.add_argument_group("screen (these and more settings can be in a file: docs/config.md)")
 
     def add(name: str, help_: str, **more: Any) -> None:

@@ -21,8 +21,9 @@ COMPILE_SECONDS = 120
 """A compiler that runs longer than this, in seconds, is assumed to hang."""
 
 # gnu11, because later standards read `()` as `(void)`. As in the real libraries, each function must have a
-# body of its own, which begins with `push %rbp`. So the options forbid the compiler to do three things: to
-# merge functions with equal bodies, to turn calls into jumps, and to set up the stack frame late.
+# body of its own, which begins with `push %rbp`. So the options forbid the compiler to do four things: to
+# omit the frame pointer, to set up the stack frame late, to turn calls into jumps, and to merge functions
+# with equal bodies.
 _COMMON = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-strict-prototypes")
 _FRAMES = (
     "-fno-omit-frame-pointer",

@@ -24,8 +24,8 @@ limit."""
 
 
 class CallerError(Exception):
-    """A `Caller` failed to execute a command. The text is the answer of the process, or says how the process
-    ended."""
+    """A `Caller` failed to execute a command. The text is the answer of the process, or says why there is no
+    answer."""
 
 
 @dataclass(slots=True)
@@ -104,8 +104,9 @@ class Caller:
         return self._process.pid
 
     def tell(self, command: str) -> None:
-        """Sends a command of ``native/caller/caller.c``. Does not wait for the answer: `answer` must be
-        called next. Raises CallerError if the process is gone."""
+        """Sends a command of ``native/caller/caller.c``. Does not wait for the answer, which `answer` or
+        the next call of `tell` reads. Raises CallerError if the process is gone, or if the previous command
+        failed and its answer was not read."""
         if self._waiting:
             # This reads the answer to the previous command, or the line that a new process writes when it is
             # ready.

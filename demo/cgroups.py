@@ -25,8 +25,8 @@ removed only when it is empty, and no process in it is killed."""
 REMOVE_SECONDS = 5.0
 """Time in seconds that killed processes may take until they have left a cgroup."""
 STARTED_SECONDS = 60.0
-"""Age in seconds from which an empty cgroup is assumed to be abandoned. A demo that starts puts a process
-into each of its cgroups much earlier."""
+"""Age in seconds above which an empty cgroup, made in another PID namespace, is assumed to be abandoned. A
+demo that starts puts a process into each of its cgroups much earlier."""
 _WALK_DIRECTORIES = 65_536
 
 

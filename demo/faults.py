@@ -4,8 +4,8 @@ A scenario file lists them as ``fault`` tables. Each has ``family`` (which fault
 ``FAMILIES``), ``begin`` and ``end`` (seconds from the start of the period), ``injected`` (what happens to
 whom) and ``look`` (where the screen shows it). While the fault is active, a demo that is traced, not
 simulated, does one of two things: the process ``process`` of the tenant ``tenant`` repeats ``cycle`` in
-``threads`` threads instead of its own cycle, or the settings ``gpu`` of the stand-in NVML replace those of
-the scenario. ``period`` is the time after which the faults repeat, seconds.
+``threads`` threads instead of its own cycle, or the settings ``gpu`` of the stand-in NVML are added to those
+of the scenario and override equal keys. ``period`` is the time after which the faults repeat, seconds.
 """
 
 from __future__ import annotations

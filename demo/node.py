@@ -70,7 +70,7 @@ class DemoNode:
 
     def show(self, present: Iterable[Present], gpu: Mapping[str, str] | None = None) -> None:
         """Rewrites the files of the stand-ins so that they report the running tenants ``present``. The
-        settings ``gpu`` replace those of the scenario."""
+        settings ``gpu`` are added to those of the scenario and override equal keys."""
         present = tuple(present)
         if self._gpu:
             _write(self._nvml, nvml_text({**self._gpu, **(gpu or {})}, present))

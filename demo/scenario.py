@@ -14,9 +14,9 @@ a table ``latency``.
   optionally ``communicator = [NAME, RANK, RANKS]``, ``gpu`` (the label of the device that lists the process),
   ``memory_mib`` (the memory that the process holds on that device) and ``mps`` (whether the process is an MPS
   client).
-* A latency, by function name, has ``how``, ``shape`` and ``error_share`` as `demo.latencies.Latency`, ``us``,
-  ``longest_us`` (uniform) or ``sigma`` (lognormal), and ``spike = [share, factor]``; with ``how = "meet"`` it
-  has ``us`` and ``ranks``.
+* A latency, by function name, has ``how``, ``shape``, ``error_share`` and ``error_code`` as
+  `demo.latencies.Latency`, ``us`` (``ns`` of `Latency`, but in us), ``longest_us`` (uniform) or ``sigma``
+  (lognormal), and ``spike = [share, factor]``; with ``how = "meet"`` it has only ``us`` and ``ranks``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds out why calls are slow: pure functions that turn windows into problems, without I/O.
+"""Finds out why calls are slow: turns windows into problems, without I/O. The rules are pure functions.
 
 `engine` runs the rules of `host`, `gpu` and `nccl` on each window, and follows over time the causes that they
 find. `attribution` follows waits to their root causes; `host` describes these causes.

@@ -22,7 +22,7 @@ REMEMBERED_SECONDS: Final = 5.0
 exponential weight needs no history, and an old burst fades instead of dropping out suddenly.
 
 With this constant a sum averages over about ten seconds. If a new culprit takes as much as the old one did,
-it is named first after about this time, plus the second or two that rules look back.
+it is named first after about five seconds, plus the second or two that rules look back.
 """
 STAYS_FIRST: Final = 1.5
 """Another culprit is named first once its sum is larger than that of the present first one by this factor. If

@@ -1,5 +1,5 @@
-"""Follows causes over time: chains open, last and close according to what the rules find in the last
-seconds."""
+"""Follows causes over time: opens chains, keeps them open and closes them, according to what the rules find
+in the last seconds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ LASTING_SIGHTS: Final = 5
 successive merged windows show its cause. A disturbance within one window is part of at most four merged
 windows, and opens no chain.
 
-This finds causes that no single window shows, for example if the steps of a program are longer than a window.
+This finds causes that single windows show only now and then, for example if the steps of a program are longer
+than a window.
 """
 LONG_WINDOW_SECONDS: Final = 2.5
 """A chain opens at once if one window of at least this length shows its cause, s."""
@@ -45,7 +46,8 @@ LASTING_SECONDS: Final = LOOK_SECONDS + LASTING_SIGHTS - 1
 are reported only if they last. This is the time that ``LASTING_SIGHTS`` successive merged windows of
 ``LOOK_SECONDS`` span if a window takes a second."""
 RESUMED_SECONDS: Final = 30.0
-"""If a chain opens again within this many seconds, it keeps the time at which it was first seen."""
+"""If a chain opens again within this many seconds after it was last seen, it keeps the time at which it was
+first seen."""
 MOST_CLOSED: Final = 50
 """Maximum number of closed chains that windows still show."""
 MOST_FOLLOWED: Final = 1000
@@ -63,7 +65,8 @@ class _Followed:
     """The suspicion as rules found it most recently."""
     since: float
     sights: deque[bool] = field(default_factory=lambda: deque(maxlen=OF_SIGHTS))
-    """For each of the newest ``OF_SIGHTS`` windows: whether that window alone showed the cause."""
+    """For each of the newest ``OF_SIGHTS`` windows: whether that window alone showed the cause, with a loss
+    that is not ``small``."""
     lasting: int = 0
     last: float = 0.0
     chain: Chain | None = None
@@ -95,9 +98,9 @@ class Diagnosis:
         """Diagnoses ``window``, the newest one. Returns it with the chains that are open at its end, the
         chains that have closed, and the baselines of its rows.
 
-        Ids of chains are unique: if a chain opens anew, its earlier, closed state gets the id ``ID@SINCE``.
-        Open chains come first, the worst one at the front; then closed chains, the last closed one at the
-        front.
+        Ids of chains are unique: if a chain opens anew after ``RESUMED_SECONDS`` or later, its earlier,
+        closed state gets the id ``ID@SINCE``. Open chains come first, the worst one at the front; then
+        closed chains, the one that was last seen at the front.
         """
         self._parts.append(window)
         if sum(part.seconds for part in self._parts) >= NEWEST_SECONDS:
@@ -126,7 +129,7 @@ class Diagnosis:
         facts = self._facts(newest, blamed)
         self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
-        # If the newest window shows no cause and no cause is followed, the merged windows show none either.
+        # If the newest window shows no cause and no cause is followed, the merged windows rarely show one.
         # Then, as for most windows, the merge is skipped.
         if len(self._recent) > 1 and (now_seen or self._followed):
             lately = suspicions(self._facts(_joined(self._recent), blamed), self._rules)

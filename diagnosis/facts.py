@@ -67,8 +67,8 @@ _NOBODY: Final = Blame()
 
 
 class Facts:
-    """What rules need to know about a window. Unless stated otherwise, all results are of ``window``, which
-    covers the last few seconds."""
+    """What rules need to know about a window. Unless stated otherwise, all results are of ``window``. This is
+    one window, or the merged windows of the last few seconds."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Facts:
 
     def work_of(self, pid: int) -> Row | None:
         """Returns the row with the host work of a process; None if there is none. Host work is the time of a
-        thread from waking a thread that makes traced calls to waking such a thread again."""
+        followed thread between two wake-ups, of threads that make traced calls or are followed themselves."""
         return next((row for row in self.rows_of(pid) if row.key.operation == HOST_WORK), None)
 
     def charges_of(self, pid: int) -> Sequence[Charge]:
@@ -195,8 +195,9 @@ class Facts:
         """Returns the longest duration, in ns, that was usual so far for calls like the open call ``call``.
         It is the longest of the last minutes, or the p99 of the baseline if that is longer.
 
-        Calls are alike if they have the same process and operation or, if no such call has returned, the same
-        process and family. Returns None if nothing is known.
+        Calls are alike if they belong to the same row or, if neither a baseline nor a returned call of that
+        row is known, to the same process and family. Returns None if no such calls are known, or if only the
+        family OTHER is left to compare.
         """
         key = RowKey(self.window.host, *call.row)
         known = {row.key: row.max_ns for row in self.calls_of(call.pid) if row.calls}

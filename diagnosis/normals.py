@@ -19,7 +19,7 @@ from stalltop.model.window import SPLITS
 
 
 class Workload(NamedTuple):
-    """Identifies the calls that have one baseline. It consists of names, because process ids and container
+    """Identifies the calls that share a baseline. It consists of names, because process ids and container
     ids change when a workload is started again."""
 
     tenant: str

@@ -1,5 +1,6 @@
 """Lists all rules. The rule `waits` finds the causes in ``host.waits.HOST_CAUSES``. The rule `gpu_causes`
-finds the causes in the modules of ``gpu.causes``, except those that have a rule of their own here."""
+finds the causes that ``gpu.causes`` lists, except hung calls and host-bound programs, which have rules of
+their own here."""
 
 from __future__ import annotations
 

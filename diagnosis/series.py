@@ -31,8 +31,8 @@ class Series:
         """Number of graphs made or launched since the process was first seen. It is removed together with its
         series."""
         self._longest: dict[RowKey, tuple[int, float]] = {}
-        """For each operation: duration in ns of its longest outermost call, and when that call returned (Unix
-        time)."""
+        """For each row of outermost calls: duration in ns of its longest call, and the end of the window in
+        which that call returned (Unix time)."""
 
     def add(self, window: Window) -> None:
         """Adds the figures of the newest window."""
@@ -72,7 +72,8 @@ class Series:
 
     @property
     def longest_ns(self) -> Mapping[RowKey, int]:
-        """Returns the duration of the longest call of each operation in the last ``LENGTH_SECONDS``, ns."""
+        """Returns the duration of the longest call in the last ``LENGTH_SECONDS``, ns, for each row of
+        outermost calls."""
         return {key: longest_ns for key, (longest_ns, _) in self._longest.items()}
 
     @property
@@ -114,8 +115,8 @@ _KERNELS: Final = {Family.LAUNCH: 1, Family.GRAPH_LAUNCH: KERNELS_OF_A_GRAPH}
 
 
 def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
-    """Yields two figures for each process: how many CUDA kernels per second it gives its device, and how long
-    it waits for the device on average, ns."""
+    """Yields, for each process, how many CUDA kernels per second it gives its device and, if it synchronizes,
+    how long one such call waits for the device on average, ns."""
     kernels: dict[tuple[str, int], int] = {}
     waits: dict[tuple[str, int], tuple[int, int]] = {}
     splits = window.rows.split_ns

@@ -42,7 +42,8 @@ class Suspicion:
     normal_p99_ns: int | None = None
     calls: int = 0
     share: float | None = None
-    """Part of the victim's time that is lost, 0 to 1. If None, the engine computes it for process ``pid``."""
+    """Part of the victim's time that is lost, 0 to 1. If None, `verdict` computes it for process ``pid``
+    or, if that is 0, for the process of ``effect``."""
     small: bool = False
     """Whether the loss is reported only if it lasts. Losses of this size also occur on healthy hosts, but
     only for a moment."""

@@ -32,7 +32,8 @@ class DeviceCalls:
     bytes: int = 0
     total_ns: int = 0
     waited_ns: int = 0
-    """Part of ``total_ns`` that was spent waiting for the device: asleep in the driver, or spinning."""
+    """Part of ``total_ns`` in ``WAITING_PARTS`` of the split. If the calls synchronize, this is how long they
+    waited for the device: asleep in the driver, or spinning."""
     running_ns: int = 0
 
     @property
@@ -120,7 +121,7 @@ class Usage:
 
     @property
     def kernels(self) -> int:
-        """Returns a lower bound of the number of CUDA kernels that were given to the device. A launch of a
+        """Returns a low estimate of the number of CUDA kernels that were given to the device. A launch of a
         graph counts as ``KERNELS_OF_A_GRAPH``, because the CUDA kernels in a graph are not counted."""
         return self.launched.calls + KERNELS_OF_A_GRAPH * self.of(Family.GRAPH_LAUNCH).calls
 
@@ -145,8 +146,8 @@ class Usage:
         return program_of(self.process, self.pid, self.facts.name(self.tenant))
 
     def own(self, text: str, *, share: float | None = None, ns: float | None = None, depth: int = 2) -> Link:
-        """Returns a link that names the process itself as the culprit. ``ns`` is the time of the window that
-        it took."""
+        """Returns a link that names the process itself as the culprit. ``ns`` is how
+        much time of the window the process took."""
         return link_of(
             self,
             "culprit",

@@ -21,7 +21,7 @@ such a log to any file that has the name of the original file, even if it is a d
 
 
 class PathTakenError(UsageError):
-    """A file with the name of the file to write exists."""
+    """The path to write is taken: by a file or folder, or by the log of a recording with this name."""
 
 
 class FileInUseError(StalltopError):

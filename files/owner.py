@@ -43,8 +43,8 @@ def caller() -> SudoUser | None:
 
 
 def home() -> str:
-    """Return the home directory of the user who called sudo, else that of this process as
-    ``os.path.expanduser`` finds it. If sudo kept HOME of its caller, both are the same."""
+    """Return the home directory of the user who called sudo. If there is no such user, or the directory does
+    not exist, return the home directory that ``os.path.expanduser`` finds for this process."""
     user = caller()
     if user is not None:
         with contextlib.suppress(KeyError):

@@ -1,8 +1,8 @@
 """Converts dataclasses to plain JSON values and back. Each value that is converted back has the type of its
 field.
 
-Files may come from strangers. So values of the wrong type, missing fields and NaN are refused with
-ValueError, and characters that are not printable are removed from every text.
+Files may come from strangers. So values of the wrong type, NaN and missing fields that have no default are
+refused with ValueError, and characters that are not printable are removed from every text.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class Course:
     """Sum of the lengths of the windows, in seconds."""
 
     def window(self, episodes: Episodes) -> Window:
-        """Return one window for the whole time: it merges all windows, and has all tenants and the last state
-        of every chain."""
+        """Return one window for the whole time. It merges all windows, and has all tenants, the slowest
+        captured calls, and the last episode of every chain: the chain as it was at its worst in it."""
         tenants = {name: tenant for (host, name), tenant in episodes.tenants.items() if host == self.host}
         whole = self.whole.window
         calls = CapturedCalls(
@@ -73,7 +73,7 @@ class Course:
 
 
 def latest(episodes: Iterable[Episode], host: str) -> list[Episode]:
-    """Return the last episode of each chain of ``host``."""
+    """Return the last episode of each chain of ``host``. ``episodes`` must be ordered by their beginning."""
     found = {one.chain.identity: one for one in episodes if one.host == host}
     return list(found.values())
 

@@ -36,7 +36,8 @@ class CapturedCall(NamedTuple):
     """Time of the call in ns by part, in the order of ``model.window.SPLITS``; the parts add up to
     ``duration_ns``. None if splits were not measured."""
     bytes: int
-    """Bytes copied; 0 if the call copies nothing or the size is unknown."""
+    """Bytes that the call was asked to copy, set, allocate or send; 0 if there are none, or if their number
+    is unknown."""
     returned: int
     """Return value of the function; 0 is success."""
     arguments: str

@@ -20,8 +20,8 @@ BUCKETS: Final = COUNTERS // _COUNTERS_OF_BUCKET
 """Number of buckets: 124."""
 MOST_KERNELS: Final = 4096
 """Maximum number of ``KernelCount`` records in a sum that covers all windows since the first. If there are
-more, records of ended processes are added up under PID 0; if there are still more than half of the maximum,
-only half of the maximum is kept: the records with the most time."""
+more, records of processes without calls in the newest window are added up under PID 0; if there are still
+more than half of the maximum, only half of the maximum is kept: the records with the most time."""
 
 _HIGHEST: Final[tuple[int, ...]] = tuple(
     HIGHEST_OF_INDEX[_COUNTERS_OF_BUCKET - 1 :: _COUNTERS_OF_BUCKET].tolist()
@@ -161,7 +161,7 @@ class MovingKernels:
 
     def bound(self, alive: set[int]) -> None:
         """Limits the number of records to ``MOST_KERNELS``, for a sum from which no window is removed.
-        ``alive`` has the PIDs of the processes that are still running."""
+        ``alive`` has the PIDs whose records are not added up under PID 0."""
         if len(self._sums) <= MOST_KERNELS:
             return
         folded = MovingKernels()

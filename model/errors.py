@@ -32,7 +32,7 @@ class UsageError(StalltopError):
 class TracingError(StalltopError):
     """Tracing is impossible on this host, with this Linux kernel or for this user; functions that do not
     trace still work. `Monitor` keeps this error in ``cannot_trace``. The commands ``live`` and ``serve`` then
-    show only figures that need no tracing; all other commands exit with the error."""
+    show only figures that need no tracing; all other commands that trace end with ``exit_code``."""
 
     exit_code = 3
 

@@ -30,8 +30,11 @@ next. A followed thread wakes threads that make traced calls, or other followed 
 
 
 class Charge(NamedTuple):
-    """Time that the threads of one row (``tenant`` to ``operation``) lost off the CPU because of one other
-    process."""
+    """Time that the threads of one row (``tenant`` to ``operation``) lost off the CPU because of one culprit.
+
+    The culprit is a process, which may be the victim's own; or, with ``culprit_pid`` 0, the Linux kernel (an
+    interrupt), or several culprits that took little time each (``culprit_process`` is ``others``).
+    """
 
     tenant: str
     pid: int
@@ -119,14 +122,16 @@ class TenantUse:
     exits: int = 0
     """``forks``, ``execs`` and ``exits`` count processes, not threads."""
     cpu_quota: float | None = None
-    """CPU quota, as a number of CPUs: the lowest quota of the tenant's cgroup and its ancestors; None without
-    a quota. This field and all fields below are gauges."""
+    """CPU quota, as a number of CPUs; None without a quota. Of the quotas of the tenant's cgroup and its
+    ancestors, it is the one that throttled longest or, if none throttled, the lowest one. This field and all
+    fields below are gauges."""
     quota_cgroup: str = ""
     """Path of the cgroup that sets ``cpu_quota``."""
     memory_used_bytes: int | None = None
     memory_limit_bytes: int | None = None
     memory_cgroup: str = ""
-    """Path of the cgroup that sets ``memory_limit_bytes``."""
+    """Path of the cgroup that sets ``memory_limit_bytes``: of the tenant's cgroup and its ancestors, the one
+    that is closest to its limit. ``memory_used_bytes`` is then the memory that this cgroup uses."""
     cpu_folder: str = ""
     """Directory whose files set the CPU quota, such as ``/sys/fs/cgroup/cpu/docker/ab``: the directory of
     ``quota_cgroup``, or of the tenant's own cgroup if there is no quota. '' if there is no such directory."""
@@ -204,7 +209,8 @@ class Rank:
     behind: int = 0
     """Number of collectives that the most advanced local rank has entered and this rank has not. A gauge."""
     since_entry_ns: int = 0
-    """Time in ns since this rank last entered a collective. A gauge."""
+    """Time in ns since this rank last entered a collective or, if it entered none, since it got its
+    communicator. A gauge."""
     entered: int = 0
     """Number of collectives that this rank has entered since the communicator was created. The n-th
     collective of one rank is the n-th collective of all ranks, on any host. A gauge."""

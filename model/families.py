@@ -65,8 +65,8 @@ class OperationKind(NamedTuple):
     """Direction of a copy: ``HtoD``, ``DtoH``, ``DtoD``, ``HtoH``; '' if the name does not show it, and for
     operations that are no copies."""
     asynchronous: bool = False
-    """True if the call may return before the device is done. Asynchronous copies of pageable memory have True
-    here although they may block."""
+    """True if the name of the operation contains ``Async``. Launches have False, although they return before
+    the device is done; asynchronous copies of pageable memory have True, although they may block."""
 
 
 _PATTERNS: Final = tuple(

@@ -15,8 +15,8 @@ CounterSort = Literal["traffic", "error", "drop", "congestion"]
 ``congestion``: signs that a receiver or a switch was too slow."""
 
 MOST_PORTS: Final = 1024
-"""Maximum number of ports in a sum that covers all windows since the first. The ports with most bytes are
-kept."""
+"""Maximum number of ports in a sum that covers all windows since the first. If there are more, only half of
+the maximum is kept: the ports with the most bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from typing import Final
 class Telling:
     """The words for one cause, in the sentence that describes a problem.
 
-    If a culprit is known, the sentence is ``VICTIM state: CULPRIT does``, otherwise ``VICTIM without``.
-    ``{device}`` stands for the device of the problem, ``{operation}`` for its operation.
+    If a culprit is known, the sentence is ``VICTIM state: CULPRIT does``, or only ``CULPRIT does`` if the
+    victim itself is the culprit; otherwise it is ``VICTIM without``. ``{device}`` stands for the device of
+    the problem, ``{operation}`` for its operation.
     """
 
     does: str

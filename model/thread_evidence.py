@@ -68,8 +68,8 @@ class ThreadWait:
 
 @dataclass(frozen=True, slots=True)
 class ThreadWork:
-    """Where the time of one thread went. There are records for threads that make traced calls or are
-    followed."""
+    """Where the time of one thread went. There are records for followed threads, and for threads that make
+    traced calls, except those that ran nearly all the time."""
 
     thread: ThreadId
     name: str
@@ -81,8 +81,8 @@ class ThreadWork:
     split_ns: tuple[int, ...]
     """Time of the thread in ns by part, in the order of ``model.window.SPLITS``."""
     startup_ns: int = 0
-    """Time in ns from the start of the thread's process until stalltop first saw the thread wake another one,
-    if both happened in the window; else 0."""
+    """Time in ns from the start of the thread's process until stalltop first saw the thread wake another one.
+    Given in the window in which stalltop saw that, if the process started after tracing began; else 0."""
 
 
 class Asks(NamedTuple):
@@ -98,11 +98,11 @@ class Server(NamedTuple):
     address: str
     """``address:port``."""
     sent_bytes: int = 0
-    """Bytes from the client that the server acknowledged in the window, over connections that existed before
-    the window."""
+    """Bytes from the client that the server acknowledged in the window, over connections whose counts
+    stalltop also read in the previous window."""
     received_bytes: int = 0
-    """Bytes that the client received from the server in the window, over connections that existed before the
-    window."""
+    """Bytes that the client received from the server in the window, over connections whose counts stalltop
+    also read in the previous window."""
     rtt_ns: int = 0
     """Round-trip time in ns of the fastest connection to the server; 0 if unknown."""
 

@@ -46,7 +46,7 @@ has_bcc() { # succeeds if a Debian or Fedora package (or a derivative's) of BCC 
     return 1
 }
 
-choose_place() { # sets $venv: in the checkout if that is writable, else in the user's data folder
+choose_place() { # sets $venv: in the checkout if that is writable or has one, else in the user's data folder
     venv=$root/.venv
     [ -w "$root" ] || [ -x "$venv/bin/python" ] ||
         venv=${XDG_DATA_HOME:-$HOME/.local/share}/stalltop/$(printf %s "$root" | cksum | tr -c '0-9\n' -)venv

@@ -1,5 +1,5 @@
-"""Converts a saved window into the present tables of the file format: ``python scripts/renew_window.py``. It
-is the window that the tests of the screen's pictures show.
+"""Converts a saved window into the present tables of the file format: ``python scripts/renew_window.py``. The
+saved window is the one that the tests of the screen's pictures show.
 
 A column that the old file does not have gets NULL, 0 or an empty text. The pictures show a saved window so
 that they change only if the screen changes.

@@ -42,7 +42,7 @@ class Screenshot:
     theme: str
     keys: tuple[str, ...] = ()
     scenario: str = ""
-    """Scenario of the simulated host; '': three tenants with all kinds of problems."""
+    """Scenario of the simulated host; '': the first three tenants of ``EVERYTHING``."""
 
 
 SCREENSHOTS = (

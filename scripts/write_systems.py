@@ -20,7 +20,9 @@ def step(line: str) -> str:
 
 
 def merged(before: list[str], now: list[str]) -> list[str]:
-    """Merges the lines of two runs. The first line of each run says when it ran and which steps it had."""
+    """Returns ``now``, the lines of the last run, if they have all steps of ``before``. Otherwise returns
+    ``before`` with the lines of its steps that ``now`` has, too, replaced. A line about the last run, which
+    names its steps, is added."""
     again = {step(line): line for line in now if step(line)}
     if not set(map(step, before)) - {""} - set(again):
         return now

@@ -17,7 +17,7 @@ from typing import NamedTuple
 READY = b"__GANGLION__\n"
 """Line that Textual's web driver writes before its first packet."""
 MOST_BYTES = 80 << 20
-"""Maximum size of a packet in bytes: that of a saved window, and some reserve."""
+"""Maximum size of a packet in bytes. The largest packets are files with a saved window."""
 _HEAD = struct.Struct(">cI")
 _LINES_BEFORE = 20
 """Maximum number of lines before ``READY``. Libraries may print such lines while the screen starts."""

@@ -1,7 +1,7 @@
 """Wire format between the server and its screens: a window as gzip-compressed JSON.
 
-Both ends belong to one installation, so the JSON has no version, and a missing field is an error. Names in a
-window are chosen by other users, so decoding removes control characters from them.
+Both ends belong to one installation, so the JSON has no version, and every field of the window must be there.
+Names in a window are chosen by other users, so decoding removes control characters from them.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class PagesOf:
         have: Collection[Need],
     ) -> None:
         """Open the dialogue that chooses the columns of tables grouped ``by``. After each change, ``tell`` is
-        called with the ids of the chosen columns. ``have`` lists the needs of columns that the data meets."""
+        called with the ids of the chosen columns; with none for the usual ones. ``have`` lists the needs of
+        columns that the data meets."""
         from stalltop.tui.tables.column_screen import ColumnScreen
 
         self._app.push_screen(ColumnScreen(by, chosen, usual, tell, have))
@@ -78,7 +79,7 @@ class PagesOf:
         self._app.push_screen(WarningsScreen())
 
     def device(self, at: int = 0) -> None:
-        """Open the page of GPU number ``at``."""
+        """Open the page of the GPU at position ``at`` (from 0) in the window's list of devices."""
         from stalltop.tui.device.screen import DeviceScreen
 
         self._app.push_screen(DeviceScreen(at))

@@ -43,7 +43,7 @@ class Doable:
     name: str
     help: str
     keys: str
-    """The keys as printed on them."""
+    """The names of the keys, such as ``Space``, separated by blanks."""
     action: str
     by: DOMNode
     words: str = ""
@@ -71,7 +71,7 @@ WITHOUT_KEYS = (
 
 def doable(screen: Screen[Any]) -> list[Doable]:
     """Return the actions that are possible on ``screen``: those of ``tui.keys.actions`` in the order of the
-    help, then other actions of ``screen``."""
+    help, then other actions of ``screen``; on the main screen also those of ``WITHOUT_KEYS``."""
     found: dict[tuple[str, str], Doable] = {}
     for key, active in screen.active_bindings.items():
         binding = active.binding
@@ -152,7 +152,8 @@ class ActionPalette(CommandPalette, TopScreen[None]):
         """The actions that were possible when the palette was opened."""
 
     def on_mount(self) -> None:
-        """Stop the cursor's blinking, and remove the emoji before the line."""
+        """Stop the cursor's blinking, limit the line to ``LONGEST`` characters, and put ``>`` in place of the
+        emoji before it."""
         for line in self.query(Input):  # no input exists if the palette is closed already
             line.cursor_blink, line.max_length = False, LONGEST
         for sign in self.query(SearchIcon):

@@ -36,10 +36,11 @@ class AnswerState:
     text: str = ""
     """What is shown if there is no problem."""
     slowest: str = ""
-    """The end of ``text``. It is shown on the second line if the first line has no room for it."""
+    """What follows ``text``, after a comma. It is shown on the second line if the first line has no room for
+    it."""
     about: str = ""
-    """When the problem began; if there is no problem, a note such as the number of silenced problems, or
-    which resource limits a tenant."""
+    """When the problem began, and its confidence; if there is no problem, a note such as the number of
+    silenced problems, or which resource limits a tenant."""
     about_role: str = "dim"
     """Name of the palette's style for ``about``."""
     more: tuple[str, ...] = ()
@@ -148,7 +149,8 @@ class AnswerLines(Lines):
         return [strip_of(parts, width)]
 
     def _more(self, room: int) -> str:
-        """Return how many more problems there are, with the names of those that fit into ``room`` cells."""
+        """Return how many more problems there are, with the names of those that fit into ``room`` cells. If
+        there are no more, return ``about`` instead, cut to ``room`` cells."""
         state = self._state
         if not state.more:
             about = printable(state.about)

@@ -45,7 +45,7 @@ age of the clock does not count."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "via MPS", "time-sliced": "time-sliced"}
 """How several tenants share a device, as words that follow the number of tenants: ``3 via MPS``."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
-"""Parts of the names that NVML gives to throttle reasons, each with the word that the screen shows for it."""
+"""Parts of the names in ``Device.throttle_reasons``, each with the word that the screen shows for it."""
 
 
 def is_hot(device: Device) -> bool:
@@ -69,7 +69,8 @@ def age(device: Device) -> str:
 
 
 def _users(device: Device) -> tuple[str, bool]:
-    """Return how many tenants, processes or MIG devices use the device, and whether it is shared."""
+    """Return (text, shared): how many tenants or processes use the device, or how many MIG devices it has;
+    and whether it is shared."""
     if device.mig:
         count = len(device.instances)
         return numbered(count, "MIG device"), True
@@ -140,7 +141,7 @@ class DeviceRows(Lines):
         parts: list[Part] = [(f" GPU{device.index:<2}", paint.label)]
         if room >= 5:
             parts.append((figures.fit(name, room, glyphs) + " ", paint.dim))
-        # A busy GPU is no problem: only memory that is almost full and clocks that are throttled are marked.
+        # A busy GPU is no problem: only memory that is almost full, heat and throttled clocks are marked.
         parts += bar(device.utilization_percent, wide, paint, glyphs=glyphs, style=paint.accent)
         parts.append((_whole(device, "utilization_percent", 4, glyphs), None))
         parts.append(("  mem ", paint.label))

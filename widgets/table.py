@@ -45,7 +45,7 @@ class Table(Lines, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """Reports that a key or a click moved the cursor to another row."""
+        """Reports that a key, the mouse wheel or a click moved the cursor to another row."""
 
         table: Table
 

@@ -24,5 +24,5 @@ GROUPS: Final = {
         ),
     }.items()
 }
-"""Names of the faults in each group. The groups are faults of the host, of programs' use of CUDA, of devices,
-and of real programs."""
+"""Names of the faults in each group. The groups are faults of the host (with those of data loading), of
+programs' use of CUDA and NCCL, of devices, and of programs that use public packages."""

@@ -38,7 +38,7 @@ TOGETHER_TRIALS: Final = 10
 STRENGTH_TRIALS: Final = 3
 """Default number of trials of each cause at each strength."""
 SETTING_UP_SECONDS: Final = 1.6
-"""Approximate time to start and end the processes of a trial; used only to estimate how long a run takes."""
+"""Approximate time to start and end the processes of a trial; used to estimate how long a trial takes."""
 DOCUMENT: Final = ROOT / "docs/faults.md"
 _TOGETHER: Final = (
     ("cpu_contention", "lock_contention"),
@@ -182,9 +182,9 @@ def baselines(path: Path | None) -> Iterator[Normals | None]:
 
 
 def planned(options: argparse.Namespace) -> tuple[list[tuple[Fault, ...]], float]:
-    """Returns the faults of each trial in the order of the run, and the minutes of healthy tenants. Causes
-    take turns, so that a run that ends early has some trials of each. Raises UsageError if ``options`` name
-    an unknown cause."""
+    """Returns the faults of each trial in the order of the run, and the minutes of healthy tenants. The
+    faults take turns, so that a run that ends early has some trials of each. Raises UsageError if ``options``
+    name an unknown fault."""
     chosen = [*(options.cause or ()), *(cause for group in options.group or () for cause in GROUPS[group])]
     among = GRADED if options.strength else FAULTS
     causes = list(dict.fromkeys(chosen)) or list(among)

@@ -31,8 +31,8 @@ _SETTLE_SECONDS: Final = 0.3
 """Time to wait before counting steps, so that the victim uses up batches that were prepared before the fault
 was changed."""
 _CALM_SECONDS: Final = 1.2
-"""Time from the last rehearsal to the first window of the trial. It is longer than a window, so that no
-window shows a part of a rehearsal and a part of the trial."""
+"""Least time from the last rehearsal to the beginning of the trial. It is longer than a window, so that no
+window of the trial shows a part of a rehearsal."""
 _REHEARSALS: Final = 2
 """Number of rehearsals: injections before the trial. After each one, the requested share is corrected by the
 difference between the intended and the measured loss."""
@@ -41,10 +41,11 @@ REHEARSAL_SECONDS: Final = (1 + _REHEARSALS) * (_SETTLE_SECONDS + _PACE_SECONDS)
 ``_CALM_SECONDS``."""
 _LEAST: Final = 0.003
 _MOST: Final = 0.97
-"""Least and greatest share of the victim's time that a rehearsal may request."""
+"""Least and greatest share of the victim's time that may be requested from a fault, in a rehearsal or in the
+trial."""
 _LEAST_OF_LOADING: Final = -0.5
-"""Least share that a rehearsal may request from a fault that delays batches. The share may be negative,
-because a batch takes longer than requested: handing it over takes time too."""
+"""Least share that may be requested from a fault that delays batches. The share may be negative, because a
+batch takes longer than requested: handing it over takes time too."""
 _COMPUTE_MS: Final = 6.0
 _SYNC_MS: Final = 5.0
 _ROUND_US: Final = 200_000
@@ -76,8 +77,8 @@ def graded(
     cause: str, *, real: bool = False, least: float = _LEAST
 ) -> Callable[[Callable[[Stage], Harm]], Callable[[Stage], Harm]]:
     """Returns a decorator for functions that set up a trial. It registers the function as a fault of
-    ``cause``. ``real`` says that the fault needs public packages; ``least`` is the least share that a
-    rehearsal may request."""
+    ``cause``. ``real`` says that the fault needs public packages; ``least`` is the least share that
+    may be requested from the fault."""
 
     def register(made: Callable[[Stage], Harm]) -> Callable[[Stage], Harm]:
         def script(stage: Stage) -> Iterator[Truth]:
@@ -179,8 +180,9 @@ def lock_contention(stage: Stage) -> Harm:
 
     def inject(share: float, step_seconds: float) -> None:
         if share:
-            # In every pause of the holder, the victim gets the lock and makes a step. So the lock must be
-            # held for at least share / (1 - share) steps, or the victim would lose less than that share.
+            # In every pause of the holder, the victim gets the lock and makes one step. So the lock must be
+            # held for share / (1 - share) times the time of a step, or the victim would lose less than that
+            # share.
             held_us = max(_HELD_US, int(step_seconds * 1e6 * share / (1 - share)))
             other.start(f"@lock:shared:0:{held_us} ~{int(held_us / share) - held_us}")
         else:

@@ -39,8 +39,8 @@ class Marks:
 
     @property
     def lines(self) -> dict[int, Mark]:
-        """Returns the current backgrounds by line (from 0). Lines on which nothing was written are left
-        out."""
+        """Returns the current backgrounds by line (from 0). Lines on which nothing was written in the column
+        are left out."""
         return dict(self._lines)
 
     def feed(self, data: bytes) -> None:

@@ -37,7 +37,8 @@ _KERNELS: Final = 20
 _LAUNCH: Final = "cudaLaunchKernel"
 """Operation of the first row of each process: the launches of the process's CUDA kernels."""
 _CALLS_A_SECOND: Final = 40
-"""Number of captured calls per second of each kind (slow, sample)."""
+"""Number of captured calls per second of each kind (slow, sample). A window has at most ``MOST_CALLS`` of
+each."""
 _AT_ONCE: Final = 100
 _STRIDE: Final = 8
 """Step between the ids of consecutive windows. Real recorders also leave ids free between two windows."""
@@ -234,8 +235,8 @@ class InventedHost:
 
 
 def lengths(seconds: int, tiers: Sequence[Tier] = TIERS) -> list[tuple[int, int]]:
-    """Returns length in seconds and level of each window in a recording that covers ``seconds``, oldest
-    window first. ``tiers`` give the length of windows by age."""
+    """Returns length in seconds and level (``Tier.length``) of each window in a recording that covers
+    ``seconds``, oldest window first. ``tiers`` give the length of windows by age."""
     found: list[tuple[int, int]] = []
     newer = 0
     for tier in tiers:

@@ -77,8 +77,8 @@ def scenario(calls_per_s: float) -> Scenario:
 
 
 def _pause_us(cycles_per_s: float, repeats: int) -> int:
-    """Returns how long a process must pause after making all calls ``repeats`` times, so that it makes
-    ``cycles_per_s`` cycles per second, us."""
+    """Returns how long a process must pause, us, each time after it has made all calls ``repeats`` times, so
+    that it makes all calls ``cycles_per_s`` times per second."""
     return int(repeats * (1e6 / cycles_per_s - CALLS * CALL_NS / 1e3))
 
 

@@ -50,7 +50,7 @@ class CostCase(NamedTuple):
 
     symbol: str
     item: str
-    """Arguments of the function in an item of `native/caller/caller.c`, after the number of calls."""
+    """Arguments of the function in an item of `demo/native/caller/caller.c`, after the number of calls."""
     says: str
     """One line for the notes of the table: a peculiarity of this function."""
 

@@ -60,7 +60,7 @@ def measure(library: str, rounds: int) -> TextTable:
                 with _host_in(state):
                     found[state].append(_burst(loop, turns) / turns)
     table = TextTable(
-        f"gpu: ns of a round ({LAUNCHES} launches, 2 copies, a wait), {rounds} interleaved rounds,"
+        f"gpu: ns a round of the loop ({LAUNCHES} launches, 2 copies, a wait), {rounds} interleaved rounds,"
         " median (middle half)",
         ("stalltop", FigureColumn("ns a round", "ns"), FigureColumn("/ off")),
         others=(OFF,),

@@ -1,4 +1,5 @@
-"""Makes the manual page and docs/commands.md from the tables of ``--help`` and the help of the screen."""
+"""Makes the manual page and docs/commands.md from the described commands (``described``) and, for the manual
+page, the help of the screen."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _OTHERS: Final[dict[str, Any]] = {
 }
 """Figures of a device that stay constant during the simulation."""
 _THROTTLED_FROM: Final = 80.0
-"""Temperature in degrees Celsius from which heat throttles the clocks."""
+"""Temperature in degrees Celsius above which heat throttles the clocks."""
 _SERVER: Final = DeviceProcess(3_907, "C", 30 << 20, process="nvidia-cuda-mps")
 """The MPS server. Its name, ``nvidia-cuda-mps-server``, is cut to 15 characters, as the Linux kernel cuts
 names."""

@@ -62,8 +62,8 @@ PLACES: dict[str, tuple[Kind, str]] = {
     "systemd": ("unit", "/system.slice/{}"),
     "user": ("session", "/user.slice/user-1003.slice/{}.scope"),
 }
-"""Kind and cgroup path of the tenants that each container runtime makes. ``{}`` stands for the container id,
-or for the text in `Person.where`."""
+"""Kind and cgroup path of tenants, by what makes them: container runtimes, Slurm, systemd, logins of users.
+``{}`` stands for the container id, or for the text in `Person.where`."""
 
 _TRAINER = (
     Act("runtime", "cudaLaunchKernel", 9000, 4_600, 0.3, nested="cuLaunchKernel"),

@@ -74,7 +74,7 @@ class Plot:
     """The tenants whose processes are the ranks of one job; the second process is the one that comes late."""
     restless: bool = False
     """Whether, in addition to the faults of the timetable, waits are sometimes longer, devices briefly reach
-    their temperature limit, and a program cannot be traced."""
+    their temperature limit, and a program is only partly traced."""
     hangs: bool = False
     """Whether a collective hangs now and then."""
     operations: int = 40
@@ -179,8 +179,8 @@ _GAP_WITHOUT_CPU: Final = _shares(runqueue=0.55, network=0.15)
 _GAP_WITHOUT_LOCK: Final = _shares(runqueue=0.005, network=0.15, lock=0.6)
 _GAP_WITHOUT_DATA: Final = _shares(runqueue=0.01, process=0.85)
 _WORK: Final = _shares(disk=0.06, process=0.5, runqueue=0.01)
-"""How the time of a data worker is split while the worker keeps up with the trainer. Most of the time, it
-waits until the trainer takes a batch."""
+"""How the time of a data worker is split while the worker keeps up with the trainer. For half of the time,
+the worker waits until the trainer takes a batch."""
 _WORK_WITHOUT_DISK: Final = _shares(disk=0.9, process=0.01, runqueue=0.005)
 
 RATE_WITHOUT_CPU: Final = 0.6

@@ -51,8 +51,8 @@ _HANG_AFTER = 20.0
 _HANG_SECONDS = 9.0
 _SLOWER_BY_HEAT = 1.7
 _SLOWER_BY_RANK = 1.6
-"""Factors by which waits get longer: for a device whose clocks are throttled, and for a rank that comes
-late."""
+"""Factors by which waits get longer: waits for a device whose clocks are throttled, and waits of the other
+ranks for a rank that comes late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +287,8 @@ class SimulatedSource:
             np.bincount(self._gap_of, np.where(self._outermost, figure, 0)) for figure in (total_ns, calls)
         )
         wall_ns = seconds * 1e9
-        # A thread is not always between two calls: some of the time is before its first call, and some after
-        # its last call.
+        # Calls of several threads may together take longer than the window. Then whole windows are subtracted
+        # first. The gaps get what the rest of the calls leaves of a window, at least 2 % of it.
         gap_ns = np.maximum(wall_ns - in_calls % wall_ns, 0.02 * wall_ns)
         times = np.maximum(count.astype(np.int64), 1)
         if self._cast.worker is not None:

@@ -36,8 +36,8 @@ BUSY_WORKER: Final = 0.5
 """If the work of a worker and its waits with a known reason together take less than this part of its time,
 the worker is itself waiting for work."""
 PASSES_ON: Final = 0.5
-"""A process that spends at least this part of its time in waits for locks did not hold a lock for long: it
-got the lock late and passed it on."""
+"""A thread (or, in `host.locks`, a process) that spends at least this part of its time in waits for locks did
+not hold a lock for long: it got the lock late and passed it on."""
 WAKEABLE: Final = ("lock", "network", "process")
 """Parts of the split in which a thread waits until another thread ends the wait."""
 
@@ -177,7 +177,8 @@ class WaitFollower:
 
     def _is_turn(self, wait: Wait, edge: Edge) -> bool:
         """Returns whether ``edge``, a wait of the last thread of ``wait.threads``, was ended by a thread that
-        in turn waits for this last thread. Such threads take turns, and neither delays the other."""
+        in turn waits for this last thread. Such threads take turns, and neither delays the other. If the last
+        thread belongs to another process than the victim, this is assumed of each thread of the victim."""
         waker = edge.waker
         if waker in wait.threads or (waker.pid == self.victim.pid and self.graph.is_caller(waker)):
             return True

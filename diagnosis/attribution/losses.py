@@ -34,7 +34,7 @@ class Loss:
     part of the split or, if the thread was stopped, one of ``model.thread_evidence.HELD_BACK``."""
     culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
     """The lost ns by culprit, for the known culprits. The rule ``waits`` replaces these figures: it divides
-    the loss by what each culprit took over time (`diagnosis.blame`)."""
+    the loss among the culprits in proportion to what each took over time (`diagnosis.blame`)."""
     first: Who | None = None
     """The culprit that the chain of this loss has named first so far."""
     sure_ns: float = 0.0

@@ -109,9 +109,9 @@ class Roots:
         return min(fsync_ns / disk_ns, 1.0) if disk_ns else 0.0
 
     def loses_segments(self, pid: int) -> bool:
-        """Returns whether connections of a process to other hosts lose segments again and again. Connections
-        within the host do not count: on a busy host, TCP retransmits segments there although none was
-        lost."""
+        """Returns whether connections of a process lose segments again and again. Returns False for a process
+        that is known to receive data only from this host: on a busy host, TCP retransmits segments of such
+        connections although none was lost."""
         return not self._graph.is_local(pid) and loses_segments(self._facts, pid)
 
     def settle(self) -> None:

@@ -77,8 +77,9 @@ class ThreadGraph:
         self._works = {(work.thread.pid, work.thread.tid): work for work in evidence.works}
 
     def startups(self) -> dict[int, int]:
-        """Returns, for each process that started in the window, how many ns it took until it first ended a
-        wait of another thread."""
+        """Returns, for each process that started in the window, how many ns it took until a thread of it
+        first ended a wait of another thread. If several of its threads did, the one that took longest
+        counts."""
         found: dict[int, int] = {}
         for work in self._works.values():
             if work.startup_ns:

@@ -55,8 +55,8 @@ def device_of(facts: Facts, tenant: str, pid: int) -> BlockDevice | None:
 
 
 def users(facts: Facts, device: str) -> dict[User, float]:
-    """Returns, for each user of a device, for how many ns of the window the device worked on the user's
-    requests."""
+    """Returns, for each user of a device, how long the device worked on the user's requests in the window,
+    ns. This may be more than the window, because the times of simultaneous requests are added up."""
     found: dict[User, float] = {}
     for io in facts.window.evidence.block_io:
         if io.device == device:

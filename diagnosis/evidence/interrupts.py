@@ -2,8 +2,9 @@
 
 The Linux kernel says how long interrupts had each CPU, but not from which thread they took this time. So only
 a lower bound is computed for a process: the time of interrupts on the CPU, minus the time of all other
-threads on that CPU. The bound assumes that interrupts took their time from the other threads first. This may
-be so, because packets that a program sends over the loopback interface are mostly handled in its own time.
+threads on that CPU. The bound assumes that interrupts took their time from the other threads first. This is
+possible: packets that a program sends over the loopback interface, for example, are mostly handled in the
+time of that program.
 """
 
 from __future__ import annotations

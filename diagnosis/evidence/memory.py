@@ -13,7 +13,8 @@ READ_BACK: Final = 0.5
 """If at least this part of what a tenant reads from disks had been dropped from its memory shortly before,
 the tenant has too little memory."""
 RECLAIM_OF_WAIT: Final = 0.25
-"""If direct reclaim takes at least this part of a process's waits, it is the cause of these waits."""
+"""If direct reclaim of a tenant takes at least this part of the time for which one of its processes waits for
+disks and memory, it is the cause of these waits."""
 AT_LIMIT: Final = 0.95
 """A cgroup is at its memory limit if it uses at least this part of it. Page cache counts as used, so from
 about here on the Linux kernel has to free memory of the cgroup before the cgroup can read more."""
@@ -36,9 +37,9 @@ def thrashes(facts: Facts, tenant: str, pid: int) -> bool:
     """Returns whether process ``pid`` waits for disks or memory because of its tenant's memory limit.
 
     That is so if the tenant is at the limit and reclaims memory and, in addition, either reads back pages
-    that were dropped or spends a large part of the waits in reclaim. A full limit with some reclaim is no
-    evidence: page cache fills every limit, and a program that reads more files than fit reclaims all the time
-    at no cost.
+    that were dropped or spends time in reclaim that is a large part of the process's waits for disks and
+    memory. A full limit with some reclaim is no evidence: page cache fills every limit, and a program that
+    reads more files than fit reclaims all the time at no cost.
     """
     use = facts.use(tenant)
     if use is None or use.reclaims <= 0 or not at_limit(facts, tenant):

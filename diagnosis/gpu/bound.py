@@ -1,5 +1,5 @@
 """Recognizes the healthy case, a loop that is GPU-bound. If the device is shared, also says what can be known
-about its waits."""
+about the waits of the loop."""
 
 from __future__ import annotations
 

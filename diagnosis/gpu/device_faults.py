@@ -238,8 +238,7 @@ def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
 
 
 CORRECTED: Final = 10
-"""Least number of corrected errors between two samples that is reported: healthy memory has one now and
-then."""
+"""Least number of corrected errors in a window that is reported: healthy memory has one now and then."""
 
 
 def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:

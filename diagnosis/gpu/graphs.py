@@ -77,8 +77,8 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
 
 
 UNLAUNCHED_SECONDS: Final = 60.0
-"""Graphs count as never launched after this many seconds. Servers capture all their graphs at start, for some
-tens of seconds, before they launch the first one."""
+"""Graphs count as never launched if none was launched this many seconds after the first one was made. Servers
+capture all their graphs at start, for some tens of seconds, before they launch the first one."""
 WORKING_PER_S: Final = 2.0
 """Least number of CUDA kernels that the program launches per second one by one. A program with fewer launches
 is hardly at work."""

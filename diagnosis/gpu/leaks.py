@@ -187,8 +187,9 @@ def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> tuple[float, float]:
-    """Returns (bytes, seconds) by which the memory in ``look`` grew, if it grew from each part to the next,
-    and in the last step about as fast as before (``LEAK_STEADY``); zeros otherwise."""
+    """Returns (bytes, seconds) by which the memory in ``look`` grew, if it grew from each of ``LEAK_PARTS``
+    parts to the next, and in the last step about as fast as before (``LEAK_STEADY``); zeros otherwise. At
+    least the part ``rising`` of the points must be higher than the point before."""
     rises = sum(after[1] > before[1] for before, after in pairwise(look))
     if len(look) < LEAK_POINTS or rises < rising * (len(look) - 1):
         return 0.0, 0.0

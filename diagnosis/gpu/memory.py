@@ -159,7 +159,7 @@ def _alternate(usage: Usage, taken: DeviceCalls, given: DeviceCalls) -> bool:
 
 
 NEARLY_FULL: Final = 0.97
-"""If more than this part of a device's memory is in use, allocators have to free memory before they can
+"""If at least this part of a device's memory is in use, allocators have to free memory before they can
 allocate."""
 SLOW_ALLOC_NS: Final = 10_000_000
 """An allocation that takes at least this long, ns, had to wait for frees. Otherwise the driver takes 0.1 to 1

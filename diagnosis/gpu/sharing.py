@@ -98,8 +98,9 @@ def _who(usage: Usage) -> Who:
 
 
 def _ordered(neighbours: Sequence[Usage], taken: Mapping[Who, float], first: Who | None) -> list[Usage]:
-    """Sorts ``neighbours`` by the work that they gave the device over time, the largest first. ``first`` is
-    the neighbour that was named first so far; it stays first until another one has clearly given more."""
+    """Sorts ``neighbours`` by how much more work than before they gave the device over time, the largest
+    increase first. ``first`` is the neighbour that was named first so far; it stays first until the increase
+    of another one is clearly larger."""
 
     def gave(other: Usage) -> float:
         who = _who(other)
@@ -120,8 +121,8 @@ def _kept_wait_ns(waits: DeviceCalls) -> float:
 
 
 def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
-    """Returns the median time, ns, for which a process waited for the device before the last ``NEW_SECONDS``;
-    0 if the process has not been watched for long enough."""
+    """Returns how long one wait of a process for the device took before the last ``NEW_SECONDS``, ns: the
+    median of the means of single windows. Returns 0 if the process has not been watched for long enough."""
     trend = facts.trend("device_wait_ns", usage.tenant, usage.pid)
     if not trend or facts.window.end - trend[0][0] < WATCHED_SECONDS:
         return 0.0

@@ -46,7 +46,8 @@ class Load:
     fixes: tuple[Fix, ...]
     unknown: tuple[str, ...] = ()
     request_ns: float = 0.0
-    """Mean time of the process's requests at the device, ns."""
+    """Mean time of one request of the process at the device, from submission to completion, ns. If the
+    process made no requests, it is that of its tenant's requests."""
     sure: float = SURE
     """Confidence that the process waits for this device."""
     held_back: bool = False

@@ -113,7 +113,7 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
 
 def tracer(facts: Facts) -> Iterator[Suspicion]:
     """Yields processes that lose a noticeable part of their time to tracing. The loss is computed from the
-    number of their calls and the cost of a probe."""
+    number of their calls and the time that probes add to one call."""
     coverage = facts.window.coverage
     for pid in facts.callers:
         rows = sorted((r for r in facts.rows_of(pid) if r.key.layer != HOST_LAYER), key=lambda r: -r.calls)

@@ -25,8 +25,8 @@ one after the other, as long as Python's switch interval."""
 MOST_HOLDERS: Final = 3
 """Maximum number of threads that are named as holders of the interpreter lock."""
 SURE: Final = 0.8
-"""Confidence for other locks. A mutex is recognized by its futex word. For a lock without such a word it is
-known only that the threads took turns at one place."""
+"""Confidence for other locks. A mutex is recognized by the value of its futex word. Of any other lock it is
+known only that both threads have lately waited at the same futex."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:

@@ -65,7 +65,8 @@ def _known(facts: Facts, who: Who, kind: str) -> Stop | None:
 
 
 def _sent(stop: Stop | None) -> str:
-    """Returns the signal of ``stop`` as text; '' if it is not known."""
+    """Returns the signal of ``stop`` as text; '' if it is not known. A signal that no process sent counts as
+    one of the terminal."""
     if stop is None or not stop.signal:
         return ""
     return f"{stop.signal} of its terminal" if not stop.by.pid else stop.signal

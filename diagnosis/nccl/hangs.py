@@ -48,7 +48,8 @@ MOST_RANKS: Final = 4
 
 
 def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
-    """Yields collectives in which ranks wait for a rank that has not entered."""
+    """Yields collectives in which ranks wait for a rank that has not entered. Also yields calls that wait for
+    other ranks for too long although no rank of this host is known to be behind."""
     explained: set[int] = set()
     for communicator, ranks in communicators(facts).items():
         missing = [rank for rank in ranks if rank.behind > 0]

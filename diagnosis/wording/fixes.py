@@ -27,7 +27,8 @@ def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
 
 def keep_all_off(facts: Facts, victim_pid: int, culprits: Sequence[Who]) -> list[Fix]:
     """Returns a fix for each of ``culprits``. Each keeps its culprit on CPUs that neither the victim nor
-    another culprit gets, or lowers the culprit's priority if no such CPU is left."""
+    another culprit gets. If no such CPU is left, it lowers the tenant's share of CPU time or, if no command
+    does that, the culprit's priority."""
     window = facts.window
     targets = [CpuTarget(culprit.tenant, culprit.pid) for culprit in culprits]
     places = apart(window, reserved(window, victim_pid), targets)
@@ -35,7 +36,8 @@ def keep_all_off(facts: Facts, victim_pid: int, culprits: Sequence[Who]) -> list
 
 
 def _keep_on(facts: Facts, culprit: Who, cpus: frozenset[int]) -> Fix:
-    """Returns a fix that keeps a culprit on ``cpus``, or lowers its priority if there are none."""
+    """Returns a fix that keeps a culprit on ``cpus``. If there are none, the fix lowers its tenant's share of
+    CPU time or, if no command does that, its priority."""
     # Short-lived processes have no PID here, so the fix is for their whole cgroup.
     whom = named(facts, culprit._replace(pid=0)) if culprit.pid else facts.name(culprit.tenant)
     if not cpus:

@@ -68,7 +68,7 @@ def _clock(at: float, step: float) -> str:
 
 
 def linear_axis(highest: float, most: int, shown: Callable[[float], str]) -> Axis:
-    """Return an axis from zero to a round number above ``highest`` with about ``most`` ticks.
+    """Return an axis from zero to a round number that is at least ``highest``, with about ``most`` ticks.
 
     ``shown`` returns the label of a tick.
     """

@@ -191,8 +191,8 @@ def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: fl
 
 
 def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list[Html]:
-    """Return a bar for each episode in ``run``. The position of a bar shows when the episode was between
-    ``start`` and ``end``."""
+    """Return a bar for each episode in ``run`` that overlaps the time from ``start`` to ``end``. The position
+    and the width of a bar show when the episode began and how long it lasted."""
     bars = []
     for episode in run:
         since, until = episode.chain.since, episode.end

@@ -86,8 +86,9 @@ def _most(groups: Groups) -> list[int]:
 
 
 def latency(course: Course, whole: Window, times: Axis | None, of: str) -> Html:
-    """Return charts of all calls together, and of the operations with the most time. They show durations over
-    time, or the distribution of durations if ``times`` is None. The title ends with ``of``."""
+    """Return charts of the operations with the most time. They show durations over time; charts of all calls
+    together come first. If ``times`` is None, they show the distribution of the durations of each operation,
+    and there are no charts of all calls. The title ends with ``of``."""
     cards = [] if times is None else _together(course, times)
     groups = pivot(whole, ("operation", "layer"))
     for at in _most(groups):
@@ -128,7 +129,7 @@ def _spread(groups: Groups, at: int, told: str) -> Html:
 
 
 def _together(course: Course, times: Axis) -> list[Html]:
-    """Return charts of the rate and of the durations of all calls."""
+    """Return charts of the rate and of the durations of all outermost calls together."""
     stretches = course.stretches
     rates = [ChartPoint(one.start, one.end, one.outermost.calls_per_s) for one in stretches]
     axis = linear_axis(max((one.value or 0.0 for one in rates), default=0.0), 4, figures.rate)

@@ -43,7 +43,8 @@ def _listing(
 
 def slow_calls(whole: Window) -> Html:
     """Return a table of the slowest captured calls."""
-    # A nested call is left out: its time is a part of the outermost call around it.
+    # Nested calls are left out, because their time is part of the outermost calls around them. They are
+    # listed only if no outermost call was captured.
     calls = [call for call in whole.calls.kept if not call.nested] or list(whole.calls.kept)
     calls.sort(key=lambda call: -call.duration_ns)
     rows = []
@@ -88,8 +89,8 @@ def _more(count: int) -> list[str]:
 
 
 def kernels(whole: Window) -> Html:
-    """Return a table of launches by container and CUDA kernel; the CUDA kernels with the most time come
-    first."""
+    """Return a table of launches by container and CUDA kernel. Those with the most time in the launching
+    calls come first."""
     sums: dict[tuple[str, str], list[KernelCount]] = {}
     for count in whole.kernels:
         sums.setdefault((count.tenant, count.kernel), []).append(count)

@@ -82,8 +82,8 @@ COLUMNS: Final = (
 
 
 def table(window: Window) -> list[Sequence[Any]]:
-    """Return the values of each of ``COLUMNS`` for all rows of ``window``. A value that is not known is None.
-    In texts, question marks replace characters that are not printable."""
+    """Return the values of each of ``COLUMNS`` for all rows of ``window``. A value that is not known is None,
+    or '' if it is a text. In texts, question marks replace characters that are not printable."""
     rows = window.rows
     n = len(rows)
     columns: dict[str, Sequence[Any]] = {

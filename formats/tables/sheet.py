@@ -229,8 +229,8 @@ def largest(row: SheetRow, most: int = 2) -> str:
 
 
 def sheet_lines(table: Sheet, style: Style) -> list[str]:
-    """Return all rows as lines of text, with the columns for which there is room. Columns without any figure
-    are left out."""
+    """Return all rows as lines of text, with the columns for which there is room. Columns whose figures are
+    all 0 or not known are left out."""
     labels = [table.by, *(row.label for row in table.rows)]
     names = [max(cell_len(name) for name in column) for column in zip(*labels, strict=True)]
     shown = [column for column in columns_of(table) if any(getattr(row, column.field) for row in table.rows)]

@@ -103,7 +103,8 @@ def healthy(window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None
     problems. 4 containers`` and ``slowest p99 cudaStreamSynchronize 5.20 ms (train)``. The second part may be
     empty.
 
-    ``kept`` is the row to name while it is in the window, so that the text does not change every second.
+    ``kept`` is the row to name as long as it has calls in the window, so that the text does not change every
+    second.
     """
     coverage = window.coverage
     if coverage.tracing:
@@ -136,7 +137,8 @@ def slowest(window: Window, kept: RowKey | None = None) -> tuple[RowKey, int] | 
     called = called[outermost]
     if kept is not None:
         called = np.array([at for at in called.tolist() if rows.keys[at] == kept] or called, np.int64)
-    # A p99 is at most the longest call. So rows whose longest call is below the best p99 so far are skipped.
+    # A p99 is at most the longest call. So rows whose longest call is not longer than the best p99 so far are
+    # skipped.
     order = called[np.argsort(-rows.max_ns[called].astype(np.float64), kind="stable")]
     best: tuple[int, int] | None = None
     for first in range(0, len(order), _ROWS_AT_ONCE):

@@ -78,8 +78,8 @@ def tree(chain: Chain, window: Window, style: Style, indent: str = "") -> list[s
 
 
 def branches(links: Sequence[Link], at: int, glyphs: Glyphs) -> tuple[str, str]:
-    """Return the lines of the tree to draw before the first line of link ``at``, and those before its further
-    lines."""
+    """Return the branches of the tree beside the text of link ``at``, as two strings: the one to put before
+    the first line of the text, and the one to put before each further line."""
 
     def followed(depth: int) -> bool:
         """Return whether another link at ``depth`` follows, before any link at a smaller depth does."""
@@ -99,7 +99,8 @@ def branches(links: Sequence[Link], at: int, glyphs: Glyphs) -> tuple[str, str]:
 
 def step(link: Link, chain: Chain, window: Window) -> str:
     """Return the text of a link, followed by its process, tenant and device in parentheses. A name is left
-    out if the text has it already. Process and tenant are also left out if the whole chain is about them."""
+    out if the text has it already. Process and tenant are also left out if the whole chain is about them.
+    After the text of an effect, all names are left out."""
     own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid)
     # The process is not left out if two steps have the same text and differ only in the process.
     alike = any(other.text == link.text and other.pid != link.pid for other in chain.links)

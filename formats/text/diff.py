@@ -158,8 +158,8 @@ def _table(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
 
 
 def _bad(found: Difference, row: int) -> bool:
-    """Return whether a row is shown in red: both windows have the row, and at least 10 % of all lost time is
-    lost in it."""
+    """Return whether a row is shown in red: both windows have the row, it loses time, and its
+    ``Difference.share`` is at least 10 %."""
     return bool(found.lost_ns_per_s[row] > 0 and found.share[row] >= 0.1 and not found.new[row])
 
 

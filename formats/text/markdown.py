@@ -40,7 +40,8 @@ def screen(window: Window, shown: Sheet, glyphs: Glyphs) -> str:
 
 
 def export(windows: Iterable[Window], start: float, end: float) -> str:
-    """Return one document for all ``windows`` together, with the last state of each problem.
+    """Return one document for all ``windows`` together. Each problem is shown as it was at its worst, in the
+    last period in which it was open.
 
     ``windows`` must be in order of time and lie between ``start`` and ``end`` (Unix seconds). Raises
     ValueError if there are none.
@@ -73,7 +74,8 @@ def _document(whole: Window, hosts: Sequence[Window], shown: Sheet | None, style
 
 
 def _table(table: Sheet, style: Style) -> list[str]:
-    """Return a heading and a Markdown table with all rows. Columns without any figure are left out."""
+    """Return a heading and a Markdown table with all rows. Columns whose figures are all 0 or not known are
+    left out."""
     title = f"### {_code(style.plain(table.title))}"
     if not table.rows:
         return [title, "no row"]

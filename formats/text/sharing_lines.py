@@ -17,8 +17,9 @@ MOST_GIVEN: Final = 20
 
 
 def sharing_lines(window: Window, style: Style) -> list[list[str]]:
-    """Return a list of lines for each device whose sharing is reported (``sharing_text.worth_telling``). The
-    first line is the title."""
+    """Return a list of lines for each device whose sharing is reported (``sharing_text.worth_telling``), and
+    one for the tenants whose calls ran on an unknown GPU, if there are any. The first line of a list is its
+    title."""
     devices = sharings(window)
     told = [_device(one, window, style) for one in devices if sharing_text.worth_telling(one, window)]
     others = _unplaced(devices, window, style)

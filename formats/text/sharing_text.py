@@ -49,8 +49,8 @@ def short(device: Device) -> str:
     """Return how many tenants the driver lists on a device and how they share it, for a cell of a table: ``4
     via MPS``, ``2 time-sliced``, ``1 tenant``.
 
-    Returns ``2 processes`` if the tenants of the processes are not known, and '' if the processes are not
-    known either.
+    Returns ``2 processes`` if the tenant of at least one of the processes is not known, and '' if the driver
+    does not say which processes use the device.
     """
     way, users = way_of(device), users_of(device)
     if way in ("time-sliced", "mps", "vgpu") and unnamed(device):

@@ -115,8 +115,9 @@ def facts(window: Window, style: Style) -> list[str]:
 
 
 def counted(window: Window) -> list[str]:
-    """Return texts with the rate of calls, the number of missed calls, the number of probes, and the cost of
-    probes."""
+    """Return texts with the rate of calls, the number of missed calls and, if there are any, of partial ones.
+    If probes are attached, also return the number of traced processes, the number of probes, and their
+    cost."""
     calls = pivot(window, ()).calls_per_s[0]
     coverage = window.coverage
     parts = [f"{figures.rate(calls).strip()} calls/s", f"{figures.count(window.lost).strip()} missed"]
@@ -250,7 +251,8 @@ def _mapped(window: Window) -> int:
 
 
 def _chains(window: Window, style: Style) -> list[str]:
-    """Return a line for each chain, the worst first, and the steps of the worst chain."""
+    """Return the headline of each chain, the worst first. If there are problems, and the first chain is open,
+    its steps and its first fix follow its headline."""
     chains = sorted(window.chains, key=worst_first)
     wrong = any(chain.severity != "info" for chain in chains)
     lines: list[str] = []
@@ -264,10 +266,11 @@ def _chains(window: Window, style: Style) -> list[str]:
 
 
 def _culprits(window: Window, style: Style) -> list[str]:
-    """Return lines with the processes to which most of other tenants' time is charged."""
+    """Return lines with the processes that are charged with the most time of other tenants."""
     sums: Counter[tuple[str, int, str, str, str, int, str]] = Counter()
     for charge in window.evidence.charges:
-        # Time that the process itself, its own tenant or an interrupt (PID 0) took is not listed.
+        # Time is not listed if the victim's own process or tenant took it, or if the culprit is not a single
+        # process (PID 0): an interrupt, or several processes that took little time each.
         own = charge.culprit_tenant and charge.culprit_tenant == charge.tenant
         if charge.culprit_pid not in (charge.pid, 0) and not own:
             culprit = charge.culprit_tenant, charge.culprit_pid, charge.culprit_process

@@ -275,13 +275,14 @@ class _Trace:
         )
 
     def _open_calls(self, window: Window) -> list[Event]:
-        """Return slices for the calls that were open in the previous window and are not open in ``window``. A
-        call that returned and was captured has a slice already, so it gets none here."""
+        """Return slices for the calls that were open in the previous window and are not open in ``window``,
+        and for the calls whose threads ended inside them in ``window``. A call that returned and was captured
+        has a slice already, so it gets none here."""
         now: dict[tuple[str, OpenCall], _Open] = {}
         end = _ns(window.start) + _ns(window.seconds)
         for call in window.open_calls:
             if call.age_ns < OPEN_CALL_NS and not call.ended:
-                continue  # only calls that are open for long are shown
+                continue  # only calls that are open for long, or whose threads have ended, are shown
             # All fields of a call but age and ``ended`` stay the same while it is open, so they identify it.
             key = window.host, _same(call)
             began = end - call.age_ns

@@ -32,7 +32,8 @@ def cpuset_of(window: Window, tenant: str) -> frozenset[int]:
 
 def reserved(window: Window, victim_pid: int) -> frozenset[int]:
     """Returns the CPUs to keep free for a victim: those that it may use or, if these are all CPUs or are not
-    known, the half of the host's CPUs with the lower numbers. The scheduler then moves the victim there."""
+    known, the half of the host's CPUs with the lower numbers. Once the culprits have left these CPUs, the
+    scheduler moves the victim there."""
     every = every_cpu(window)
     use = use_of_process(window, victim_pid)
     own = cpus_of(use.allowed) & every if use is not None else _NONE
@@ -60,8 +61,8 @@ def apart(window: Window, kept: frozenset[int], culprits: Sequence[CpuTarget]) -
 
 
 def idlest_half(window: Window, process: CpuTarget) -> frozenset[int]:
-    """Returns the less busy half of the CPUs that a process may use; none if it may use only one, or if the
-    load of the CPUs is not known."""
+    """Returns the less busy half of the CPUs that ``process`` (a process or a tenant) may use; none if it may
+    use only one, or if the load of the CPUs is not known."""
     system = window.system
     if system is None or not system.cpu_each_percent:
         return _NONE

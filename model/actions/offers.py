@@ -48,7 +48,8 @@ class Offer:
     """One command, ready to be typed on the host."""
 
     about: str
-    """The process or tenant that the command changes, as a heading; equal for neighbouring offers."""
+    """Heading of the command: the process or tenant that it changes; ``FIXES`` or ``LOOKS`` for the fixes of
+    a problem. Offers with the same heading follow each other."""
     command: str
     does: str
     undo: str

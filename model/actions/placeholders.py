@@ -40,8 +40,8 @@ class Values(NamedTuple):
 
 
 def process_values(window: Window, tenant: str, pid: int) -> Values:
-    """Returns the values for one process; none for PID 1 and for processes of the host itself: these are
-    threads of the Linux kernel, which must not be stopped."""
+    """Returns the values for one process. Returns none for PID 1, and none for processes without a tenant,
+    which are threads of the Linux kernel: no command may change these."""
     if pid <= 1 or not tenant:
         return Values({}, frozenset())
     use = use_of_process(window, pid)

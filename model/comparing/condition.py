@@ -37,8 +37,8 @@ _UNITS: Final[dict[str, tuple[str, ...]]] = {
 }
 FIGURES: Final = tuple(_UNITS)
 """Figures that a condition may name. ``errors``: number of failed calls (with ``x``: failed calls per
-second); ``lost``: time per second lost because calls take longer now than then; ``faults``: number of chains
-that are new."""
+second); ``lost``: time per second lost because calls take longer now than then; ``faults``: number of new
+chains, without those of severity ``info``."""
 _FORM: Final = re.compile(r"\s*([a-z]+[0-9]*)\s*(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]*)?)\s*([a-zµ/]*)\s*")
 
 
@@ -71,8 +71,8 @@ class Condition:
         """Evaluates the condition for each row of ``difference``. If the figure of the condition is
         ``faults``, compares the number of new ``faults`` with the limit instead.
 
-        Rows of host gaps and host work never meet a condition. A row that is in only one of the windows never
-        meets a condition on a ratio.
+        Rows without calls now, and rows of host gaps and host work, never meet a condition. A row that is in
+        only one of the windows never meets a condition on a ratio.
         """
         beyond = _COMPARED[self.sign]
         if self.figure == "faults":
@@ -99,7 +99,8 @@ class Condition:
             return now / then
 
     def _sure(self, difference: Difference) -> Flags:
-        """Returns for which rows the comparison with the limit is significant. Figures without a confidence
+        """Returns for which rows the comparison with the limit is significant. The figure ``lost`` is
+        significant in rows that changed (``Difference.changed``). All other figures without a confidence
         interval are always significant."""
         if self.figure == "lost":
             return difference.changed

@@ -165,7 +165,8 @@ class Difference:
     @cached_property
     def share(self) -> Floats:
         """``weight`` of each row divided by the sum of the weights of all rows of outermost calls; NaN for
-        time between calls. The shares of outermost calls add up to 1, not counting nested rows."""
+        time between calls. So the shares of the rows of outermost calls add up to 1. Nested rows have shares,
+        too, which are not part of this sum."""
         whole = float(self.weight[~(self.nested | self.between)].sum())
         share = self.weight / whole if whole else np.zeros(len(self.weight))
         return np.where(self.between, np.nan, share)

@@ -89,11 +89,11 @@ class DeviceFigure:
     viewed: bool = False
     """True if the SQL view ``devices`` has a column for it."""
     label: str = ""
-    """Name on the screen, in reports and in traces; '' if the figure is shown only within the text of another
-    figure."""
+    """Name on the screen, in reports and in traces; '' if the figure is shown only together with others, or
+    not at all."""
     most: float | str | None = None
-    """Upper end of the figure's scale: a number (100 for a percentage), or the field of ``Device`` with that
-    number; None if it is not known."""
+    """Upper end of the figure's scale: a number, or the name of the field of ``Device`` that has the number.
+    None if it is not known, and for percentages: their scale always ends at 100 (``end``)."""
     phrase: str = ""
     """Words that follow the value on the page of a GPU, such as ``of its bandwidth``."""
     gauge: int = 0

@@ -30,7 +30,8 @@ from stalltop.model.network_ports import MovingPorts
 
 MOST_RECORDS: Final = 4096
 """Maximum number of records of one class in a sum that covers all windows since the first. If there are more,
-records of ended processes are added up under PID 0; if there are still too many, the largest are kept."""
+records of processes that the newest window does not have are added up under PID 0; if there are still too
+many, only half of the maximum is kept: the largest records."""
 
 _Record = BlockIo | TenantUse | ProcessUse | Rank | DeviceActivity | DeviceOverlap
 
@@ -157,7 +158,7 @@ class MovingEvidence:
 
     def bound(self, alive: set[int]) -> None:
         """Limits the number of records of each class to ``MOST_RECORDS``, for a sum from which no window is
-        removed. ``alive`` has the PIDs of the processes that are still running."""
+        removed. ``alive`` has the PIDs whose records are not added up under PID 0."""
         self._ports.bound()
         newer = sum(len(events) for _, events in self._events)
         while self._events and (newer := newer - len(self._events[0][1])) >= MOST_EVENTS:
@@ -198,8 +199,8 @@ class MovingEvidence:
             entry.largest.popleft()
 
     def _fold(self, kind: type, gone: Sequence[_RecordSum]) -> None:
-        """Adds up the records ``gone``, those of ended processes, under PID 0. If there are still too many
-        records of this class, keeps the largest."""
+        """Adds up the records ``gone``, those of processes that the newest window does not have, under PID 0.
+        If there are still too many records of this class, keeps the largest."""
         entries = self._records[kind]
         for entry in gone:
             record = _built(entry)
@@ -238,8 +239,8 @@ def _built(entry: _RecordSum) -> Any:
 
 
 def _largest_charges(charges: _Charges, alive: set[int]) -> _Charges:
-    """Adds up under PID 0 the charges of ended processes. If there are still too many charges, keeps the
-    largest."""
+    """Adds up the charges under PID 0 in place of each victim and culprit that is not in ``alive``. If there
+    are still more than half of ``MOST_RECORDS``, keeps the largest."""
     sums: _Charges = {}
     for key, (ns, times, windows) in charges.items():
         known = _charge(key, ns, times)

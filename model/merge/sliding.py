@@ -26,9 +26,9 @@ _Columns = NDArray[np.int64]
 _AT_ONCE = 32
 
 MOST_ROWS = 8192
-"""Maximum number of rows in a window that covers all time since the start. If there are more, the rows of
-ended processes are added up under PID 0, per tenant, program and operation. Without this limit, stalltop
-would use ever more memory on a host that starts thousands of processes an hour."""
+"""If a window that covers all time since the start has more rows than this, the rows of processes without
+calls in the newest window are added up under PID 0, per tenant, program and operation. Without this limit,
+stalltop would use ever more memory on a host that starts thousands of processes an hour."""
 
 
 class Sliding:

@@ -85,8 +85,9 @@ def is_mps(process: DeviceProcess) -> bool:
 
 
 def unlisted(device: Device | MigInstance) -> bool:
-    """Returns True if the driver did not list all processes on the device: it could not read the list of at
-    least one kind of processes."""
+    """Returns True if processes on the device may be missing: the GPU is lost, or the list of at least one
+    kind of processes could not be read. A list that the board does not support counts only if it is that of
+    compute processes."""
     if isinstance(device, MigInstance):
         return not device.listed
     if device.lost:

@@ -116,14 +116,15 @@ def rate(per_second: float | None, glyphs: Glyphs = UNICODE) -> str:
 
 
 def size(number_bytes: float | None, glyphs: Glyphs = UNICODE) -> str:
-    """Formats bytes, or bytes per second, in powers of 1000: ``   0B``, `` 512B``, ``1.23kB``, ``45.6GB``."""
+    """Formats bytes, or bytes per second, in powers of 1000: ``    0B``, ``  512B``, ``1.23kB``,
+    ``45.6GB``."""
     if number_bytes is None or not _known(number_bytes):
         return missing(BYTES_WIDTH, glyphs)
     return (_scaled(number_bytes, whole=True) + "B").rjust(BYTES_WIDTH)
 
 
 def memory(number_bytes: float | None, glyphs: Glyphs = UNICODE) -> str:
-    """Formats bytes of memory in powers of 1024: ``  512B``, ``1.50GiB``, `` 141GiB``."""
+    """Formats bytes of memory in powers of 1024: ``   512B``, ``1.50GiB``, `` 141GiB``."""
     if number_bytes is None or not _known(number_bytes):
         return missing(MEMORY_WIDTH, glyphs)
     value = number_bytes

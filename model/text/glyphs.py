@@ -37,13 +37,14 @@ class Glyphs:
     right: str = "›"
     """Indicates that a table has more columns to the right."""
     up: str = "▲"
-    """Marks a column sorted with the smallest value on top; also points up at a place."""
+    """Marks a column sorted with the smallest value on top; below a distribution, points up at p50, p95, p99
+    and the longest call."""
     down: str = "▼"
     """Marks a column sorted with the largest value on top."""
     received: str = "↓"
-    """Stands before the bytes that the network received."""
+    """Stands before the bytes that the host received over the network."""
     sent: str = "↑"
-    """Stands before the bytes that the network sent."""
+    """Stands before the bytes that the host sent over the network."""
     chosen: str = "✓"
     """Marks the chosen entry of a list."""
     ok: str = "✓"
@@ -102,7 +103,7 @@ class Glyphs:
     last_branch: str = "└─ "
     """In a tree, stands before the last of several siblings."""
     trunk: str = "│  "
-    """In a tree, stands before the links below a link that is followed by a sibling."""
+    """In a tree, a vertical line that leads on to a sibling or a deeper link further below."""
 
     def plain(self, text: str) -> str:
         """Return ``text``. For the ASCII set, each character that is not ASCII becomes a question mark."""

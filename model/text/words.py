@@ -20,7 +20,7 @@ def with_pid(process: str, pid: int) -> str:
 
 def program(process: str, pid: int) -> str:
     """Return the name of a process with its PID in parentheses, such as ``train (pid 412)``. Return only the
-    PID if no name is known."""
+    PID if no name is known, and only the name if ``pid`` is 0."""
     pid_text = f"pid {pid}"
     if not pid:
         return process

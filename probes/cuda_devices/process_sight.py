@@ -51,7 +51,7 @@ class Sight(NamedTuple):
 
 
 class ProcessNotVisibleError(Exception):
-    """The sight is not known now: the read is under way, or was given up."""
+    """The sight is not known now: its read waits for another one, is under way, or was given up."""
 
 
 class Sights:

@@ -138,7 +138,8 @@ def _allowed(environment: Mapping[str, str], gpus: Sequence[VisibleGpu]) -> Sequ
     chosen = environment.get(VISIBLE)
     words = None if chosen is None else _numbers(chosen)
     if given == [] or any(gpu.mig for gpu in gpus) or (chosen and words is None):
-        # The program is not part of a Slurm job with GPUs, or the variable names devices by UUID.
+        # The program is not part of a Slurm job with GPUs, a GPU has MIG devices, or CUDA_VISIBLE_DEVICES
+        # names devices by UUID.
         return gpus
     if given is None or words is None:
         return None
@@ -174,8 +175,8 @@ def _every(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contai
 
 
 def _given(words: str, gpus: Sequence[VisibleGpu]) -> Labels | None:
-    """Returns the only MIG device of a container; None if the container has several, or if its devices are
-    not known."""
+    """Returns the only device of a container, from ``words``, the value of ``NVIDIA_VISIBLE_DEVICES``; None
+    if the container has several devices, or if they are not known."""
     parts = [word.strip() for word in words.split(",")]
     if len(parts) != 1:
         return None

@@ -15,10 +15,11 @@ from stalltop.probes.host.events import RawBlockIo
 from stalltop.probes.tenants.owners import HOST, Owner, Owners
 
 MOST_PROCESSES: Final = 64
-"""Maximum number of raw records that are attributed to a process; the records that took most time are chosen.
-The others are summed by device and direction as I/O of the host."""
+"""Maximum number of raw records of processes that are attributed to their processes; the records that took
+most time are chosen. The other records of processes are summed by device and direction as I/O of the host."""
 WRITEBACK: Final = "writeback"
-"""Name of block I/O that kernel threads submit on behalf of a tenant."""
+"""Name that stands for the process in records of block I/O that kernel threads submit, for a tenant or for
+the host."""
 MOST_DEVICES: Final = 1024
 """Maximum number of device names that are remembered. When the maximum is reached, all names are forgotten
 and looked up again. So names of reused device numbers are dropped, too."""
@@ -56,8 +57,9 @@ class BlockIoNames:
         self._devices: dict[int, str] = {}
 
     def records(self, raw: Iterable[RawBlockIo], pressed: Mapping[str, Pressed]) -> tuple[BlockIo, ...]:
-        """Returns one record for each process, device and direction. ``pressed`` has the cgroup figures of
-        each tenant for this window."""
+        """Returns one record for each owner, device and direction. An owner is a process, a tenant for which
+        kernel threads submitted requests, or the host. ``pressed`` has the cgroup figures of each tenant for
+        this window."""
         sums: dict[_Key, _Sums] = {}
         passed_on: list[tuple[_Key, RawBlockIo]] = []
         named = 0

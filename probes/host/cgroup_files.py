@@ -215,7 +215,8 @@ READERS: Final = {
     "blkio": _v1_blkio,
     "": _v2,
 }
-"""Readers by v1 controller; '' stands for cgroup v2, whose directories name no controller."""
+"""Functions that read figures, by v1 controller; '' is the key of the function that reads all figures of
+cgroup v2."""
 
 
 class Hierarchy:
@@ -227,7 +228,8 @@ class Hierarchy:
         self.directories: dict[str, Directory] = {}
 
     def chain(self, path: str) -> list[Directory]:
-        """Returns the cgroup at ``path`` and its ancestors, except the root cgroup, which has no limits."""
+        """Returns the cgroup at ``path`` and its ancestors, except the root cgroup, which has no limits, and
+        except cgroups that the mount does not show."""
         names = path.strip("/").split("/")
         paths = ["/" + "/".join(names[:depth]) for depth in range(len(names), 0, -1)]
         root = self._mount.root.rstrip("/")

@@ -18,7 +18,8 @@ from stalltop.probes.host.cgroup_files import READERS, Directory, Hierarchy, IoL
 from stalltop.probes.tenants.cgroups import UNIFIED, mounts
 
 LOOK_AGAIN: Final = 5
-"""Number of samples after which the cgroups of a process are read anew: the process may have been moved."""
+"""Number of samples after which it is read again which cgroups a process is in: the process may have been
+moved."""
 _PATH_LENGTH: Final = 4096
 _TYPICAL_BYTES: Final = 64 * 1024
 """Assumed size of a request in bytes, to compare a limit in bytes/s with a limit in requests/s."""

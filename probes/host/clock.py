@@ -23,7 +23,8 @@ class _Timex(ctypes.Structure):
 
 
 def clock_error_ns() -> int | None:
-    """Returns the maximum error of the clock, in ns; None if nothing synchronises the clock.
+    """Returns the maximum error of the clock, in ns; None if nothing synchronises the clock, or if the error
+    cannot be read.
 
     This is the Linux kernel's ``maxerror`` (in µs): half the delay to the time server, plus the possible
     drift of the clock since it was set (RFC 5905, root distance). Reading it needs no privileges.

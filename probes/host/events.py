@@ -2,8 +2,8 @@
 exits, stops.
 
 Runs the programs of ``bpf/host.c``. Each part of the programs needs some members of kernel structs and some
-tracepoints. If the Linux kernel lacks one of them, the parts that need it are not loaded, and
-`HostEvents.unknown` lists the figures that are not measured.
+tracepoints. If the Linux kernel lacks a member, the parts that need it are not loaded. If it refuses a
+tracepoint, only the programs of this tracepoint do not run. `HostEvents.unknown` lists what is not measured.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ class RawBlockIo(NamedTuple):
     """Block I/O requests of one process or cgroup to one device in one direction, since the previous read."""
 
     tgid: int
-    """Process that submitted the requests; 0 if a kernel thread did."""
+    """Process that submitted the requests; 0 if a kernel thread did, if the submitter is unknown, or if the
+    process is outside this PID namespace."""
     cgroup_id: int
-    """v2 id of the process's cgroup; if tgid is 0, id of the block controller's cgroup, v1 or v2 (0:
-    none)."""
+    """v2 id of the process's cgroup; for a kernel thread, id of the block controller's cgroup, v1 or v2; 0 if
+    there is none."""
     device: int
     """major << 20 | minor of the whole disk."""
     write: bool
@@ -51,16 +52,16 @@ class RawBlockIo(NamedTuple):
     service_ns: int
     max_ns: int
     idle_ns: int
-    """Time in ns for which the cgroup had no request under way before these requests were submitted. Known
-    only if tgid is 0."""
+    """For requests of kernel threads: time in ns from the last submission or completion of such a request for
+    the cgroup until the next submission, summed over these requests. 0 for processes."""
 
 
 class RawUse(NamedTuple):
     """Reclaims, forks, execs and exits of a process since the previous read."""
 
     tgid: int
-    """For reclaims and forks: the process itself. For execs and exits: the parent of the process if the
-    process is in the root cgroup, otherwise 0."""
+    """For reclaims and forks: the process itself. For execs and exits: 0 if the process is not in the root
+    cgroup. Otherwise its parent; in a PID namespace other than the initial one, the process itself."""
     cgroup_id: int
     reclaims: int
     reclaim_ns: int
@@ -104,7 +105,7 @@ class RawStop(NamedTuple):
     by_cgroup_id: int
     by_tgid: int
     """The process that stopped it; 0 if the Linux kernel sent the signal, for example after Ctrl-Z in a
-    terminal."""
+    terminal, or if the process is outside this PID namespace."""
     signal: int
     """Number of the signal; 0 for the freezer."""
     by: str
@@ -237,7 +238,7 @@ class HostEvents:
 
 def _attempts(parts: list[Part]) -> list[list[Part]]:
     """Returns lists of parts, in the order in which loading them is tried. The first list has all parts
-    together. If the Linux kernel refuses one of them, the following lists have one part each."""
+    together. The other lists have one part each; they are needed only if loading all parts together fails."""
     return [parts, *([part] for part in parts if len(parts) > 1)] if parts else []
 
 

@@ -69,15 +69,15 @@ first file that has a number is used. The names of ``hw_counters`` are those of 
 efa; the others are described in Documentation/ABI/stable/sysfs-class-infiniband."""
 _STACKED: Final = frozenset(("bond", "team", "vlan", "wireguard", "ppp", "macsec"))
 """DEVTYPE of virtual interfaces that belong to the host. They are listed although other interfaces move their
-bytes. Bridges, veth and tap interfaces are not listed: they belong to the host's containers and virtual
-machines."""
+bytes. Bridges, veth and tap interfaces belong to the host's containers and virtual machines: they are listed
+only if there is no other interface."""
 _IFF_TUN: Final = 0x0001
 """Flag of an interface that passes IP packets to a program, such as a VPN (linux/if_tun.h)."""
 _INFINIBAND, _LOOPBACK = "32", "772"
 """Types of interfaces (linux/if_arp.h)."""
 _REPRESENTOR: Final = re.compile(r"(?:c\d+)?pf\d+(?:vf|sf)\d+")
-"""Matches the port name of an interface that represents a virtual function of an adapter in the adapter's
-switch (Documentation/networking/devlink/devlink-port.rst)."""
+"""Matches the port name of an interface that represents a virtual function or subfunction of an adapter in
+the adapter's switch (Documentation/networking/devlink/devlink-port.rst)."""
 _RATE: Final = re.compile(r"([\d.]+) Gb/sec")
 _MOST_BYTES: Final = 64
 

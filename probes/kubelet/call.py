@@ -39,7 +39,7 @@ UNIMPLEMENTED: Final = 12
 
 
 class KubeletCallError(Exception):
-    """The call got no answer; the error's text gives the reason in one line."""
+    """The call got no answer, or none that can be used; the error's text gives the reason in one line."""
 
     def __init__(self, reason: str, status: int | None = None) -> None:
         super().__init__(reason)

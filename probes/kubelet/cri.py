@@ -37,7 +37,8 @@ def read(path: Path) -> tuple[Pod, ...]:
     """
     if why := why_no_socket(path):
         raise KubeletCallError(why)
-    # Containers are read before sandboxes: the sandbox of each listed container existed before the container.
+    # Containers are read before sandboxes: the sandbox of each listed container existed before the container,
+    # so the later list has it, unless it was removed in between.
     containers = messages(call(path, CONTAINERS, seconds=SECONDS, most_bytes=MOST_BYTES), 1)
     sandboxes = messages(call(path, SANDBOXES, seconds=SECONDS, most_bytes=MOST_BYTES), 1)
     within: dict[str, list[PodContainer]] = {}

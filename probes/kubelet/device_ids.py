@@ -22,8 +22,8 @@ _CLAIMED: Final = "gpu.nvidia.com"
 
 
 def with_uuids(allocations: Iterable[Allocation], devices: Devices) -> tuple[Allocation, ...]:
-    """Returns ``allocations`` with device names replaced by the UUIDs of this host's devices. Names that are
-    UUIDs or cannot be translated stay."""
+    """Returns ``allocations`` with device names replaced by the UUIDs of this host's devices. A replica gets
+    the UUID with its number, as ``GPU-…::2``. Names that are UUIDs or cannot be translated stay."""
     names = _names(devices.devices)
     return tuple(
         replace(one, devices=tuple(_uuid(device, one.resource, names) for device in one.devices))

@@ -15,8 +15,9 @@ FOLDERS: Final = (FOLDER, "var/lib/k0s/kubelet", "var/snap/microk8s/common/var/l
 PODS: Final = "pods"
 """Subfolder in which each pod that is not cleaned up yet has a folder, named by the pod's UID."""
 SOCKET: Final = "pod-resources/kubelet.sock"
-"""Socket of the kubelet's PodResources service, in the kubelet's folder. A container has to mount the folder
-of the socket, not the socket itself, because the kubelet creates a new socket when it restarts."""
+"""Socket of the kubelet's PodResources service, in the kubelet's folder. If stalltop runs in
+a container, the folder of the socket has to be mounted there, not the socket itself, because the kubelet
+creates a new socket when it restarts."""
 
 
 def kubelet_folder(root: Path) -> Path:

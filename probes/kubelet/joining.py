@@ -120,8 +120,8 @@ def with_tenants(
 
 
 def _tenant(candidates: list[Tenant], found: Known) -> str:
-    """Returns the id of the tenant among ``candidates`` that runs now; '' if there is not exactly one. If a
-    container restarts, it gets another id, and the ended container is still listed."""
+    """Returns the id of the only candidate; of several candidates, that of the only one that runs now; '' if
+    there is none. If a container restarts, it gets another id, and the ended container is still listed."""
     if len(candidates) > 1:
         candidates = [one for one in candidates if _runs(one.container_id, found)]
     return candidates[0].id if len(candidates) == 1 else ""

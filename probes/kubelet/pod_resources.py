@@ -1,7 +1,7 @@
 """Reads which pods of this node were given which GPUs, from the kubelet's PodResources service, version 1.
 
-The service identifies pods by namespace and name, not by UID, and gives no container ids. The messages (field
-numbers in ``_List`` and below) are those of k8s.io/kubelet/pkg/apis/podresources/v1.
+The service identifies pods by namespace and name, not by UID, and gives no container ids. The numbers of
+fields are those of k8s.io/kubelet/pkg/apis/podresources/v1.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class PodResources:
     allocations: tuple[Allocation, ...] = ()
     pods: frozenset[tuple[str, str]] = frozenset()
     """Namespace and name of every pod that the kubelet listed, even if it has no devices. All devices of
-    these pods are in ``allocations``."""
+    these pods are in ``allocations``. Empty if there were more than ``MOST_ALLOCATIONS``."""
     allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Every resource with its devices, allocated or not."""
+    """Every GPU resource with its devices, allocated or not; empty if unknown or not asked for."""
     unavailable: str = ""
     """Why there is no answer, one line; '' if there is one."""
 
 
 def read(root: Path = Path("/"), *, allocatable: bool = True) -> PodResources:
-    """Reads allocations and, unless ``allocatable`` is False, all resources, from the kubelet whose files are
-    below ``root``. Never raises; takes at most ``2 * SECONDS``."""
+    """Reads allocations and, unless ``allocatable`` is False, all GPU resources, from the kubelet whose files
+    are below ``root``. Never raises; takes at most ``2 * SECONDS``."""
     path = kubelet_folder(root) / SOCKET
     if why := why_no_socket(path):
         none = "no socket of a kubelet on this host"

@@ -50,7 +50,7 @@ class KubeletAnswer:
     scheduled: tuple[str, ...] = ()
     """Ids of the tenants whose allocations are all in ``allocations``."""
     allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Every resource with its devices, allocated or not."""
+    """Every GPU resource with its devices, allocated or not; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,8 @@ class _Poll:
         self._unsure: set[tuple[str, str, str]] = set()
         """Containers whose pods were uncertain in the last answer."""
         self._soon = 0
-        """Number of consecutive requests after which the same containers were uncertain."""
+        """Number of consecutive requests after which the same containers were uncertain as after the request
+        before."""
         self._allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
         self._allocatable_due = clock()
         self.pause = IDLE_SECONDS

@@ -20,12 +20,12 @@ from stalltop.model.text.clean import clean
 LATEST: Final = 256
 """Number of latest durations that are kept for each function."""
 RHYTHMS: Final = ((50_000_000, 60.0), (5_000_000, 10.0))
-"""Pairs of a median duration (ns) and an interval (s). A call that usually takes longer than this duration is
-made only once per interval."""
+"""Pairs of a duration (ns) and an interval (s). A question whose calls together usually take longer than this
+duration is asked only once per interval."""
 FEW: Final = 7
-"""Number of known durations of a call. With at least this many, their median decides whether the call is
-slow. With fewer, the shortest duration decides. With fewer than ``FEW // 2`` (3), the call does not count as
-slow."""
+"""Number of known durations of a question. With at least this many, their median decides whether the question
+is slow. With fewer, the shortest duration decides. With fewer than ``FEW // 2`` (3), the question does not
+count as slow."""
 _MANGLED: Final = (
     ArithmeticError,
     LookupError,
@@ -132,8 +132,8 @@ class Asking:
 
     def rhythm(self, question: str, every_seconds: float | None) -> None:
         """Records how often a question is asked. Every function that was called since ``begin`` belongs to
-        ``question``, which is asked once every ``every_seconds`` seconds (None: only once). For each
-        function, ``costs`` reports the shortest of its intervals."""
+        ``question``, which is asked once every ``every_seconds`` seconds (0: in each sample; None: only
+        once). For each function, ``costs`` reports the shortest of its intervals."""
         for name in self._lately:
             rhythms = self._costs[name].rhythms
             if every_seconds is None:
@@ -184,8 +184,8 @@ class Asking:
 
 
 def slowed(took_ns: deque[int]) -> float:
-    """Returns how many seconds have to pass between two calls, given how long the last calls took; 0 if they
-    are cheap.
+    """Returns how many seconds have to pass until a question is asked again, given how long its calls took
+    each time that it was asked lately; 0 if it is cheap.
 
     If only a few durations are known, the shortest one decides: the first call of many functions wakes the
     board, and any call may have had to wait for a CPU.

@@ -18,8 +18,8 @@ from stalltop.probes.nvml.questions import NOT_GIVEN
 from stalltop.probes.nvml.readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
 
 AGED_SECONDS: Final = 3.0
-"""A figure is reported with its age if it is older than this and older than the interval at which it is read,
-s."""
+"""A figure is reported with its age if the age is at least this, and at least ``SOON`` (2 s) more than the
+interval at which the figure is read, s."""
 LOOK_NS: Final = 2_000_000_000
 """Time limit of one sample of a GPU, ns. What was not read by then is read by the next sample."""
 ASKED_AGAIN_SECONDS: Final = 60.0
@@ -41,7 +41,8 @@ _AGING: Final = (
     )
     | {"processes", *(metric[1] for metric in METRICS)}
 ) - set(DEVICE_COUNTERS)
-"""Fields that may be reported with their age."""
+"""Fields that are reported with their age if they are old. Counters are not among them: they are reported
+with their age whenever they were not read."""
 
 Question = Callable[[], dict[str, Any] | None]
 

@@ -29,7 +29,7 @@ from stalltop.probes.nvml.asking import NvmlUnavailableError
 from stalltop.probes.nvml.driver import Nvml
 
 RETRY_SECONDS: Final = 15.0
-"""Seconds between two searches for a driver that was missing."""
+"""Seconds until NVML is opened again after the driver was missing or NVML failed."""
 
 
 class NvmlServer:

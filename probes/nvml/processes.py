@@ -110,7 +110,7 @@ class Samples:
         for one in found[:MOST_SAMPLES]:
             at, pid = int(one.timeStamp) / 1e6, int(one.pid)
             if not oldest <= at <= now + 1.0 or not 0 < pid <= _HIGHEST_PID:
-                continue  # The sample belongs to a process that has ended.
+                continue  # The sample is too old, or belongs to a process that has ended.
             self._seen_us = max(self._seen_us, int(one.timeStamp))
             known = self._latest.get(pid)
             if known is None or at >= known.time:

@@ -16,7 +16,8 @@ PATIENCE_SECONDS: Final = 0.3
 STALE_SECONDS: Final = 3.0
 """Age in seconds from which figures are shown with their age."""
 RETRY_SECONDS: Final = 15.0
-"""Seconds between two searches for a driver that was missing."""
+"""Seconds between two searches for a driver that was missing, and between two starts of the process that
+reads NVML. A process that hung on a GPU is replaced at once."""
 HANG_SECONDS: Final = 30.0
 """If the process that reads NVML has not answered for this many seconds, it is killed and replaced. Opening
 NVML takes seconds for each GPU if the driver does not keep the GPUs initialized."""
@@ -253,7 +254,8 @@ class DeviceReader:
             self._looking, self._asking = False, None
 
     def _renumbered(self) -> None:
-        """Forgets on which GPUs NVML hung, because the GPUs have other numbers now."""
+        """Forgets on which GPUs NVML hung, and the last known states of these GPUs, because the GPUs have
+        other numbers now."""
         for index in self._aside:
             self._seen.pop(index, None)
         self._aside.clear()

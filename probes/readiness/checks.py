@@ -1,7 +1,7 @@
 """Checks whether this host can be traced and what will be missing, with one small check for each subject.
 
-A check reports what it finds and what to do about it. No check changes anything. The last check decides: it
-traces a function of stalltop's own, and succeeds only if every call is counted.
+A check reports what it finds and what to do about it. No check changes anything. The check ``trial`` decides:
+it traces a function of stalltop's own, and succeeds only if every call is counted.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def _gpu(surroundings: Surroundings) -> Finding:
             "gpu",
             "warn",
             clean(devices.unavailable),
-            "calls are traced without it; figures of the GPUs need the NVIDIA driver",
+            "calls are traced even so; only the figures of the GPUs need the NVIDIA driver",
         )
     names = [device.name for device in devices.devices]
     counted = ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))

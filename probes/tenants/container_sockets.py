@@ -1,7 +1,7 @@
 """Asks Docker or Podman for names and labels of containers, over their sockets.
 
-It is used for names that state files do not contain. State files are read first: they can be read while a
-daemon is down, and never delay the caller. Both daemons give the same answers:
+Daemons are asked for names and labels that state files do not contain. State files are read first: they can
+be read while a daemon is down, and a daemon cannot delay the reading. Both daemons give the same answers:
 https://docs.docker.com/reference/api/engine/ (ContainerInspect).
 """
 

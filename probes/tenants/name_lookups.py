@@ -108,7 +108,7 @@ class NameLookUps:
         return tuple(found)
 
     def close(self) -> None:
-        """Ends the threads after their present look-ups. Does not wait. May be called twice."""
+        """Ends each thread after the look-ups that are queued for it. Does not wait. May be called twice."""
         for lane in self._lanes.values():
             lane.close()
 

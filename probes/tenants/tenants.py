@@ -32,8 +32,8 @@ NAME_TRIES = 6
 """Maximum number of times that a missing name is looked up. A state file may be written some time after the
 container starts, so the delay doubles after each look-up."""
 LOOK_AGAIN_SECONDS = 5.0
-"""Seconds after which a process is read again if it is identified by its own name or by cgroup v1, because
-both can change."""
+"""Seconds after which a process is read again if its cgroup id alone does not identify its tenant. The tenant
+then depends on the process's cgroup paths, environment or name, which can change."""
 MAX_WALKS = 10
 """Maximum number of walks of the cgroup tree for unknown ids between two refreshes."""
 MAX_TENANTS = 2048
@@ -97,7 +97,7 @@ class Tenants:
 
         For the same process and cgroup, the answer stays the same until `forget`, with two exceptions: a name
         may become known, and a process may get another tenant if ``cgroup_id`` alone does not identify its
-        tenant (but cgroup v1, its environment, or its own name).
+        tenant. The tenant then also depends on the process's cgroup paths, environment or name.
         """
         owner = self._owners.get(tgid, {}).get(cgroup_id)
         if owner is None:

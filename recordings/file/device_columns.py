@@ -12,8 +12,9 @@ _TYPES: Final = {"float": REAL, "int": INTEGER, "bool": INTEGER}
 
 
 def device_figures(*, of_board: bool) -> Iterator[SqlColumn]:
-    """Yield a column for each figure of a GPU. With ``of_board``, these are the figures that never change for
-    a board; without it, all others."""
+    """Yield a column for each figure of a GPU. With ``of_board``, these are the constants and the rarely
+    changed settings of a board (``DeviceFigure.of_board``), such as its power limit; without it, all
+    others."""
     for one in DEVICE_FIGURES:
         if one.of_board == of_board:
             yield column(one.name, _TYPES[one.kind], one.about_in_window, null=True)

@@ -28,7 +28,8 @@ _WITH_LOG: Final = b"\2\2"
 _MOST_VALUE_BYTES: Final = 16 << 20
 """Longest text or payload that is accepted when a file is read, in bytes."""
 _MOST_SECONDS: Final = 60.0
-"""Time limit of one read, in seconds. Even a small malicious file can keep SQLite busy for ever."""
+"""Time limit of one block of ``Opened.reading``, in seconds. Even a small malicious file can keep SQLite busy
+for ever."""
 _STEPS: Final = 100_000
 """Number of instructions of SQLite's virtual machine between two checks of the time limit. They take about a
 millisecond."""

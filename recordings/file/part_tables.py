@@ -42,7 +42,7 @@ COUNTS: Final = part(
 )
 HISTOGRAMS: Final = part(
     "histograms",
-    "Durations of the calls that the row of `counts` with the same window and place counts.",
+    "Durations of the calls that are counted in the row of `counts` with the same window and place.",
     _c("payload", BLOB, "HdrHistogram V2, compressed: 1 ns to 2^37 - 1 ns, two significant digits"),
 )
 LOSSES: Final = part(
@@ -135,7 +135,7 @@ RECORDS: Final = (
         _c(
             "link",
             INTEGER,
-            "0: makes traced calls; 1: wakes a process of link 0; 2, 3: wakes a process of link 1, 2;"
+            "0: makes traced calls; 1: wakes a process of link 0; 2 to 6: wakes a process of link 1 to 5;"
             " -1: none of these",
         ),
         _c("threads", INTEGER, "number of threads"),
@@ -189,8 +189,9 @@ RECORDS: Final = (
     ),
     part(
         "overlaps",
-        "The time in which two tenants were active at once. Pairs without such time have no row.",
-        _c("device", TEXT, f"{WHICH}; empty where that is not known"),
+        "The time in which two tenants were active on one device at once. Pairs without such time have no"
+        " row.",
+        _c("device", TEXT, f"{WHICH}; only known devices have overlaps"),
         _TENANT,
         _c("other_id", INTEGER, "the other tenant", "other", refers="tenants"),
         _c("ns", INTEGER, "time in which both were active, in ns, exact to about a millisecond"),
@@ -227,7 +228,7 @@ RECORDS: Final = (
         "Calls that had not returned when the window ended.",
         _SERIES,
         _c("tid", INTEGER, "thread id"),
-        _c("age_ns", INTEGER, "time since it began"),
+        _c("age_ns", INTEGER, "time from its start to the end of the window, or to the end of its thread"),
         _c("ended", INTEGER, "1: its thread ended inside the call"),
         kind=OpenCall,
     ),

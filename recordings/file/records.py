@@ -55,8 +55,8 @@ _OTHERWISE: Final[Mapping[tuple[str, str], tuple[Callable[[Any], Any], Any]]] = 
     ("chain_texts", "links"): (_link_texts, tuple[Link, ...]),
     ("chains", "figures"): (_link_figures, tuple[tuple[float | None, float | None], ...]),
 }
-"""Columns that are not fields of the record, by table and column. Each has a function that computes the value
-of the column from the record, and the type of this value."""
+"""Columns whose value is not that of a field of the record, by table and column. Each has a function that
+computes the value of the column from the record, and the type by which this value is stored and read."""
 
 
 class Codec:

@@ -65,8 +65,8 @@ WINDOWS: Final = SqlTable(
         _c(
             "level",
             INTEGER,
-            "0: as it was read; 10, 60: merged from shorter windows to about this many seconds; less before a"
-            " pause",
+            "0: as it was read; 10, 60: merged from shorter windows to about this many seconds; shorter"
+            " before a pause",
         ),
         _c("simulated", INTEGER, "1: simulated, not measured"),
         _c("split", INTEGER, "1: the splits of calls were measured"),
@@ -78,7 +78,8 @@ WINDOWS: Final = SqlTable(
         _c(
             "lost_ms_per_s",
             REAL,
-            "loss of all open chains except those of severity info; for merged windows, the largest one",
+            "loss of all open chains except those of severity info; for a merged window, the largest loss of"
+            " the windows that it was merged from",
             null=True,
         ),
         _c(

@@ -114,7 +114,7 @@ SHARED: Final = (
     ),
     shared(
         "gpus",
-        "Properties of a GPU that do not change.",
+        "Properties and settings of a GPU that never or rarely change.",
         _c("number", INTEGER, "its index on the host, from 0", "index"),
         _c("uuid", TEXT, "its UUID, from the driver"),
         _c("name", TEXT, "model"),

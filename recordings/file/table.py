@@ -66,7 +66,8 @@ class SqlTable:
 def column(
     name: str, type_: str, about: str, *fields: str, null: bool = False, refers: str = ""
 ) -> SqlColumn:
-    """Return a column. ``fields`` are all arguments after the description."""
+    """Return a column. All positional arguments after the description are names of fields
+    (``SqlColumn.fields``)."""
     return SqlColumn(name, type_, about, null, refers, fields)
 
 

@@ -23,8 +23,8 @@ _ALL: Final = 1 << 64
 
 
 def stored_integer(value: int) -> int:
-    """Return an unsigned 64-bit count as SQLite's signed integer, as described in
-    ``recordings.file.schema``."""
+    """Return an unsigned 64-bit count as SQLite's signed integer, as described in ``recordings.file.schema``.
+    A negative value is stored as 0, and a value of 2^64 or more as 2^64 - 1."""
     value = min(max(value, 0), _ALL - 1)
     return value if value < _SIGN else value - _ALL
 

@@ -61,8 +61,9 @@ def _moments(start: Floats, end: Floats, host: Ints) -> Ints:
     """Return for each window the number of its moment, counted from 0. The arrays describe windows in the
     order of their ends.
 
-    A moment has at most one window of each host. A window belongs to the same moment as an earlier one if it
-    ends at most half a window after the first window of that moment.
+    A moment has at most one window of each host. A new moment begins with a window whose host already has one
+    in the moment, or that ends later than the first window of the moment by more than half the length of that
+    first window.
     """
     if len(np.unique(host)) == 1:
         return np.arange(len(end))

@@ -96,8 +96,9 @@ class InFile:
     # ---- windows
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """Return the window of a time (``Past.window_at``). If all windows of that time are damaged, return a
-        window without rows whose coverage says so."""
+        """Return the window of a time (``Past.window_at``). If all windows of that time are damaged, or if a
+        recorder merged windows during each of ``_TRIES`` attempts to read them, return a window without rows.
+        Its coverage has the message ``DAMAGED``."""
         kept = self
         for _ in range(_TRIES):
             try:
@@ -127,8 +128,9 @@ class InFile:
         return self._leading(self._upto(at))
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
-        """Return the windows up to a time (``Past.before``). Reads the newest windows first. If ``stale``
-        stops the call, the windows that were read stay in memory for the next call."""
+        """Return the windows of the last ``BEFORE`` moments up to a time (``Past.before``). Reads the newest
+        windows first. If ``stale`` stops the call, the windows that were read stay in memory for the next
+        call."""
         last = self._upto(at)
         for window_id in reversed(self._ids(last)):
             self._recording.give_way(stale)
@@ -150,9 +152,10 @@ class InFile:
         return [int(one) for one in self._index.window_id[first:after]]
 
     def _leading(self, last: int, make: Stale | None = None) -> tuple[Packed, ...]:
-        """Return the windows up to moment ``last`` that are in memory. If the file has several hosts, the
-        windows of a moment are merged. Moments that are not merged yet are merged now while ``make`` returns
-        False; without ``make``, or once it returns True, they are left out."""
+        """Return those windows of the last ``BEFORE`` moments up to moment ``last`` that are in memory. If
+        the file has several hosts, the windows of a moment are merged. Moments that are not merged yet are
+        merged now while ``make`` returns False; without ``make``, or once it returns True, they are left
+        out."""
         get = self._recording.at_hand
         if not self._several:
             return tuple(part for part in map(get, self._ids(last)) if part is not None)

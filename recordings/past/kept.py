@@ -24,8 +24,8 @@ from stalltop.model.window_times import WindowTimes
 NEAR = 1e-3
 """Times that differ by less than this, in seconds, count as the same moment."""
 HOLE_SECONDS = 5.0
-"""Longest pause, in seconds, between two windows that count as consecutive. Windows before and after a longer
-pause are never merged."""
+"""Longest pause, in seconds, between two windows that count as consecutive. A window of a chosen length never
+spans a longer pause; the sum of all windows up to a time does."""
 _AT_ONCE = 32
 
 Stale = Callable[[], bool]
@@ -75,7 +75,8 @@ class Past(Protocol):
         ...
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
-        """Return the windows up to the one that ended at ``at``. Reads windows that are not in memory.
+        """Return the windows up to the one that ended at ``at``, as many as a page draws. Reads those that
+        are not in memory.
 
         This takes up to seconds. Returns None if ``parts`` has all windows, or if ``stale`` returns True in
         the meantime.

@@ -38,7 +38,7 @@ class RecordedFile(Protocol):
 
     @property
     def moments(self) -> WindowList:
-        """The list of windows as it was when ``changed`` was last called."""
+        """The list of windows. It is read again when it is used after ``changed`` has returned True."""
         ...
 
     @property

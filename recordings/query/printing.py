@@ -122,7 +122,8 @@ def _cell(glyphs: Glyphs) -> Callable[[Any], str]:
 
 
 def _real(value: float) -> str:
-    """Return a number with three decimals; a very small or very large number with four digits."""
+    """Return a number with three decimals; a number below 0.1 (except 0) or from 1e12 on with four
+    significant digits."""
     return f"{value:.3f}" if 0.1 <= abs(value) < 1e12 or value == 0 else f"{value:.4g}"
 
 

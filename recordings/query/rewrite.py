@@ -179,7 +179,8 @@ class _SelectRewriter:
 
     def _limit(self) -> int | None:
         """Return LIMIT plus OFFSET: the SELECT can use at most this many calls. Return None if it has no
-        LIMIT, or if it uses all calls in spite of it (DISTINCT, aggregates, window functions)."""
+        LIMIT, if LIMIT or OFFSET is not an integer literal, or if the SELECT uses all calls in spite of the
+        LIMIT (DISTINCT, GROUP BY, aggregates, window functions)."""
         if self._select.args.get("distinct") or any(True for _ in self._own(exp.Window)):
             return None
         if self._aggregates() or self._select.args.get("group"):

@@ -108,7 +108,7 @@ class Weighing:
         if counted is None or isinstance(counted, exp.Star):
             weight: exp.Expr = self._weight()
         elif self._sum(counted) is None:
-            return None  # ``counted`` may be NULL for some calls of a row only.
+            return None  # ``counted`` may be NULL for some calls of a row, and not for others.
         else:
             weight = self._weight_where_known(counted)
         return exp.Coalesce(this=aggregate("SUM", weight), expressions=[exp.Literal.number(0)])
@@ -154,8 +154,8 @@ class Weighing:
         return self._branches(node, self._sum)
 
     def _maximum(self, node: exp.Expr) -> exp.Expr | None:
-        """Return an expression for the maximum of ``node`` over the calls of a row; None if ``node`` does not
-        rise with the duration."""
+        """Return an expression for the maximum of ``node`` over the calls of a row. Return None if ``node``
+        may differ between these calls and is not known to rise with the duration."""
         if self.is_known(node):
             return node.copy()
         if isinstance(node, exp.Column):

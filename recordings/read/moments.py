@@ -31,7 +31,7 @@ class WindowList:
     """Unix time in seconds."""
     seconds: NDArray[np.float64]
     level: NDArray[np.int64]
-    """0: as it was recorded; 10, 60: merged to about this many seconds; less before a pause."""
+    """0: as it was recorded; 10, 60: merged to about this many seconds, or to fewer before a pause."""
     lost_ms_per_s: NDArray[np.float64]
     """Total loss of the open chains, ms per second (``model.merge.packing.Peak``)."""
     worst: NDArray[np.int64]

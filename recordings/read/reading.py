@@ -104,7 +104,8 @@ class Recorded:
 
     @property
     def moments(self) -> WindowList:
-        """The list of windows, oldest first. It is as it was when ``changed`` last returned True."""
+        """The list of windows, oldest first. It is cached; after ``changed`` has returned True, and within
+        ``windows`` and ``held``, the first use reads it again."""
         if self._moments is None:
             with self._opened.reading("its list of windows"), self._snapshot():
                 self._moments = self._listing.read(self.connection)
@@ -222,8 +223,9 @@ class Recorded:
         """Let all reads in the block see the same state of the file, even if a recorder merges windows in the
         meantime. The recorder's log grows until the block ends, so a block should take minutes, not days.
 
-        Raises StalltopError at the end of the block if a recorder has opened the file again after it was
-        closed: then two states of the file may have been read.
+        Raises StalltopError at the end of the block if no recorder had the file open at first, and a program
+        has written it since: such a file is opened as immutable, without locks, so two states of it may have
+        been read.
         """
         with self._snapshot():
             with self._opened.reading("it"):

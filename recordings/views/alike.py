@@ -16,9 +16,10 @@ from stalltop.recordings.views.forms import Form, Need
 from stalltop.recordings.views.patience import Patience
 
 MOST_ROWS: Final = 4_000_000
-"""Largest number of rows that one query may need if a row stands for several calls with the same values."""
+"""Largest number of rows that a query may need in the place of one view of single calls. Each row stands for
+one or several calls with the same values."""
 MOST_CALLS: Final = 16_000_000
-"""Largest number of single calls that one query may need."""
+"""Largest number of calls that a query may need one by one in the place of one view of single calls."""
 _DIGIT: Final = 4000
 """A weight is written with two digits of this base. The square of this base is ``MOST_CALLS``. To repeat a
 row as many times as its weight says, the row is joined with a table of digits twice, once for each digit."""

@@ -26,7 +26,8 @@ _AT_ONCE: Final = 8192
 
 
 class Head(NamedTuple):
-    """The window and the series of a row."""
+    """The window and the series of a row. In sums over all windows, ``window_id`` is None, and ``start`` is
+    that of the first window of the series."""
 
     window_id: int | None
     series_id: int

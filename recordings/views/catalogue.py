@@ -180,14 +180,14 @@ VIEWS: Final = (
             *WHAT,
             *WHERE,
             ("tid", "thread id"),
-            ("age_ns", "time since it began"),
+            ("age_ns", "time from its start to the end of the window, or to the end of its thread"),
             ("ended", "1: its thread ended inside the call"),
         ),
         f"SELECT {SERIES_SQL}, n.tid, n.age_ns, n.ended FROM main.open_calls n {BY_SERIES}",
     ),
     SqlView(
         "chains",
-        "chains (problems) that were open in each window, or had closed before it (open is 0)",
+        "chains (problems) that were open at the end of each window, or had closed by then (open is 0)",
         (
             *WINDOW,
             ("chain_id", "its id; it stays the same while it is open, and when it opens again"),
@@ -328,7 +328,7 @@ VIEWS: Final = (
             ("window_seconds", "its length, s"),
             (
                 "level",
-                "0: as it was read; 10, 60: merged from shorter windows to about this many seconds; less"
+                "0: as it was read; 10, 60: merged from shorter windows to about this many seconds; shorter"
                 " before a pause",
             ),
             ("simulated", "1: simulated, not measured"),

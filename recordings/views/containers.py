@@ -14,7 +14,8 @@ _SHORT: Final = 12
 
 @dataclass(slots=True)
 class _TenantRow:
-    """A tenant, as described by its last row in ``tenants``."""
+    """A tenant, as in the last of its rows in ``tenants`` that describe it; if none does, as in its last
+    row."""
 
     number: int
     id: str

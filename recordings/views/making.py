@@ -41,8 +41,9 @@ _FILL: Final = (
 
 
 def make(connection: sqlite3.Connection) -> None:
-    """Make the views. The views of single calls get their columns, but no rows. ``alike.unfold`` replaces
-    them later by views with rows."""
+    """Make the views. The views of single calls get their columns, but no rows: a query is rewritten to read
+    other views in their place. If it cannot be rewritten, ``alike.unfold`` later replaces them by views with
+    rows."""
     for statement in _STATEMENTS:
         connection.execute(statement)
     containers.make(connection)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_BYTES: Final = 1 << 30
-"""Default limit of the size: 1 GiB. This holds about a week of a host that has 100 rows in each second."""
+"""Default limit of the size: 1 GiB. This holds about a week of a host whose windows of one second have 100
+rows each."""
 DEFAULT_SECONDS: Final = 14 * 86_400.0
 """Default limit of the age: 14 days."""
 LEAST_BYTES: Final = 4 << 20

@@ -64,7 +64,8 @@ class Merged:
 
     path: Path
     hosts: list[MergedHost] = field(default_factory=list)
-    """All hosts of the merged file. All times in the file are on the clock of the first host."""
+    """All hosts of the merged file. All times in the file are on the clock of the first host, except times of
+    hosts whose clock offset is unknown."""
     warnings: list[str] = field(default_factory=list)
     """Warnings about windows that could not be read, one line each."""
 
@@ -104,8 +105,8 @@ def merge_files(
 
     ``names`` has new names for the hosts of files. ``given_ns`` has the known clock offsets by host, in ns
     (``model.hosts.clocks``). The times of a host whose clock offset is unknown stay unchanged. Calls ``step``
-    with the number of windows that are done and the number of all windows. Raises UsageError and
-    StalltopError.
+    with the number of windows that are done and the number of windows to copy, which does not include windows
+    that are left out because others cover their time. Raises UsageError and StalltopError.
     """
     names = names or {}
     with contextlib.ExitStack() as stack:

@@ -106,7 +106,8 @@ class RecordedSource:
         return path
 
     def end(self) -> RecorderState | None:
-        """End the recording. Return the last state of the recorder. Another thread closes the file."""
+        """End the recording. Return the present state of the recorder; None if nothing is recorded. The
+        windows that wait are then written, and the file is closed, in other threads."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return None

@@ -52,7 +52,8 @@ class Recorder:
     """Writes windows to ``path`` in a separate thread, until ``close``.
 
     Tries again after errors: recording continues once the device has space, or once the file can be written
-    again. Calls ``tell`` in that thread with a line of text for each event that the user should know about.
+    again. Calls ``tell``, in that thread or in ``open``, with a line of text for each event that the user
+    should know about.
     """
 
     def __init__(

@@ -111,8 +111,8 @@ class Recording:
 
     @property
     def short(self) -> bool:
-        """Whether old windows are merged and dropped because the disk is full, and not because of the limits
-        of the recording."""
+        """Whether old windows are merged and dropped because the device has little or no space left, and not
+        because of the limits of the recording."""
         return self._space.limited_by_device
 
     @property
@@ -169,7 +169,8 @@ class Recording:
         """Close the file. No log remains beside it, unless another program is reading the file. Removes the
         file if it is new and has no windows. May be called twice.
 
-        Raises WriteError if that fails; no window is lost then.
+        Raises WriteError if the log cannot be written into the file; no window is lost then, because the log
+        remains.
         """
         try:
             with told(self.path):

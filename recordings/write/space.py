@@ -53,8 +53,8 @@ class Space:
         return (self._pragma("page_count") - self._pragma("freelist_count")) * self._pragma("page_size")
 
     def excess(self) -> int:
-        """Return how many bytes of windows must be deleted. A result of 0 or less means that there is enough
-        space."""
+        """Return how many bytes must become free by merging or dropping windows. A result of 0 or less means
+        that there is enough space."""
         excess = self.used() - (self._room_bytes - 2 * self._spare)
         if self.device_full:
             empty = self._pragma("freelist_count") * self._pragma("page_size")

@@ -132,8 +132,9 @@ class TieredWindows:
         return None
 
     def least_needed(self, number: int = 1) -> ThinningStep | None:
-        """Return a step that saves space. It merges windows of the tier that has most windows; if nothing can
-        be merged, it drops the ``number`` oldest windows. Return None if there is only one window."""
+        """Return a step that saves space. It merges windows of the tier that has most windows; if no tier has
+        windows to spare (``LEFT_ALONE``), it drops the oldest windows, at most ``number``. Return None if
+        there is only one window."""
         spare = {
             tier: len(level)
             for tier, level in enumerate(self._levels[:-1])

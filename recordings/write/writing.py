@@ -75,7 +75,7 @@ class Writer:
     ) -> int:
         """Write ``window`` and return its number.
 
-        ``level`` is the length of its tier in seconds. ``peak`` is the peak of the windows from which
+        ``level`` is the value of the column ``level``. ``peak`` is the peak of the windows from which
         ``window`` was merged; None for a window that was not merged. ``window_id`` is a number that is not
         used yet, by default the next one. Numbers determine the order of windows. Raises StalltopError if the
         window is too large, and sqlite3.Error.
@@ -206,8 +206,8 @@ class _Shared:
     """Finds rows of one shared table, and adds rows to it."""
 
     def __init__(self, connection: sqlite3.Connection, table: schema.SqlTable, least: int) -> None:
-        """``least`` is the lowest number that was never used. No number is used twice, because readers cache
-        rows by number."""
+        """New rows get numbers from ``least`` on, and above those of all rows in the table. So no number is
+        used twice, because readers cache rows by number."""
         self._connection = connection
         self._long = table.name in _TEXTS
         self._most = _KNOWN_TEXTS if self._long else _KNOWN

@@ -16,8 +16,8 @@ document.addEventListener("DOMContentLoaded", () => {
   }).observe(document.body, { attributes: true, attributeFilter: ["class"] });
 });
 
-// textual.js calls window.open for saved files, and for URLs in the text, which may be names of processes. This
-// replacement downloads saved files and opens nothing else.
+// textual.js calls window.open for saved files, and for URLs in the text. Other users can put URLs there, as
+// names of their processes. So this replacement downloads saved files and opens nothing else.
 window.open = (address) => {
   const url = new URL(address ?? "", window.location.href);
   if (url.origin === window.location.origin && url.pathname.startsWith("/download/")) {

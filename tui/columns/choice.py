@@ -33,7 +33,8 @@ the column SPLIT also needs this width to show SHARE as a bar."""
 OF_TENANTS: frozenset[Dimension] = frozenset({"container", "namespace", "pod", "process", "host"})
 """Dimensions whose rows are tenants or processes, which use resources of the host."""
 BESIDE_CELLS = 13
-"""Width in cells of the container of a process in a narrow table."""
+"""Width in cells of the container of a process, or the namespace of a pod, in a table narrower than
+``ROOMY``."""
 _SPARED = ("p95", "share")
 """Columns that come last in tables of tenants and processes, to leave room for resources."""
 

@@ -35,7 +35,8 @@ GRAPHS_FIRST_FROM = 40
 
 
 class DeviceScreen(LivePage):
-    """Shows device number ``at`` of the window, or the reason why there is none."""
+    """Shows the device at position ``at`` (from 0) in the window's list of devices, or the reason why there
+    is none."""
 
     BINDINGS = [
         Binding("D", "close", show=False),

@@ -45,7 +45,8 @@ OF_CAUSE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def figures_for(chain: Chain | None) -> tuple[str, ...]:
-    """Return the ids of all figures that fit ``chain``, the worst problem, the most important first."""
+    """Return the ids of figures, the most important first: those that fit ``chain``, the worst problem, then
+    the usual ones. None: there is no problem."""
     if chain is None:
         return USUAL
     fitting = OF_CAUSE.get(chain.cause, _CALLS)

@@ -71,7 +71,7 @@ class Action:
 
     @property
     def key(self) -> str:
-        """Return the current keys as printed on them."""
+        """Return the names of the current keys, such as ``Space``, separated by blanks."""
         return " ".join(printed(key) for key in _chosen.get(self.id, self.keys))
 
     @property
@@ -196,7 +196,7 @@ def keymap() -> dict[str, str]:
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
     """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``). With ``only``, return just those
-    whose Textual actions are in it."""
+    whose ``Action.action``, without its parameters, is in ``only``."""
     return [
         _binding(action, action.bound)
         for action in ACTIONS

@@ -12,8 +12,8 @@ from stalltop.tui.keys.actions import printed
 
 @dataclass(frozen=True, slots=True)
 class PageKeys:
-    """The keys that have a meaning of their own on a screen. All other keys do the same as on the main
-    screen."""
+    """The keys that have a meaning of their own on a screen. Any other key does the same as on the
+    main screen, or nothing."""
 
     heading: str
     screens: tuple[str, ...]
@@ -22,7 +22,7 @@ class PageKeys:
     """Keys by Textual's names, and what they do."""
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return (keys as printed on them, what they do) for each entry."""
+        """Return (names of the keys, such as ``Space``; what they do) for each entry."""
         return [(" ".join(printed(key) for key in keys), help_) for keys, help_ in self.keys]
 
 

@@ -36,7 +36,8 @@ class Opens(Protocol):
         have: Collection[Need],
     ) -> None:
         """Open the dialogue that chooses the columns of tables grouped ``by``. After each change, ``tell`` is
-        called with the ids of the chosen columns. ``have`` lists the needs of columns that the data meets."""
+        called with the ids of the chosen columns; with none for the usual ones. ``have`` lists the needs of
+        columns that the data meets."""
 
     def graphs(self, chosen: tuple[str, ...], tell: Callable[[tuple[str, ...]], None]) -> None:
         """Open the dialogue that chooses the graphs; ``tell`` is called with each choice."""
@@ -51,7 +52,7 @@ class Opens(Protocol):
         """Open all warnings and the coverage."""
 
     def device(self, at: int = 0) -> None:
-        """Open the page of GPU number ``at``."""
+        """Open the page of the GPU at position ``at`` (from 0) in the window's list of devices."""
 
     def devices(self, on: Sequence[int]) -> None:
         """Open the list of GPUs. The cursor starts on the GPU with the first number in ``on``."""

@@ -76,8 +76,8 @@ class ProblemKeys:
         self._steps.look_at(chain)
 
     def silence(self) -> None:
-        """Hide the problem, or the line about coverage, under the cursor from now on; show it again if it is
-        hidden."""
+        """Hide the problem under the cursor, or the line about a gap in coverage, from now on; show it again
+        if it is hidden."""
         panel = self._main.panel
         if panel.has_focus and stands(panel.cursor_key):
             self._changed(panel.silenced.toggle_line(panel.cursor_key))

@@ -109,7 +109,8 @@ def network_of(chain: Chain, window: Window, glyphs: Glyphs) -> Section:
 
 
 def concerns_network(chain: Chain, window: Window) -> bool:
-    """Return whether a problem is about NCCL, or about waits for sockets."""
+    """Return whether a problem is about NCCL or the network, or whether its rows spent at least
+    ``_LEAST_SHARE`` of their time in the part ``network``."""
     if "nccl" in (chain.layer, *(key.layer for key in chain.rows)):
         return True
     if any(link.device == "network" for link in chain.links):

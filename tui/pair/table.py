@@ -31,7 +31,8 @@ def pair_table(
     glyphs: Glyphs = UNICODE,
     letters: bool = False,
 ) -> TableData:
-    """Return a table of what both rows of ``pair`` consist of, the largest difference first.
+    """Return a table of what both rows of ``pair`` consist of, sorted by the column ``sort``. By default the
+    largest difference of time comes first.
 
     With ``letters`` the parts of a call's time are drawn as letters and patterns, for terminals with few
     colours.

@@ -166,7 +166,7 @@ class Moments:
         past = self.newest.kept.stretch
         at = moved(past, self._here, seconds)
         if at is None and seconds < 0:
-            at = float(past.end[0])  # not that much is kept: go to the oldest window
+            at = float(past.end[0])  # nothing older is kept: stay at the oldest window, or go to it
         return self._go(at, seconds)
 
     def go_to(self, at: float) -> str:

@@ -17,7 +17,7 @@ _DAY = 86_400.0
 SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 """Lengths of the time line in seconds."""
 _SHORT = (10.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0)
-"""Lengths of the time line in seconds, for recordings that are not longer than the last of them. The label at
+"""Lengths of the time line in seconds, for recordings that fit into the last of them. The label at
 the end of the time line shows each of these lengths without rounding."""
 _SAME = 1e-6
 """Tolerance in seconds for rounding errors of Unix times."""
@@ -75,7 +75,8 @@ def moved(past: WindowTimes, at: float, seconds: float) -> float | None:
     """Return the end of the window about ``seconds`` after ``at``, or before it if negative. This is always
     another window than the one at ``at``.
 
-    Returns None if nothing is kept there.
+    A jump back beyond the oldest window ends at the oldest. Returns None if no older window is kept, or if
+    the newest window ended before that time.
     """
     one = stepped(past, at, 1 if seconds > 0 else -1)
     if one is None:
@@ -140,8 +141,8 @@ def whole_span(past: WindowTimes) -> float:
 
 
 def next_span(past: WindowTimes, span: float | None) -> float | None:
-    """Return the next length of the time line that is shorter than ``span``, in seconds. After the shortest
-    length, return None: the usual length. ``span`` may be None too."""
+    """Return the longest of ``SPANS`` that is shorter than ``span`` (None: the usual length) and than 80 % of
+    a time line that covers all of ``past``. After the shortest one, return None: the usual length."""
     shorter = [one for one in SPANS if one < min(0.8 * whole_span(past), span or np.inf)]
     return shorter[-1] if shorter else None
 

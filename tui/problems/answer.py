@@ -137,7 +137,8 @@ def _told(chain: Chain, window: Window) -> str:
 
 
 def _subject(chain: Chain, window: Window) -> str:
-    """Return who loses time because of ``chain``, as text before its title; empty for the host."""
+    """Return the tenant that loses time because of ``chain``, else the first GPU that it names, as text
+    before its title; empty if it names neither."""
     if chain.tenant:
         return f"{name_of(chain.tenant, window)}: "
     devices = sorted({link.device for link in chain.links if link.device.startswith("GPU")})

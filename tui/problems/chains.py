@@ -214,8 +214,9 @@ def listed(
 
 
 def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
-    """Return one line for ``alike``, chains of one kind. A column in which they differ is empty or contains a
-    number, such as ``3 tenants``. Enter opens the worst chain if the chains are open, else the chain that was
+    """Return one line for ``alike``, chains of one kind. If there are several, the loss and the fix are left
+    out, and so is a column in which they differ. Only in place of different victims there is a text such as
+    ``3 tenants``. Enter opens the worst chain if the chains are open, else the chain that was
     seen last."""
     newest, row = max(alike, key=lambda pair: pair[0].seen)
     if len(alike) == 1:

@@ -105,7 +105,7 @@ def _tells(chain: Chain, call: OpenCall) -> bool:
 
 def _open_call(call: OpenCall, window: Window, age: str) -> str:
     if call.ended:
-        return f"{named(call, window)} ended inside {call.operation} after {age} (thread {call.tid})"
+        return f"{named(call, window)}: thread ended inside {call.operation} after {age} (thread {call.tid})"
     return f"{call.operation} open for {age} in {named(call, window)} (thread {call.tid})"
 
 

@@ -35,7 +35,7 @@ class RowFacts:
     charges: tuple[Charge, ...]
     """The charges for time that the row lost, in calls and between them."""
     open_calls: tuple[OpenCall, ...]
-    """The open calls of the row, the oldest first."""
+    """The open calls of the row, the oldest first; then calls whose thread ended inside them."""
     chains: tuple[Chain, ...]
     """The problems that name the row, the worst first."""
     tenants: tuple[str, ...]

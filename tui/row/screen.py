@@ -95,5 +95,5 @@ class RowScreen(LivePage):
         self.main.problems.commands_of_row(self._path)
 
     def action_devices(self) -> None:
-        """Open the page of a device on top of this page."""
+        """Open the page of a device, or the list of devices, on top of this page (``RowKeys.devices``)."""
         self.main.rows.devices()

@@ -88,7 +88,8 @@ def wanted(typed: str, default: Path) -> Path:
 
 
 def place(typed: str, default: Path) -> SavePlace:
-    """Return the place that the user typed. This reads the file system, which may take long."""
+    """Return where a file would be saved for the typed path: under a free name if that name is taken. Reads
+    the file system, which may take long."""
     path = wanted(typed, default)
     folder = path.parent
     while not os.path.lexists(folder) and folder != folder.parent:

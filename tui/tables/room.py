@@ -96,8 +96,8 @@ class TableRoom:
         self._panel.places.regions = {
             name: Region(place.x, place.y, place.width, place.height) for name, place in placed.items()
         }
-        # Textual forgets the places of a widget's siblings when the widget, not its container, requests a new
-        # layout.
+        # A child requests the new layout: only then does Textual forget the old places of all children. After
+        # a request of their container it would keep them.
         self._tables[0].refresh(layout=True)
         return [
             table

@@ -105,7 +105,7 @@ def divide(room: Room, tables: Sequence[TableNeeds], graphs: int) -> tuple[Panel
     """Divide ``room`` among the first three ``tables`` and up to ``graphs`` graphs, so that no line stays
     empty if a table or graph can fill it.
 
-    Tables get the lines that they fill. What is left is for graphs, and if there are none, for the last
+    Tables get the lines that they fill. What is left is for graphs, and if there are none, for a
     table.
     """
     first, second, third = [*tables, NO_TABLE, NO_TABLE][:3]
@@ -132,7 +132,7 @@ def _stacked(
         names.append("third")
         left -= heights[-1]
     if not graphs or left < LEAST_GRAPH:
-        # The table that needs the most gets what is left; if none needs it, the last one.
+        # The table that lacks the most lines gets what is left; if none lacks any, the last one.
         needs = [HEADS + one.rows for one in (first, second, third)][: len(heights)]
         short = max(range(len(heights)), key=lambda at: (needs[at] - heights[at], at))
         heights[short] += left
@@ -145,8 +145,9 @@ def _stacked(
 def _two_heights(
     usable: int, share: int, first: TableNeeds, second: TableNeeds, for_graphs: int
 ) -> list[int]:
-    """Return the heights of the first table and of a second one below it. ``for_graphs`` lines of ``usable``
-    are left over if the tables keep enough lines without them."""
+    """Return the heights of the first table and of a second one below it; only one height if there is no
+    second one or no room for both. ``for_graphs`` lines of ``usable`` are left over if the tables keep enough
+    lines without them."""
     one, other = HEADS + first.rows, HEADS + second.rows
     whole = one + other if second.wanted else one
     least = TABLE_BESIDE_GRAPHS + (min(one, LEAST_TABLE + 1) if second.wanted else 0)

@@ -61,7 +61,8 @@ class TableSteps:
         views.fold_others()
 
     def out(self) -> None:
-        """Go back to the tables before the last step; at the top unpick a row, or clear the filter."""
+        """Go back to the tables before the last step; at the top unpick a row, else clear the filter, else
+        show all rows again."""
         tables = self._tables
         if tables.picking.unpicks(tables.views.first):
             tables.picking.let_go()

@@ -166,7 +166,8 @@ class Tables(Panel):
     def _bring_back(self) -> int | None:
         """Undo the enlarging of the second or the third table.
 
-        Returns the number of that table; None if none was enlarged, or if its view has changed meanwhile.
+        Returns the index of that table in ``others``; None if none was enlarged, or if its view has changed
+        meanwhile.
         """
         if self._behind is None:
             return None
@@ -208,7 +209,7 @@ class Tables(Panel):
         )
 
     def data(self, widget: GroupTable, view: View) -> TableData:
-        """Return the content of ``widget`` if it shows ``view``."""
+        """Return the content that ``widget`` has when it shows ``view``."""
         assert self.window is not None
         against, view = self.against, self.views.in_order(view)
         found = row_losses(self._chains, self.window, view, self.tellings)

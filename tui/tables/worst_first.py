@@ -33,7 +33,8 @@ class _Held:
     values: Values
     """A row of values for each key."""
     streaks: NDArray[np.int64]
-    """For each value: in how many of the last windows it differed; negative if it was smaller."""
+    """For each value: in how many consecutive windows, up to the last, the current value was clearly larger;
+    negative: in how many it was clearly smaller."""
     at: float
     """The end of the last window that was taken into account (Unix seconds)."""
 

@@ -39,7 +39,7 @@ class Copied:
 
     @property
     def said(self) -> str:
-        """Return this as the beginning of a message."""
+        """Return where the text was copied to, as the beginning of a message."""
         file = _short(self.file) if self.file is not None else ""
         if self.tmux:
             return "copied to tmux's buffer (prefix ] pastes it)" + (f" and {file}" if file else "")
@@ -90,8 +90,8 @@ def tmux_environment(proc: Path = Path("/proc")) -> dict[str, str]:
     """Return the variables by which programs find the tmux that they run in; empty if this program runs in
     none.
 
-    ``sudo`` drops these variables. Therefore, they are also looked up in the environments of the processes
-    that started this program, up to a login or a service, which runs in no tmux.
+    ``sudo`` drops these variables. Therefore, after ``sudo`` they are also looked up in the environments of
+    up to ``_MOST_PARENTS`` ancestors of this program.
     """
     if os.environ.get("TMUX"):
         return {name: os.environ[name] for name in _NAMES if name in os.environ}

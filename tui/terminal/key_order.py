@@ -108,7 +108,8 @@ class KeyOrder:
             self._app.set_timer(LOOK_SECONDS, self._look)
 
     async def _look(self) -> None:
-        """While keys wait, check whether a message was lost because its widget was removed."""
+        """While keys wait, check whether the message after the last key was lost: its widget was removed,
+        or has handled nothing for ``BLOCKED_SECONDS``. If so, handle the next key."""
         self._looks = False
         if not self._waiting or not self._app.screen_stack:
             return

@@ -29,7 +29,8 @@ READ_BYTES = 1024
 """The most bytes read at once. Until a key is handled, its event takes a thousand times the memory of its
 byte."""
 POLL_SECONDS = 0.1
-"""Seconds after which an Esc that nothing follows counts as the key, not as the start of a sequence."""
+"""Seconds without input after which the parser is asked for keys that it holds back. An Esc that nothing
+follows counts as the key after Textual's ``ESCAPE_DELAY`` (0.1 s), before that as the start of a sequence."""
 PASTE_SECONDS = 2.0
 """Seconds without input after which a paste counts as ended. Slow connections pause for less."""
 UNHANDLED_BYTES = 256
@@ -61,7 +62,8 @@ class Keyboard:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._parser = Parser()
         self._since: float | None = None
-        """Time at which the last bytes arrived; None once a paste without an end marker has been ended."""
+        """Time at which the last bytes arrived; None if none have arrived yet, or none for ``PASTE_SECONDS``:
+        then an open paste has been ended."""
 
     def read(self, descriptor: int) -> Iterator[bytes]:
         """Yield the input until the app ends, and empty bytes if none arrived for ``POLL_SECONDS``.

@@ -31,7 +31,7 @@ _BACKGROUNDS: Final = frozenset(map(str, (*range(40, 48), 49, *range(100, 108)))
 _UNSEEN: Final = frozenset(("1", "2", "3"))
 """SGR attributes that do not show on blanks: bold, dim and italic."""
 _KEPT: Final = 4096
-"""Number of pairs of styles whose difference is cached; a theme needs a few hundred."""
+"""Number of results that each of the functions about styles below caches; a theme needs a few hundred."""
 _MOVE_CELLS: Final = 6
 """Up to this number of unchanged cells between two changes are sent again: moving the cursor over them takes
 about as many bytes."""
@@ -46,8 +46,8 @@ class CellStyle(NamedTuple):
 
 
 _PLAIN: Final = CellStyle()
-_Cell = tuple[str, CellStyle] | None
-"""A character and its style; None: not known."""
+_UNKNOWN: Final = ""
+"""Stands for the character of a cell whose content is not known."""
 
 
 class Lean:
@@ -55,7 +55,8 @@ class Lean:
     each text."""
 
     def __init__(self) -> None:
-        self._lines: dict[int, list[_Cell]] = {}
+        self._lines: dict[int, tuple[list[str], list[CellStyle]]] = {}
+        """By line, from 1: the characters of its cells, and their styles."""
         self._written: list[str] = []
         self._style = _PLAIN
         """The current style of the terminal."""
@@ -83,8 +84,9 @@ class Lean:
             elif kind == "harmless":
                 self._written.append(match[0])
             elif kind == "text" and place is not None:
-                self._print(match[0], *place, wanted)
-                place, moved = (place[0], place[1] + cell_len(match[0])), False
+                length = cell_len(match[0])
+                self._print(match[0], length, *place, wanted)
+                place, moved = (place[0], place[1] + length), False
             elif kind != "between":
                 self._pass(match[0], place if moved else None, wanted)
                 place, moved = None, False
@@ -94,31 +96,34 @@ class Lean:
         return "".join(self._written)
 
     def _pass(self, text: str, place: tuple[int, int] | None, style: CellStyle) -> None:
-        """Write ``text`` unchanged, because it contains a sequence that is not understood."""
+        """Write ``text`` unchanged, because it contains a sequence that is not understood, or its position is
+        not known. Then forget what the terminal shows."""
         if place is not None:
             self._move(*place)
         self._wear(style)
         self._written.append(text)
         self.forget()
 
-    def _print(self, text: str, row: int, column: int, style: CellStyle) -> None:
-        """Write those cells of ``text`` that the terminal does not show yet."""
-        line = self._lines.setdefault(row, [])
-        first, end = column - 1, column - 1 + cell_len(text)
-        if len(line) < end:
-            line.extend([None] * (end - len(line)))
-        if end - first != len(text) or not _cell_each(text):
-            line[first:end] = [None] * (end - first)
+    def _print(self, text: str, length: int, row: int, column: int, style: CellStyle) -> None:
+        """Write those cells of ``text`` that the terminal does not show yet. ``text`` is ``length`` cells
+        wide."""
+        letters, styles = self._lines.setdefault(row, ([], []))
+        first, end = column - 1, column - 1 + length
+        if len(letters) < end:
+            styles.extend([_PLAIN] * (end - len(letters)))
+            letters.extend([_UNKNOWN] * (end - len(letters)))
+        if length != len(text) or not _cell_each(text):
+            letters[first:end] = [_UNKNOWN] * length
             self._send(text, row, column, style)
             self._at = None
             return
-        blank = _blank(style)
-        new: list[_Cell] = [(letter, blank if letter == " " else style) for letter in text]
-        old = line[first:end]
-        if old == new:
+        new, blank = list(text), _blank(style)
+        worn = [blank if letter == " " else style for letter in text] if " " in text else [style] * length
+        old, was = letters[first:end], styles[first:end]
+        if old == new and was == worn:
             return
-        line[first:end] = new
-        for start, stop in _changed(old, new):
+        letters[first:end], styles[first:end] = new, worn
+        for start, stop in _changed(old, was, new, worn):
             self._send(text[start:stop], row, column + start, style)
 
     def _send(self, text: str, row: int, column: int, style: CellStyle) -> None:
@@ -140,12 +145,15 @@ class Lean:
             self._style = style
 
 
-def _changed(old: list[_Cell], new: list[_Cell]) -> list[tuple[int, int]]:
-    """Return (start, stop) of each range in which lines of the same length differ. Near ranges are merged."""
+def _changed(
+    old: list[str], was: list[CellStyle], new: list[str], worn: list[CellStyle]
+) -> list[tuple[int, int]]:
+    """Return (start, stop) of each range in which characters ``new`` with the styles ``worn`` differ from
+    characters ``old`` with the styles ``was``. All have the same length. Near ranges are merged."""
     places: list[tuple[int, int]] = []
     start = stop = -1
-    for at, (before, after) in enumerate(zip(old, new, strict=True)):
-        if before == after:
+    for at, letter in enumerate(new):
+        if letter == old[at] and worn[at] == was[at]:
             continue
         if start < 0:
             start = at

@@ -16,13 +16,15 @@ class LeanDriver(StoppingDriver):
     _unsure_until = 0.0
 
     def forget(self, seconds: float = 0.0) -> None:
-        """Forget what the terminal shows, now and for ``seconds`` seconds, and send everything."""
+        """Forget what the terminal shows, now and before each write in the next ``seconds`` seconds, so that
+        such a write sends all of its cells."""
         self._unsure_until = time.monotonic() + seconds
         if self._lean is not None:
             self._lean.forget()
 
     def run_input_thread(self) -> None:
-        """Pass the input to the app until it ends. If that fails, report it to the app."""
+        """Pass the input to the app until the app ends. If the input cannot be read, report the error to the
+        app."""
         keyboard = Keyboard(*self.app_and_loop, self.exit_event)
         try:
             for data in keyboard.read(self.fileno):

@@ -1,4 +1,4 @@
-"""Ends the program in good order after signals, a lost terminal or a blocked screen.
+"""Ends the program in good order after a signal or the loss of the terminal, even if the screen is blocked.
 
 This module asks the app to end. If the app does not end soon, for example because its output is blocked, this
 module restores the terminal and ends the process. The probes end with the process.

@@ -1,7 +1,8 @@
 """All code that uses internals of Textual, and that an update of Textual may break.
 
 ``tests/tui/terminal/test_textual_internals.py`` lists every private name that is used, with the class of
-Textual that has it. For everything that is defined here, it lists the tests that fail if it no longer works.
+Textual that has it. For every name that this module defines, it also lists the file of tests that fail if
+Textual changes the behaviour that the name relies on.
 """
 
 from __future__ import annotations
@@ -116,11 +117,11 @@ class StoppingDriver(LinuxDriver):
         self._app.post_message(events.Resize(size, size))
 
     def _sigtstp_application(self, *_: object) -> None:
-        """Restore the terminal, then stop all processes between the shell and this program.
+        """Restore the terminal, then stop all processes of the job: first the others, then this one.
 
-        A shell waits for the process that it started, such as ``timeout``, ``flock`` or a script. While that
-        process runs, the job keeps the terminal. The other processes stop only after the terminal is
-        restored, because the shell then takes it over at once.
+        A shell waits for the process that it started, such as ``timeout``, ``flock`` or a script. The shell
+        gets the terminal back only when that process stops too, and then takes it over at once. So the other
+        processes are stopped only after the terminal is restored.
         """
         if self._auto_restart:
             self.suspend_application_mode()

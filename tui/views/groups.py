@@ -180,8 +180,9 @@ class Grouped:
 
     @cached_property
     def incomplete(self) -> frozenset[Key]:
-        """Return the rows whose figures do not contain all of their calls: their tenant or process is not
-        traced completely, or a thread ended inside a long call, and no figure contains that call."""
+        """Return the rows whose figures do not contain all of their calls: a thread ended inside a
+        long call, which no figure contains; or, in tables by container, pod or process without operations and
+        layers, their tenant or process is not traced completely."""
         window, groups = self.window, self.groups
         missing = window.coverage.missing
         tenants = {one.tenant for one in missing if one.tenant}
@@ -200,8 +201,8 @@ class Grouped:
 
     @cached_property
     def changes(self) -> NDArray[np.float64]:
-        """Return the p99 of each row divided by the median of its p99 in earlier windows; NaN if there are
-        too few earlier windows."""
+        """Return the p99 of each row divided by the median of its p99 in earlier windows; NaN if the row had
+        calls in fewer than ``LEAST_PAST`` of them."""
         past = self.p99_past_ns
         usual = np.full(len(self), np.nan)
         if past is not None:

@@ -16,9 +16,10 @@ from stalltop.tui.views.groups import Key, PathStep, decided, scope
 from stalltop.tui.views.view import View
 
 WINDOWS = 60
-"""The most earlier windows whose p99 is computed."""
+"""The most earlier windows whose p99 is kept."""
 AT_ONCE = 10
-"""Number of windows to compute at once for a new table: as many as its column ``trend`` shows."""
+"""Number of the newest windows whose p99 is computed: as many as the column ``trend`` shows. That of an older
+window is known only if it was computed while the window was among these."""
 ROWS_AT_ONCE = 5_000
 """Number of rows to compute for one update of the screen. Later updates compute the rest."""
 MOST_KEYS = 20_000

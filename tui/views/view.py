@@ -35,8 +35,8 @@ BESIDE: dict[Dimension, tuple[Dimension, ...]] = {
 """Dimensions whose rows show a second dimension beside the name, to distinguish rows of the same name."""
 
 BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
-"""Enter on a row shows the rows inside it, grouped by the next of these dimensions. Dimensions in the path
-are skipped."""
+"""Enter on a row shows the rows inside it, grouped by the first of these dimensions that neither the table
+nor a step of its path has. Inside a process, the container is skipped too."""
 
 
 Only = Literal["", "busy", "warned"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,7 +21,8 @@ Top = Literal["", "blank", "rule", "corner", "tee"]
 across a box that begins above the panel."""
 
 _LEAST_TITLE = 12
-"""A title that is cut to make room for the text at the right end keeps at least this many cells."""
+"""A title that is cut to make room for the position at the right end keeps at least this many cells,
+``_AROUND`` included. If less would be left, the position is not drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +98,29 @@ def _room(width: int, ends: str) -> int:
 
 
 def framed(
-    inner: Sequence[Strip],
+    inner: Iterable[Iterable[Segment]],
     frame: PanelFrame,
     edges: tuple[FrameEdge, FrameEdge],
     width: int,
     style: Style,
     glyphs: Glyphs,
-) -> list[Strip]:
+) -> list[list[Segment]]:
     """Return the lines ``inner`` with ``frame`` around them, ``width`` cells wide; ``edges`` are the texts at
-    the top and at the bottom. A legend that does not fit at the top is drawn at the bottom."""
-    lines = list(inner)
+    the top and at the bottom. A legend that does not fit at the top is drawn at the bottom, if the frame has
+    one."""
+    sides = [Segment(glyphs.side, style)] if frame.sides else []
+    lines = [[*sides, *line, *sides] for line in inner]
     top, bottom = edges
     corners, tees = glyphs.frame_corners, glyphs.frame_tees
-    if frame.sides:
-        side = Segment(glyphs.side, style)
-        lines = [Strip([side, *strip, side], width) for strip in lines]
     if frame.top:
         ends = {"corner": corners[:2], "tee": tees}.get(frame.top, "")
         line = " " if frame.top == "blank" else glyphs.rule
         taken = sum(map(_taken, (top.title, top.keys, top.legend, top.position)))
         if top.legend and taken > _room(width, ends):
             top, bottom = replace(top, legend=()), replace(bottom, legend=top.legend)
-        lines.insert(0, drawn(top, width, ends, line, style, glyphs))
+        lines.insert(0, list(drawn(top, width, ends, line, style, glyphs)))
     if frame.bottom:
-        lines.append(drawn(bottom, width, corners[2:], glyphs.rule, style, glyphs))
+        lines.append(list(drawn(bottom, width, corners[2:], glyphs.rule, style, glyphs)))
     return lines
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
@@ -28,6 +30,8 @@ class Lines(Widget):
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(id=widget_id)
         self._shown: list[Strip] = []
+        self._drawn: list[list[Segment]] = []
+        """What ``_shown`` was made of: its lines without the background."""
         self._frame = NO_FRAME
 
     @property
@@ -72,20 +76,25 @@ class Lines(Widget):
         inside, high = width - frame.columns, height - frame.lines
         if inside <= 0 or high < 0:
             return
-        new = list(self.lines(inside, high, paint))[:high] if high else []
-        new.extend([Strip.blank(inside, paint.ground)] * (high - len(new)))
-        if frame.lines or frame.sides:
-            style = paint.label if self.has_focus else paint.track
-            new = framed(new, frame, self.edges(paint), width, style, self.glyphs)
-        new = [strip.apply_style(paint.ground) for strip in new]
-        old, self._shown = self._shown, new
-        if len(old) != len(new) or not old or old[0].cell_length != width:
+        inner = list(self.lines(inside, high, paint))[:high] if high else []
+        inner.extend([Strip.blank(inside, paint.ground)] * (high - len(inner)))
+        style = paint.label if self.has_focus else paint.track
+        edges = self.edges(paint) if frame.lines else (FrameEdge(), FrameEdge())
+        new = framed(inner, frame, edges, width, style, self.glyphs)
+        before, self._drawn = self._drawn, new
+        old = self._shown
+        if not old or len(old) != len(new) or old[0].cell_length != width:
+            self._shown = [_on(paint.ground, line, width) for line in new]
             self.refresh()
             return
         regions = []
-        for y, (one, other) in enumerate(zip(old, new, strict=True)):
-            span = changed_span(one, other)
+        for y, line in enumerate(new):
+            if line == before[y]:
+                continue
+            one = _on(paint.ground, line, width)
+            span = changed_span(old[y], one)
             if span is not None:
+                old[y] = one
                 regions.append(Region(span[0], y, span[1] - span[0], 1))
         if regions:
             self.refresh(*regions)
@@ -95,6 +104,23 @@ class Lines(Widget):
         if y < len(self._shown):
             return self._shown[y]
         return Strip.blank(self.size.width, palette(self.app).ground)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the part ``crop`` of the lines.
+
+        Textual's own way draws each line again with the borders, the padding and the background of the style
+        sheet. Most widgets here have no borders and no padding, and their lines have a background.
+        """
+        if any(self.gutter) or palette(self.app).ground.bgcolor is None:
+            return super().render_lines(crop)
+        strips = []
+        background = self.background_colors[1]
+        for y in crop.line_range:
+            strip = self.render_line(y)
+            for one in self.get_line_filters():
+                strip = strip.apply_filter(one, background)
+            strips.append(strip.crop(*crop.column_span))
+        return strips
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
@@ -109,3 +135,8 @@ class Lines(Widget):
         """Compute and paint every line again."""
         self._shown = []
         self.redraw()
+
+
+def _on(ground: Style, line: Sequence[Segment], width: int) -> Strip:
+    """Return ``line`` on the background ``ground``."""
+    return Strip([Segment(text, ground + style if style else ground) for text, style, _ in line], width)

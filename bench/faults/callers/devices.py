@@ -19,8 +19,8 @@ _GIB: Final = 1 << 30
 
 
 def _user(stage: Stage, name: str, speed: Path, *, sync_ms: float = 6.0) -> tuple[Place, Caller]:
-    """Starts a tenant that waits for the device in every step. The factor in the file of ``speed`` scales
-    these waits (see `Speed`). Returns the tenant and its process."""
+    """Starts a tenant that waits for the device in every step. The factor in the file ``speed`` scales these
+    waits (see `Speed`). Returns the tenant and its process."""
     place = stage.tenant(name)
     durations = latencies(sync_ms)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed)

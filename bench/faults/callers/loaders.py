@@ -11,7 +11,7 @@ from bench.faults.stage.stage import Stage
 from bench.faults.stage.workloads import disk_victim, loading_trainer
 
 BATCH: Final = "@read:data:131072:2 !700"
-"""Items that a worker process runs to prepare a batch."""
+"""Items of ``demo/native/caller/caller.c`` that a worker process runs to prepare a batch."""
 
 
 @fault("loader_disk", common=True)

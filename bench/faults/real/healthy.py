@@ -24,8 +24,9 @@ AT_ONCE: Final = max(CPUS // 2, 1)
 some seconds while they start; with more programs they would really lack CPU time, and the diagnosis would
 rightly report them."""
 NEED_ALL_CPUS: Final = ("cpu_contention", "own_threads")
-"""Causes whose victims use all CPUs even before the fault. Together with a second program such a victim would
-really lack CPU time, and the diagnosis would rightly report it. So these victims are left out."""
+"""Causes whose victims, even before the fault, compute all the time or have a very small CPU weight. Together
+with a second program such a victim could really lack CPU time, and the diagnosis would rightly report it. So
+these victims are left out."""
 _LEAST_SECONDS, _MOST_SECONDS = 40.0, 90.0
 """How long a program runs."""
 _TURN_SECONDS: Final = 5.0

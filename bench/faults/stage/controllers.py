@@ -121,8 +121,8 @@ def _enable(place: Path, controller: str) -> None:
     if controller not in (root / "cgroup.controllers").read_text().split():
         raise StalltopError(f"this host has no cgroup controller {controller}")
     for parent in reversed([parent for parent in place.parents if parent.is_relative_to(root)]):
-        # The Linux kernel refuses to enable a controller in a parent that has processes. Setting the limit
-        # later fails with a message.
+        # The Linux kernel refuses to enable a controller for the children of a cgroup that has processes. The
+        # refusal is ignored here, because setting the limit then fails with a message.
         with contextlib.suppress(OSError):
             (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 

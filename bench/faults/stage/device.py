@@ -36,7 +36,7 @@ class StandInDevice:
 
     def show(self, **changes: str | int) -> None:
         """Makes NVML report a healthy device at work, except for ``changes``, whose keys are those of
-        `native/libraries/nvml.h`."""
+        `demo/native/libraries/nvml.h`."""
         lines = {**_HEALTHY, **{key: str(value) for key, value in changes.items()}}
         fresh = self._scenario.with_suffix(".new")
         fresh.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))

@@ -44,8 +44,8 @@ class PrivateLink:
         _run("ip", "link", "set", self._name, "up")
 
     def narrow(self, mbit: float, queue_bytes: int) -> None:
-        """Limits what this host sends to ``mbit`` Mbit/s, and drops segments that do not fit into a queue of
-        ``queue_bytes``."""
+        """Lets this host send at most ``mbit`` Mbit/s over the link, and drops segments that do not fit into
+        a queue of ``queue_bytes``."""
         shape = ("tbf", "rate", f"{mbit}mbit", "burst", "4kb", "limit", str(queue_bytes))
         _run("tc", "qdisc", "replace", "dev", self._name, "root", *shape)
 
@@ -55,7 +55,7 @@ class PrivateLink:
         Path(f"/sys/class/net/{self._name}/queues/rx-0/rps_cpus").write_text(cpu_mask(cpu))
 
     def delay(self, kbit: float) -> None:
-        """Limits what the other end sends to ``kbit`` kbit/s, without losing any segments. A timer of the
+        """Lets the other end send at most ``kbit`` kbit/s, without losing any segments. A timer of the
         Linux kernel releases the segments, so that they arrive late, like the segments of a slow host."""
         shape = ("tbf", "rate", f"{kbit}kbit", "burst", "1600", "limit", "1000000")
         _run(*self._inside, "tc", "qdisc", "replace", "dev", "eth0", "root", *shape)

@@ -23,7 +23,7 @@ from stalltop.demo.scratch import Scratch
 from stalltop.demo.tenants import write_file
 
 FILE_MIB: Final = 192
-"""Size of each file of `Files`: more than any trial's memory limit."""
+"""Size of each of the files ``data`` and ``load`` of `Files`: more than any trial's memory limit."""
 STREAM: Final = "stream"
 """Name of a very large file. A program that streams through the file fills the page cache with pages that are
 hardly ever read again."""

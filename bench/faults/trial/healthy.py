@@ -34,8 +34,8 @@ _PHASES: Final = (
     f"!1500 {step(40)} ~9000",
     f"{step(4)} ~60000",
 )
-"""Possible cycles of a tenant, as items of `native/caller/caller.c`: training, evaluation, a larger model, an
-idle server."""
+"""Possible cycles of a tenant, as items of `demo/native/caller/caller.c`: training, evaluation, a larger
+model, an idle server."""
 
 
 @dataclass(slots=True)

@@ -95,8 +95,9 @@ def _blames_right(window: Window, chain: Chain, truth: Truth, places: Sequence[P
 
 
 def chains_of(window: Window, truth: Truth, places: Sequence[Place]) -> list[Chain]:
-    """Returns the open chains about the victim, in the order of the screen. If a device is at fault (no
-    victim), returns the chains about the device and all tenants of the trial."""
+    """Returns the open chains about the victim, in the order of the screen, without those of the severity
+    information. If a device is at fault (no victim), returns the chains about the tenants of the trial and
+    those about no tenant, such as a device."""
 
     def concerns(chain: Chain) -> bool:
         if truth.victim is not None:
@@ -121,8 +122,8 @@ def quiet_chains(seen: Sequence[Seen], truth: Truth, places: Sequence[Place]) ->
 
 
 class Alarms:
-    """Collects alarms about the tenants ``places`` and the device. An alarm that is open in several windows
-    is collected once."""
+    """Collects alarms about the tenants ``places``, and alarms about no tenant, such as those about a device.
+    An alarm that is open in several windows is collected once."""
 
     def __init__(self, places: Sequence[Place], besides: Sequence[str] = ()) -> None:
         """``places`` are the tenants of the trial. Alarms of the causes ``besides`` are ignored."""

@@ -56,7 +56,7 @@ class Outcome:
     a resource as the alarm charges to it. Such alarms are not false; they show that the host was not
     quiet."""
     said: tuple[str, ...] = ()
-    """The victim's chains at the end, as text."""
+    """The victim's worst chains at the end, as text: at most four."""
     error: str = ""
     """Why the trial could not be set up; '' if it could."""
     strength: float = 0.0

@@ -48,7 +48,8 @@ class Watcher:
         self._seen: list[Seen] = []
         self._from = 0.0
         """Windows that begin before this Unix time are ignored. With ``normals``, containers have the same
-        ids in every trial, so these windows would be taken for windows of this trial's containers."""
+        ids in all trials of a fault, so these windows would be taken for windows of this trial's
+        containers."""
         self._failure: BaseException | None = None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look, name="watcher", daemon=True)
@@ -63,7 +64,7 @@ class Watcher:
     @property
     def learns(self) -> bool:
         """Returns whether trials use baselines of earlier trials. If so, the containers must have the same
-        ids in every trial, because baselines belong to containers."""
+        ids in all trials of a fault, because baselines belong to containers."""
         return self._normals is not None
 
     def begin(self) -> None:

@@ -29,9 +29,10 @@
  *     exec, exec-thread             replace this program by itself, from the main or another thread
  *     exit CODE, kill               end, regularly or by SIGKILL
  *
- * An item is SYMBOL[:COUNT[:SIZE[:KIND]]], SIZE being BYTES or WIDTHxHEIGHT[xDEPTH]; or ~N, a pause of N us;
- * or !N, N us of CPU time; or what host.h lists. The SIZE of a launch is the number of its kernel: one of
- * kernels.c, or for the driver one of those that were looked up.
+ * An item is SYMBOL[:COUNT[:SIZE[:KIND]]], SIZE being BYTES (of collectives: ELEMENTS) or WIDTHxHEIGHT[xDEPTH],
+ * and KIND a cudaMemcpyKind or ncclDataType_t; or ~N, a pause of N us; or !N, N us of CPU time; or what host.h
+ * lists. The SIZE of a launch is the number of its CUDA kernel: one of kernels.c, or for the driver one of those
+ * that were looked up. The SIZE of cudaSetDevice is an ordinal.
  * An item that frees memory frees the last allocation of any thread, or a null pointer if there is none.
  */
 #define _GNU_SOURCE

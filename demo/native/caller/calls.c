@@ -43,8 +43,8 @@ static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
  *   1   the number 1
  *   2 3 a CUDA_MEMCPY2D, a CUDA_MEMCPY3D
  *   m   a cudaMemcpy3DParms
- * A name stands for all variants of the function. Functions that are not in this table get no arguments and move
- * no bytes. */
+ * A name stands for all variants of the function. Functions that are not in this table get 0 for each
+ * argument and move no bytes. */
 static const struct { const char *name, *shape; } shapes[] = {
     {"cudaMalloc", "an"}, {"cudaMallocAsync", "an"}, {"cudaMallocFromPoolAsync", "an"},
     {"cudaMallocManaged", "an"}, {"cudaMallocPitch", "aowh"}, {"cudaMallocHost", "on"},
@@ -233,7 +233,7 @@ static uint32_t index_of(uint64_t ns)
     return ((uint32_t)(bucket + 1) << 7) + (uint32_t)(ns >> bucket) - 128;
 }
 
-/* Different CUDA kernels have different grid sizes, up to 16 of them. */
+/* The grid size depends on the number of the CUDA kernel. There are 16 different sizes. */
 #define GRID(item) (64 * ((item)->size[0] % 16 + 1))
 #define BLOCK 256ull
 

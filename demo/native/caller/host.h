@@ -5,8 +5,8 @@
  *     @give:QUEUE[:DEPTH]           put a batch into a queue (a FIFO that holds DEPTH batches, default 8)
  *     @take:QUEUE[:DEPTH]           take a batch out of a queue, waiting until there is one
  *     @read:FILE:BYTES[:COUNT]      COUNT reads at random places, without the page cache (O_DIRECT)
- *     @write:FILE:BYTES[:COUNT]     COUNT writes at random places, without the page cache, each until the data is
- *                                   on the device (O_DIRECT, O_DSYNC)
+ *     @write:FILE:BYTES[:COUNT]     COUNT writes at random places, without the page cache; each ends when the data
+ *                                   is on the device (O_DIRECT, O_DSYNC)
  *     @save:FILE:BYTES[:COUNT]      COUNT writes at random places by way of the page cache, then fsync
  *     @cached:FILE:BYTES[:COUNT]    COUNT reads at random places, through the page cache
  *     @touch:FILE:PAGES[:FORGET]    map PAGES pages at a random place and touch each; FORGET 1: the file is

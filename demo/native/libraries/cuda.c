@@ -3,7 +3,7 @@
  * Stand-in for libcuda.so.1: exported names and variants of the driver API, real calling conventions, and the
  * thunk that the functions of many driver versions begin with:
  *
- *     cmpl $imm32, state(%rip)      ten bytes, which the kernel cannot emulate under a probe
+ *     cmpl $imm32, state(%rip)      ten bytes, which the Linux kernel cannot emulate under a probe
  *     je   deinitialized
  *     jmp  implementation
  */

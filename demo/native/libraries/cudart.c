@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Stand-in for libcudart.so.12: names, variants and calling conventions of the runtime API. As in the real
- * library each function begins with `push %rbp`, loads libcuda.so.1 itself and does its work by driver calls.
+ * library, each function begins with `push %rbp` and does its work by driver calls. The library loads
+ * libcuda.so.1 itself.
  */
 #define _GNU_SOURCE
 #include "standin.h"

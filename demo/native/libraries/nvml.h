@@ -16,7 +16,7 @@
  *
  *     devices=2                                 up to 64, read when the library is initialized
  *     driver=580.65.06
- *     name=Stand-in H100, uuid=GPU-INDEX, bus=00000000:0N:00.0, minor=INDEX
+ *     name=Stand-in H100, uuid=GPU-INDEX, bus=00000000:0N:00.0 (N: INDEX + 1), minor=INDEX
  *     utilization=0, memory_utilization=0, encoder=0, decoder=0        percent
  *     memory_total=85899345920, memory_used=0, memory_reserved=0      bytes
  *     bar1_total=137438953472, bar1_used=0      bytes
@@ -29,7 +29,7 @@
  *     link_generation=5, link_generation_max=5, link_width=16, link_width_max=16
  *     pcie_rx=0, pcie_tx=0                      KB/s; a call takes 20 ms, as with a real driver
  *     replays=0, ecc_corrected=0, ecc_uncorrected=0      totals; the last two also with _lifetime
- *     ecc=1, persistence=1, compute_mode=0, virtualization=0          numbers of nvml.h
+ *     ecc=1, persistence=1, compute_mode=0, virtualization=0          numbers of NVIDIA's nvml.h
  *     remapped_corrected=0, remapped_uncorrected=0, remap_pending=0, remap_failed=0
  *     power_violation, thermal_violation, sync_boost_violation, board_limit_violation, reliability_violation
  *                                               ns, totals; 0 by default
@@ -73,7 +73,7 @@ typedef unsigned long long u64;
 
 struct Device {
     int index;
-    int part; /* number of the MIG device, from 1 on; 0 for the whole GPU */
+    int part; /* NUMBER of the MIG device plus 1; 0 for the whole GPU */
     int watched, told;
 };
 typedef struct Device *Handle;
@@ -88,7 +88,10 @@ extern int nvml_initialized, nvml_count;
 const char *said(Handle device, const char *key, char line[LINE], const char *otherwise);
 u64 number(Handle device, const char *key, u64 otherwise);
 int is_said(Handle device, const char *key);
-/* Waits for as long as FILE says for this function. Returns the error that FILE says for it, or SUCCESS. */
+/*
+ * Waits for as long as FILE says for this function. Returns the error that FILE says for it; LOST if the device is
+ * lost; UNINITIALIZED before nvmlInit; otherwise SUCCESS.
+ */
 Return ordered(const char *function, Handle device);
 Return text(char *into, unsigned size, const char *from);
 

@@ -8,6 +8,7 @@
  *
  * SYMBOL  a function's name without its variant
  * HOW     what the thread does during the call:
+ *         at-once: nothing, the call returns at once
  *         spin | sleep | futex | poll: spin, or wait in this way, for a duration that SHAPE gives. PATH may name a
  *         file that begins with a double: durations are multiplied by it, unless it is 0
  *         hold: sleep for as long as the file PATH exists
