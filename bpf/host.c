@@ -2,8 +2,9 @@
 /*
  * Measures events of the host's processes, other than waits for a CPU: block I/O, reclaim of memory, OOM
  * kills, retransmitted TCP segments, the beginnings and ends of processes, and who stops processes. Uses raw
- * tracepoints only. A part, such as block.h, is compiled if its macro, such as WITH_BLOCK, is defined. The
- * offsets of members of Linux kernel structs that the part needs are then defined too, as STRUCT_MEMBER.
+ * tracepoints only. A part, such as block.h, is compiled if its macro, such as WITH_BLOCK, is defined. Then
+ * macros for the offsets that the part needs are defined too. Their names consist of a Linux kernel struct
+ * and its member: REQUEST_BIO is the offset of `bio` in struct request.
  *
  * Hashes hold the counts; the monitor empties the hashes once a second. An element holds what happened since
  * the monitor last emptied the hash, so elements of ended processes disappear by themselves. A full hash

@@ -184,8 +184,9 @@ int call_returns(struct pt_regs *ctx)
 	struct slot *slot;
 
 	/*
-	 * The thread got no record when the call began: none was free (counted then, as no_thread), or the
-	 * thread has no ids in the monitor's PID namespace.
+	 * The thread has no record. Either none was free when the call began (counted then, as no_thread); or
+	 * the thread has no ids in the monitor's PID namespace; or the call began before its entry probe was
+	 * attached, which happens after its return probe was attached.
 	 */
 	if (!thread) {
 		on_its_own_stack(ctx);

@@ -16,7 +16,7 @@ from stalltop.probes.operations import FUNCTIONS, KINDS
 
 _Arguments = Sequence[int]
 _Formatter = Callable[[_Arguments], str]
-"""Formats one argument; returns '' if it is not informative."""
+"""Returns ``name=value`` for one value, which may take several arguments."""
 
 _NCCL_TYPES: Final = (
     *("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16"),

@@ -40,10 +40,11 @@ from stalltop.probes.tenants.tenants import Tenants
 from stalltop.probes.thread_reader import ThreadReader
 
 MOST_CULPRITS: Final = 64
-"""Maximum number of culprits (processes that took CPU time from others) that are sampled; the culprits that
-took most are chosen."""
+"""Maximum number of culprits (processes that are charged with others' off-CPU time) that are sampled; the
+culprits that are charged with most are chosen."""
 CULPRIT_LOOKS: Final = 10
-"""Number of samples for which a culprit is still followed after it last took time from others."""
+"""Number of samples of a culprit from the last window on in which it was among the `MOST_CULPRITS`, that
+window included."""
 MOST_SLEEPERS: Final = 16
 """Maximum number of processes whose children are sampled because the process sleeps between its calls; the
 processes that sleep longest are chosen."""
@@ -78,7 +79,7 @@ class KernelSource(Protocol):
     the same method."""
 
     def charges(self) -> list[RawCharge]:
-        """Returns off-CPU time that other processes caused."""
+        """Returns off-CPU time, and the process that caused it, which may be the same process."""
 
     def waits(self) -> list[RawWait]:
         """Returns which thread waited, and which thread ended the wait, for the charges that `charges`
@@ -138,7 +139,7 @@ class EvidenceReader:
         self._links: dict[int, int] = {}
         """Link of every process at the last read, as in ``ProcessUse.link``."""
         self._culprits: dict[int, int] = {}
-        """By culprit: the number of further samples for which it stays followed."""
+        """By culprit: the number of samples for which it is still sampled, the latest one included."""
         self._unowned: list[RawRetransmits] = []
         """Retransmits on sockets for which no process has been found yet."""
 
@@ -155,10 +156,11 @@ class EvidenceReader:
     def read(
         self, kernel: KernelSource, callers: Iterable[tuple[int, int]], *, wall: float, clock: float
     ) -> Evidence:
-        """Returns the evidence from the previous read until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix
-        time), both in seconds.
+        """Returns the evidence since the previous read. ``clock`` (CLOCK_MONOTONIC) and ``wall`` (Unix time)
+        are the same moment, the end of the window, in seconds.
 
-        ``callers`` are the (process, v2 cgroup) pairs of the window's rows.
+        ``callers`` has the PID and the id of the v2 cgroup of every process that was seen to make calls and
+        has not been forgotten.
         """
         charges, held, ranks = kernel.charges(), kernel.held(), kernel.ranks()
         links = self._links = self._every_link(kernel)
@@ -406,8 +408,8 @@ def _process_uses(
 
 
 def _held_by_process(held: Iterable[RawHeld]) -> defaultdict[int, Counter[str]]:
-    """Returns, for each process, the sums of fields of ProcessUse. A process that changed its cgroup has
-    several records in ``held``."""
+    """Returns, for each process, the sums of the fields of ProcessUse that ``held`` provides. A process that
+    executed another program since the previous read has several records in ``held``."""
     found: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for raw in held:
         figures = raw._asdict()

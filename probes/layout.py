@@ -355,8 +355,9 @@ MEMBER: Final = np.dtype(
         ("entries_ns", "u8", (256,)),
     ]
 )
-"""``struct member``: One rank of a communicator. Only threads of the rank's process write the
-record. NCCL requires that they do so one at a time."""
+"""``struct member``: One rank of a communicator. Apart from the monitor, which frees the record,
+only threads of the rank's process write it. NCCL requires that the calls for a communicator are
+made one at a time, so no two threads write the record at once."""
 
 LOSSES: Final = np.dtype(
     [
@@ -435,7 +436,7 @@ class Watched(IntEnum):
     BEGIN = 1
     """The monitor saw how the program initialized CUDA."""
     LATE = 2
-    """The program had initialized CUDA before the monitor watched it."""
+    """The program may have initialized CUDA before the monitor watched it."""
 
 
 class Choosing(IntEnum):
@@ -480,7 +481,7 @@ class How(IntEnum):
     STOPPED = 2
     """Part OTHER: a signal stopped the thread."""
     ENDED = 3
-    """A wait for the end of another thread."""
+    """A wait that another thread ended by exiting."""
     SYNC = 4
     """Part DISK: a wait in fsync or a similar call for data that was written before."""
     TRACED = 5

@@ -152,8 +152,8 @@ class Monitor:
             # nevertheless.
             self._watch.watch(call.tgid for call in (*left, *still_open) if call.tgid not in ended)
             loss = self._kernel.losses()
-            # Processes of ended calls get the names that are known already. Other names are read after that,
-            # because a process that still runs may have executed another program.
+            # An ended call gets the process name that is known already. This comes before names are read for
+            # the rows: if the process has executed another program meanwhile, reading replaces that name.
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
             self._kernel_names.begin()
@@ -388,7 +388,7 @@ def _not_split(kernel: KernelSide) -> tuple[Missing, ...]:
 
 def added_up(keys: list[RowKey], counts: Counts) -> Rows:
     """Returns ``counts`` as rows. Counts with the same key are added up: they belong to a process that moved
-    to another cgroup of the same tenant."""
+    to another cgroup of the same tenant, or whose devices have the same label."""
     place: dict[RowKey, int] = {}
     group = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
     if len(place) == len(keys):

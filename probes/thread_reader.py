@@ -166,7 +166,7 @@ class ThreadReader:
         operation = operations.operation(raw.operation & (NESTED - 1))
         part = SPLITS[raw.part]
         kind = _WAITS.get((part, How(raw.how)), part)
-        # A thread that ends also releases its locks. If another thread waited for such a lock, the wait
+        # A thread that ends also releases its locks. So a futex or file lock wait that it ended by exiting
         # counts as a wait for a lock.
         if raw.how == How.ENDED and part != "lock":
             kind = ENDED

@@ -41,7 +41,7 @@ struct kernel {
 /* The program that a process runs. */
 struct told_program {
 	__u64 born_ns;          /* when the program first named or launched a CUDA kernel: identifies the program */
-	__u64 unloads;          /* number of libraries and modules that the program has unloaded since then */
+	__u64 unloads;          /* calls of __cudaUnregisterFatBinary since then (made when a library is unloaded) */
 };
 
 /* A function of a program. No padding: it is a key. */

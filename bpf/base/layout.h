@@ -50,7 +50,7 @@ struct slot {
 	__u64 bytes;            /* bytes copied, set or allocated by calls that succeeded */
 	__u64 max_ns;           /* longest call; reset to 0 when the monitor reads it */
 	__u64 slow_ns;          /* a call of this time or more is slow; set by the monitor, 0 until then */
-	__u64 sample_at;        /* once `calls` has reached this, the next call is captured at random */
+	__u64 sample_at;        /* the first call that is not slow and raises `calls` to this or more is captured */
 	__u64 passed_over;      /* slow calls that were not captured */
 	__u64 last_error;       /* return value of the last call that failed */
 	__u64 clamped;          /* number of calls that took longer than the histogram's range */
@@ -66,7 +66,7 @@ struct slot {
 struct owner {
 	__u64 cgroup_id;
 	__u32 tgid;
-	__u32 operation;        /* may include NESTED; 0 means that the slot is free; written last */
+	__u32 operation;        /* with NESTED and the device; 0 means that the slot is free; written last */
 };
 
 /* The key by which a slot is found: the operation, process and cgroup whose calls it counts. */
@@ -82,15 +82,15 @@ struct frame {
 	__u64 start_ns;         /* CLOCK_MONOTONIC */
 	__u64 bytes;
 	__u32 function;         /* attach cookie */
-	__u32 operation;        /* may include NESTED */
-	__u64 object;           /* the object that the call makes or frees, by enum object; 0: none */
+	__u32 operation;        /* with NESTED and, once it is known, the device */
+	__u64 object;           /* for object_ends(): an address, or the index of a struct member + 1; 0: none */
 	__u64 kept;             /* bytes that the call frees, or the function that it launches; else 0 */
 	__u64 arguments[TOLD];
 };
 
 /* A slot that a thread remembers, so that it finds the slot of its next call without a hash look-up. */
 struct cached_slot {
-	__u32 operation;        /* may include NESTED; 0 if the element is empty */
+	__u32 operation;        /* with NESTED and the device; 0 if the element is empty */
 	__u32 slot;
 };
 
@@ -101,7 +101,7 @@ struct cached_slot {
 struct thread {
 	__u32 tid;              /* in the initial PID namespace; 0 means that the record is free */
 	__u32 tgid;             /* in the monitor's PID namespace, like every tgid in this header */
-	__u64 cgroup_id;        /* the cgroup of the thread at its last outermost call */
+	__u64 cgroup_id;        /* its cgroup at its last outermost call; if it is followed, at its last host work */
 	__u32 depth;            /* number of frames in use; a frame is complete before depth is raised */
 	__u32 shown_tid;        /* in the monitor's PID namespace */
 	__u64 ended_ns;         /* when the thread ended inside calls; valid if tid is 0 and depth is not 0 */
@@ -125,7 +125,7 @@ struct thread {
 	__u64 context;          /* handle of the current context, if the thread chose it through the driver; else 0 */
 	__u8 devices_below[CONTEXTS]; /* devices of the contexts below the current one, encoded as `device` */
 	__u32 activity;         /* index of the struct activity that was found last */
-	__u32 choices;          /* number of calls that chose a device, of all threads that ever had this record */
+	__u32 choices;          /* returned calls of enum choosing, of all threads that ever had this record */
 	__u8 runtime_device;    /* device chosen through the runtime, encoded as `device`; 0: none */
 	__u8 how;               /* enum how: details of its last wait */
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
@@ -140,7 +140,7 @@ struct thread {
 enum watched {
 	WATCHED_UNKNOWN = 0,    /* not decided yet: decided by begin_cuda() or decide_device() */
 	WATCHED_BEGIN = 1,      /* the monitor saw how the program initialized CUDA */
-	WATCHED_LATE = 2,       /* the program had initialized CUDA before the monitor watched it */
+	WATCHED_LATE = 2,       /* the program may have initialized CUDA before the monitor watched it */
 };
 
 /* Whether a program has ended. */
@@ -173,8 +173,8 @@ struct choice_key {
 
 /* Arguments of a call that chooses a device, stored until the call returns. */
 struct choice {
-	__u64 first;            /* argument 0: a context, the address where one is written, or an ordinal */
-	__u64 device;           /* the ordinal, if the call makes a context or returns a UUID */
+	__u64 first;            /* argument 0: a context, an ordinal, or the address where the call writes a result */
+	__u64 device;           /* the ordinal, if the call makes or retains a context or returns a UUID */
 };
 
 /*
@@ -217,7 +217,7 @@ enum how {
 	HOW_PLAIN = 0,          /* no detail; in part LOCK: a wait for a hand-over (held.h) */
 	HOW_HELD = 1,           /* part LOCK: a wait for a lock that another thread held */
 	HOW_STOPPED = 2,        /* part OTHER: a signal stopped the thread */
-	HOW_ENDED = 3,          /* a wait for the end of another thread */
+	HOW_ENDED = 3,          /* a wait that another thread ended by exiting */
 	HOW_SYNC = 4,           /* part DISK: a wait in fsync or a similar call for data that was written before */
 	HOW_TRACED = 5,         /* part OTHER: a debugger stopped the thread */
 	HOW_FROZEN = 6,         /* part OTHER: the thread's cgroup was frozen */
@@ -233,7 +233,7 @@ struct charge_key {
 	__u64 culprit_cgroup_id;
 	__u32 tgid;
 	__u32 culprit_tgid;     /* 0: the Linux kernel, or a process that the monitor cannot know */
-	__u32 operation;        /* operation of the outermost call, HOST_GAP or HOST_WORK */
+	__u32 operation;        /* of the outermost call, with its device if it is known; HOST_GAP or HOST_WORK */
 	__u32 part;             /* enum part; the bits above HOW_SHIFT hold the enum how */
 	__u32 tid;              /* 0: all threads of the process */
 	__u32 culprit_tid;      /* 0: no thread, or all threads of the culprit */
@@ -243,7 +243,7 @@ struct charge_key {
 struct charge {
 	struct charge_key key;
 	__u64 ns;
-	__u64 times;            /* number of waits that were charged; incremented last */
+	__u64 times;            /* number of waits or, for waits for a CPU, of slices; incremented last */
 };
 
 /* A period of time in which one task had a CPU without a break. */
@@ -388,11 +388,12 @@ enum member_state {
 };
 
 /*
- * One rank of a communicator. Only threads of the rank's process write the record. NCCL requires that they do
- * so one at a time.
+ * One rank of a communicator. Apart from the monitor, which frees the record, only threads of the rank's
+ * process write it. NCCL requires that the calls for a communicator are made one at a time, so no two threads
+ * write the record at once.
  */
 struct member {
-	__u64 id;                   /* the communicator's id, equal for all ranks; 0: it is older than the probes */
+	__u64 id;                   /* the communicator's, equal for all ranks; 0: older than the probes, or not made */
 	__u64 handle;               /* in state MEMBER_BEGINS, the address where the call writes the handle */
 	__u64 cgroup_id;
 	__u32 tgid;
@@ -445,7 +446,7 @@ struct kept_call {
 	__u64 born_ns;              /* for an outermost launch: born_ns of the program's struct told_program */
 	__u32 tgid;
 	__u32 tid;                  /* in the monitor's PID namespace */
-	__u32 operation;            /* may include NESTED */
+	__u32 operation;            /* with NESTED and the device */
 	__u32 function;             /* attach cookie */
 	__u32 returned;
 	__u32 why;                  /* enum why */

@@ -98,8 +98,8 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 #endif
 
 /*
- * Whether an address is that of a trampoline, which is the start of a page. The Linux kernel replaces the
- * return address of a function with a return probe by the address of a trampoline.
+ * Whether an address may be that of a trampoline, which is the start of a page. When a function that has a
+ * return probe begins, the Linux kernel puts the address of a trampoline in place of its return address.
  */
 #define IS_TRAMPOLINE(address) (((address) & 0xfff) == 0)
 
@@ -119,7 +119,10 @@ INLINE int read_argument(const struct thread *thread, __u64 sp, __u32 n, __u64 *
 	return bpf_probe_read_user(value, sizeof(*value), (const void *)at);
 }
 
-/* number of values of ncclDataType_t, 0 to 11. Their sizes are 1 1 4 4 8 8 2 4 8 2 1 1 bytes */
+/*
+ * Number of values of ncclDataType_t, 0 to 11. Their sizes are 1 1 4 4 8 8 2 4 8 2 1 1 bytes. NCCL_SHIFTS holds
+ * the binary logarithms of these sizes, two bits each, that of value 0 in the lowest bits.
+ */
 #define NCCL_TYPES 12
 #define NCCL_SHIFTS 0x00079fa0ULL
 

@@ -39,8 +39,9 @@ INLINE u32 new_slot(struct slot_key *key)
 INLINE u32 cache_place(u32 operation)
 {
 	/*
-	 * The nested bit and the device take part in the index. So a call, an alias that it calls inside, and
-	 * the same call on another device have different indices.
+	 * The nested bit and the device take part in the index. So outermost calls of an operation, nested calls
+	 * of it (a function may call a variant of itself), and its calls on another device mostly have different
+	 * indices.
 	 */
 	return (operation ^ (operation >> 12) ^ (operation >> DEVICE_SHIFT)) & (CACHED - 1);
 }

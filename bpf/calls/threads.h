@@ -151,8 +151,9 @@ INLINE struct cpu *end_waiting(struct thread *thread)
 #endif
 
 /*
- * Forgets thread `tid`, which has ended. Its open calls never return. Their frames stay in the freed record
- * until another thread takes the record, so that the monitor can report these calls.
+ * Forgets thread `tid`: it has ended, its process has begun another program, or it is no longer followed. Its
+ * open calls never return. Their frames stay in the freed record until another thread takes the record, so
+ * that the monitor can report these calls.
  */
 INLINE void drop_thread(u32 tid)
 {
@@ -192,8 +193,9 @@ INLINE void drop_thread(u32 tid)
 }
 
 /*
- * Updates the cgroup of the current thread, once per outermost call. If it has changed, clears the slots that
- * the thread remembers, because a slot belongs to one cgroup.
+ * Updates the cgroup of the current thread; called when an outermost call begins, and when a followed thread
+ * wakes another one. If the cgroup has changed, clears the slots that the thread remembers, because a slot
+ * belongs to one cgroup.
  */
 INLINE void follow_cgroup(struct thread *thread)
 {

@@ -24,8 +24,8 @@ BPF_F_TABLE("array", u32, struct launched, launched, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct launched, u32, kernel_of, KERNELS, 0);
 BPF_QUEUE(free_kernels, u32, KERNELS);
 /*
- * A cache, indexed by the hash of a launch. The lower half of an element is the index of the record that was
- * found last. The upper half is the count of reuses at that time.
+ * A cache, indexed by the hash of a launch's function and slot. The lower half of an element is the index of
+ * the record that was found last. The upper half is the number in the map `reuses` (names.h) at that time.
  */
 BPF_F_TABLE("array", u32, u64, likely_kernel, LIKELY_KERNELS, 0);
 
@@ -154,8 +154,8 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 }
 
 /*
- * Called when a call that launches a CUDA kernel begins. Its first arguments are in its frame. Stores in the
- * frame which CUDA kernel it launches.
+ * Called when a call that launches a CUDA kernel begins. The call's first arguments are in its frame. If it is
+ * an outermost call, stores in the frame which CUDA kernel it launches.
  */
 INLINE void launch_begins(const struct function *function, struct frame *frame, u32 depth)
 {

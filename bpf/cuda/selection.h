@@ -33,7 +33,8 @@ BPF_F_TABLE("lru_hash", struct context_key, u32, device_of_context, MADE_CONTEXT
 BPF_F_TABLE("lru_hash", struct choice_key, struct choice, choices, CHOICES, 0);
 /*
  * Processes that had loaded the driver before the probes were attached to it. They may have initialized CUDA
- * and chosen devices before the probes were attached. The monitor adds these processes.
+ * and chosen devices before the probes were attached. The monitor adds these processes; is_older() adds a
+ * process that makes a call and was not seen to initialize CUDA.
  */
 BPF_F_TABLE("lru_hash", u32, u32, older_programs, CUDA_PROGRAMS, 0);
 /* An empty struct cuda_program, from which new elements are copied: it is too large for the stack. */
@@ -46,8 +47,9 @@ INLINE u32 device_of(const struct thread *thread)
 }
 
 /*
- * Returns whether `program`, whose first thread has ended, still runs in the current thread. Returns 0 if the
- * current thread is the first thread of its process: then this is a new process with the same PID.
+ * Returns whether the current thread still belongs to `program`, for which `over` is set. This is so if only the
+ * program's first thread has ended and the current thread is another one. If the current thread is the first
+ * thread of its process, the process is a new one with the same PID.
  */
 INLINE int goes_on(const struct cuda_program *program)
 {
@@ -166,7 +168,8 @@ INLINE void on_device(struct frame *frame, u32 device)
 
 /*
  * Called when the call of `frame` returns. Sets the device of the call, unless it was set when the call
- * began, or by a call inside it.
+ * began. The device is the one that the thread has chosen by now, perhaps in a call inside this one; if it
+ * has chosen none, decide_device() decides.
  */
 INLINE void place_call(struct thread *thread, struct frame *frame)
 {

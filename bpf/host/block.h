@@ -53,8 +53,8 @@ INLINE u64 block_cgroup(const void *bio)
 }
 
 /*
- * Returns the time in ns since a request of the cgroup was last submitted or completed. Called at each
- * submission and each completion; stores `now` as the time of the last one.
+ * Returns the time in ns since a kernel thread's request for the cgroup was last submitted or completed.
+ * Called at each submission and each completion of such a request; stores `now` as the time of the last one.
  */
 INLINE u64 idle_since(u64 cgroup_id, u64 now)
 {

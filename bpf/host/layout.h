@@ -26,7 +26,7 @@ struct io {
 	__u64 queued_ns;        /* time from the submission until the hand-over to the device, summed */
 	__u64 service_ns;       /* time from the hand-over to the device until the requests completed, summed */
 	__u64 max_ns;           /* the longest time of one request, from submission to completion */
-	__u64 idle_ns;          /* for requests of kernel threads: time since the cgroup last did I/O, summed */
+	__u64 idle_ns;          /* of kernel threads' requests: time since the previous one for the cgroup, summed */
 };
 
 /* A process in a cgroup. */

@@ -9,7 +9,7 @@
 
 #ifdef WITH_STOPS
 
-/* The signals that stop a process have consecutive numbers, on both machines (asm-generic/signal.h). */
+/* The signals that stop a process have consecutive numbers on x86-64 and aarch64 (asm-generic/signal.h). */
 #define FIRST_STOP 19 /* SIGSTOP */
 #define LAST_STOP 22  /* SIGTTOU */
 

@@ -152,8 +152,9 @@ INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation,
 
 /*
  * Charges the wait of `thread` from `from` to `until` to the task that has `cpu` now, for the part of this
- * time in which the task had the CPU. `cpu` is not this CPU. If the monitor runs in another PID namespace
- * than the initial one, nothing is charged, because the task's ids in the monitor's namespace are not known.
+ * time in which the task had the CPU. This program may run on another CPU than `cpu`, so the task is not always
+ * the current one. If the monitor runs in another PID namespace than the initial one, nothing is charged,
+ * because the task's ids in the monitor's namespace are not known.
  */
 INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {

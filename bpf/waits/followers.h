@@ -21,8 +21,8 @@
 
 /*
  * Returns whether the current task itself ends a wait of `part`. Returns 0 if the wait is ended by an
- * interrupt, which only happens to run while the task has the CPU. Stores the task's flags, and its system
- * call if the result depends on it.
+ * interrupt, which only happens to run while the task has the CPU. If the result is not 0, `flags` and `call`
+ * hold the flags and the system call of the task.
  */
 INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 {
@@ -86,8 +86,8 @@ INLINE void follow_current(struct thread *woken, u64 now)
 
 /*
  * Called when the current thread, whose record is `thread`, has woken `woken`. Counts its host work until now
- * in one of three cases: it is followed because of `woken`; or `woken` is nearer to a thread that makes
- * calls; or the thread because of which it was followed has ended.
+ * in one of three cases: it is followed because of `woken`; or `woken` has a smaller `link` than the thread
+ * because of which it was followed; or that thread has no record any more.
  */
 INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 {

@@ -75,8 +75,8 @@ INLINE void current_system_call(struct system_call *call)
 }
 
 /*
- * Returns whether the thread waits for a lock that another thread holds, by the arguments of `call`. A wait
- * in this system call counts as part LOCK.
+ * Returns whether the thread waits for a lock that another thread holds, by the arguments of `call`. Called
+ * only for system calls whose waits count as part LOCK.
  */
 INLINE u32 is_for_held_lock(const struct system_call *call)
 {

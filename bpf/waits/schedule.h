@@ -19,7 +19,7 @@
 
 #ifdef WITH_SPLITS
 
-/* States of struct task_struct, stable in all Linux kernels that have the helpers (linux/sched.h). */
+/* States of struct task_struct, the same in all Linux kernels from 5.15 on (linux/sched.h). */
 #define TASK_INTERRUPTIBLE 0x1
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_STOPPED 0x4
@@ -53,7 +53,7 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 	u64 job = 0;
 
 	thread->how = HOW_PLAIN;
-	/* If none of these bits is set in the state, the thread was woken before it left the CPU. */
+	/* If the state has no bit of TASK_ASLEEP, the thread was woken before it left the CPU. */
 	READ(state, task, TASK_STATE);
 	if (preempted || !(state & TASK_ASLEEP))
 		return RUNQUEUE;

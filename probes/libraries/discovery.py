@@ -39,11 +39,11 @@ BUDGET_SECONDS: Final = 0.25
 CLOSE_SECONDS: Final = 0.5
 """Time for which `close` waits for a running update, s."""
 _PLAIN_FILES: Final = 8192
-"""Maximum number of programs that are remembered as having nothing to probe. If there are more, the oldest
-are forgotten, and are read again when they run."""
+"""Maximum number of files that are remembered as having nothing to probe. If there are more, the oldest are
+forgotten, and are read again when a process that uses them is read."""
 _TRIES: Final = 5
-"""Maximum number of consecutive times that a process is read. It is read again if its mappings changed while
-they were read."""
+"""Maximum number of consecutive times that a process is read. It is read again if one of its files could not
+be opened: its mappings may have changed since they were read."""
 
 
 class Libraries:
@@ -58,8 +58,8 @@ class Libraries:
         self._lock = threading.Lock()
         self._closed = False
         self._files: dict[Version, ProbedFile] = {}
-        """Probed files, by version. A file that several mounts show has one version for each of these
-        mounts."""
+        """Files that are probed or have a problem (`ProbedFile.problem`), by version. A file that several
+        mounts show has one version for each of these mounts."""
         self._plain: dict[Version, None] = {}
         self._users: dict[int, dict[ProbedFile, Mapping]] = {}
         self._programs: dict[int, Version] = {}
@@ -69,8 +69,8 @@ class Libraries:
         self._waiting: dict[int, int] = {}
         """By process that has to be read again: the number of tries left."""
         self._watched: set[int] = set()
-        """Processes that had a probed CUDA runtime and had not loaded CUDA's driver yet when they were first
-        seen."""
+        """Processes that, at one of the times when they were read, had a probed CUDA runtime and had not
+        loaded CUDA's driver yet."""
         self._unseen_programs: set[int] = set()
         self._rechecked = time.monotonic()
         self._rows: tuple[Library, ...] = ()
@@ -241,8 +241,8 @@ class Libraries:
                 )
 
     def _file(self, source: str, mapping: Mapping) -> ProbedFile | None:
-        """Returns the file at ``source``. Probes it now if it is new. Returns None if there is nothing in it
-        to probe.
+        """Returns the file at ``source``. Probes it now if it is new. Returns None if it has neither probes
+        nor a problem.
 
         Raises OSError if it cannot be opened (any more).
         """

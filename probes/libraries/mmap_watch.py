@@ -32,8 +32,8 @@ _RECORD_LOST: Final = 2
 _RECORD_MMAP2: Final = 10
 _HEADER: Final = struct.Struct("=IHH")  # the fields type, misc and size
 _NAME_AT: Final = (
-    # The name follows: header (8 bytes), pid, tid, address, length, offset, device and inode or build id,
-    # permissions, flags.
+    # The name comes after the header (8 bytes), pid, tid, address, length, offset, device and inode or build
+    # id, permissions, flags.
     72
 )
 _HEAD_AT: Final = 1024

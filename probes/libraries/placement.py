@@ -9,8 +9,9 @@ stack, or jumps away.
 
 If a later jump leads back to a place between the first byte and the probe (a loop around the function's first
 instructions), the probe would count one call several times. Such a function is probed on its first byte
-instead. That would count too often only if a loop led back to the first byte itself. The functions of the
-traced libraries begin by saving registers on the stack, which such a loop would repeat in each round.
+instead. That counts too often only if a loop leads back to the first byte itself. The traced libraries are
+assumed to have no such loop: their functions usually begin by saving registers on the stack, which has to
+happen once in each call.
 
 This module is for x86-64; ``probes.libraries.placement_aarch64`` is for aarch64.
 """

@@ -38,7 +38,8 @@ _SIMULATED: Final = (
     (0xFFFFFC1F, 0xD61F0000),  # br (branch to a register),
     (0xFFFFFC1F, 0xD65F0000),  # ret (return)
 )
-"""Instructions that the Linux kernel simulates, except bl and blr: these write x30."""
+"""Instructions that every supported Linux kernel simulates, except bl and blr, which write x30, and loads
+relative to the program counter."""
 _LITERAL_LOADS: Final = ((0x3B000000, 0x18000000),)
 _NOTHING_DONE: Final = frozenset({0xD503201F, 0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF})
 """Instructions without any effect: nop and the landing pads of indirect branches (bti, bti c, bti j, bti

@@ -50,8 +50,9 @@ class Version(NamedTuple):
 class ProbedFile:
     """A file that was searched for functions to probe, and the processes that use it.
 
-    ``problem`` says why it is not probed, or only partly. If there is nothing to probe in the file, it has
-    neither probes nor a problem.
+    ``problem`` says why it is not probed, or only partly. A program without traced functions has neither
+    probes nor a problem; nor has a library that may be built without them. A library that should define
+    traced functions and does not has a problem.
     """
 
     def __init__(self, fd: int, version: Version, mapping: Mapping, attach: Attach) -> None:
@@ -62,7 +63,7 @@ class ProbedFile:
         self.users: set[int] = set()
         self.idle_since = 0.0
         self.functions: dict[str, int] = {}
-        """By layer: the number of functions that are probed."""
+        """By layer: the number of probed functions whose calls are counted."""
         self.problem: Missing | None = None
         self.probes: Probes | None = None
         self.identity: FileIdentity | None = None
@@ -104,7 +105,8 @@ class ProbedFile:
         """Returns whether the process of ``mapping`` really has a probe: at the place of a probe, its memory
         differs from the file.
 
-        Also returns True if its memory cannot be read any more, because then the process is ending.
+        Also returns True if the process's memory cannot be read any more, because then the process is ending;
+        and if ``mapping`` contains none of the places that are compared.
         """
         for offset, original in self._originals:
             address = mapping.address(offset)

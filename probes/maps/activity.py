@@ -183,8 +183,8 @@ def active_ticks(records: NDArray[np.void], first: int, end: int) -> Iterable[in
 
 
 def forget_before(records: NDArray[np.void], tick: int) -> None:
-    """Removes from ``records`` the ticks that were written more than one lap before ``tick``. If a BPF
-    program writes a tick at that moment, that tick may be lost."""
+    """Removes from ``records`` all ticks except those in the lap of ``tick``, the lap before it and the lap
+    after it. If a BPF program writes a tick at that moment, that tick may be lost."""
     laps = tick // TICKS
     # Elements with these laps may still be written.
     recent = [LAP | lap % LAP for lap in range(laps - 1, laps + 2)]

@@ -38,7 +38,7 @@ class Allocations:
         """Returns, for each process, its allocations and frees since the previous read, and the memory that
         it holds now. Processes that have none of these are left out."""
         used = np.flatnonzero(self._heaps["tgid"])
-        # This is read before the copy is made, so the copy has all counts of a heap that has ended.
+        # Which heaps have ended is read before the copy is made, so the copy has all their counts.
         over = used[(self._heaps["over"][used] != 0) | self._may_free(used)]
         heaps = self._heaps[used]
         counts = np.stack([heaps[name] for name in _COUNTS], axis=1) if len(used) else self._seen[:0]

@@ -45,8 +45,9 @@ def part_of(keys: NDArray[np.void]) -> NDArray[np.uint32]:
 
 
 def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> Folded:
-    """Adds up charges with equal keys. Sums up small charges by the limits ``LEAST_NS``, ``SMALL_NS`` and
-    ``SHARE``. ``keys`` may be empty."""
+    """Adds up charges with the same victim (process, operation and part of the split) and the same culprit.
+    Leaves out or sums up small charges by the limits ``LEAST_NS``, ``SMALL_NS`` and ``SHARE``. ``keys`` may
+    be empty."""
     spent = ns.astype(np.float64)
     victim = keys["tgid"].astype(np.uint64) << np.uint64(32)
     victim |= keys["operation"].astype(np.uint64) << np.uint64(8) | part_of(keys).astype(np.uint64)

@@ -24,8 +24,7 @@ from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
 KEEP_SECONDS: Final = 10.0
 """Time for which an unchanged element is kept, s."""
 MOST_WAITS: Final = 2048
-"""Maximum number of pairs of threads whose waits one read reports; the pairs with the longest waits are
-reported."""
+"""Maximum number of ``RawWait`` that one read reports; those with most time are reported."""
 _BY_NOBODY: Final = (SPLITS.index("disk"), SPLITS.index("sleep"))
 """Parts of the split for waits in fsync and for sleeps. No process ends such waits, so no process is charged
 with them. Only `Charges.waits` reports them."""

@@ -3,9 +3,9 @@
 **Slow** calls of a slot are calls that take at least as long as the slot's threshold. After each read, the
 threshold is set by the slot's recent calls (the weight of a call falls to 1/e in ``MEMORY_SECONDS``). Two
 limits hold: at most ``SHARE`` of the calls are slow (or one call per second, if that is more), and per second
-at most the slot's part of ``SLOW_A_SECOND``. In a new slot, the BPF program chooses slow calls by a rule of
-its own. If calls suddenly become slow, the BPF program also limits their number per second
-(``bpf/kept.h``).
+at most the slot's part of ``SLOW_A_SECOND``. All slots with new calls have equal parts, of at most half of
+``MOST_OF_SLOT``. In a new slot, the BPF program chooses slow calls by a rule of its own. If calls suddenly
+become slow, the BPF program also limits their number per second (``bpf/kept.h``).
 
 **Samples** are taken at random from all calls that are not slow, equally many per second from each slot.
 """
@@ -31,8 +31,8 @@ SLOW_A_SECOND: Final = 160
 SAMPLES_A_SECOND: Final = 40
 """Maximum number of calls captured at random per second, over all slots."""
 MOST_OF_SLOT: Final = 32
-"""Maximum number of slow calls of one slot captured per second: twice the largest number that a threshold
-aims at."""
+"""Maximum number of slow calls of one slot captured per second. Thresholds are set so that at most half as
+many calls of a slot are slow; the other half is for calls that suddenly become slow."""
 SHARE: Final = 0.05
 """Maximum share of a slot's calls that are slow. One slow call per second may exceed this share, but not the
 slot's part of ``SLOW_A_SECOND``."""

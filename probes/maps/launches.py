@@ -116,8 +116,9 @@ class Kernels:
         return changed
 
     def _read(self, records: NDArray[np.intp], counted: NDArray[np.int64] | None) -> list[RawKernel]:
-        """Returns what ``records`` counted since the last read. ``counted``, if given, is the maximum number
-        of launches of each slot."""
+        """Returns what ``records`` counted since the last read. ``counted``, if given, has the number of new
+        calls of each slot: at most so many launches of a slot are returned, the others are left for the next
+        read."""
         # Counters are read before totals, as in probes/maps/slots.py.
         now = self._kernels["counters"][records]
         # The counters overflow at 2^32, so the difference is taken modulo 2^32.

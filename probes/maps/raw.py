@@ -9,7 +9,8 @@ OTHERS: Final = -1
 
 
 class RawCharge(NamedTuple):
-    """Off-CPU time of one operation that another process caused, since the previous read."""
+    """Off-CPU time of one operation that one culprit caused, since the previous read. The culprit may be
+    another thread of the same process."""
 
     tgid: int
     cgroup_id: int
@@ -69,7 +70,8 @@ class RawWork(NamedTuple):
 
 
 class RawPlaced(NamedTuple):
-    """Number of samples that found threads of one process on one CPU, or waiting for that CPU."""
+    """How many samples found a thread of one process on one CPU, or waiting for that CPU. Two threads in one
+    sample count twice."""
 
     tgid: int
     cpu: int
@@ -105,8 +107,9 @@ class RawCapturedCall(NamedTuple):
 
 
 class RawHeld(NamedTuple):
-    """Device memory of one process in one cgroup. Counts are since the previous read; ``held`` and
-    ``held_bytes`` are as of now."""
+    """Device memory of one program that a process runs or has run. ``cgroup_id`` is the cgroup in which the
+    program last allocated or freed memory. Counts are since the previous read; ``held`` and ``held_bytes``
+    are as of now."""
 
     tgid: int
     cgroup_id: int
@@ -133,13 +136,13 @@ class RawActivities(NamedTuple):
     """When each process was active on its devices, since the previous read."""
 
     first_tick: int
-    """First tick since the previous read; ``end_tick`` is the first tick after this read. Ticks are counted
-    from time 0 of CLOCK_MONOTONIC."""
+    """First tick of this read; ``end_tick`` is the first tick that is left to the next read. Ticks are
+    counted from time 0 of CLOCK_MONOTONIC."""
     end_tick: int
     active: list[RawActivity]
     late_ns: int = 0
-    """Part of the time since the previous read for which activity is unknown, because a sample was taken too
-    late, ns."""
+    """Part of the time since the previous read for which activity is unknown, because a sample was taken, or
+    samples were read, too late, ns."""
 
 
 class RawRank(NamedTuple):

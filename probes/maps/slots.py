@@ -39,9 +39,9 @@ class SlotKey(NamedTuple):
     call, for example, or an alias of the same function. Totals leave nested calls out, because their time is
     part of the outer call's time."""
     device: int = 0
-    """The device on which the calls ran: its ordinal in the process + 1. 0 if the thread did not choose a
-    device while it was watched. ``layout.UNKNOWN_DEVICE`` if the thread chose a device and it is not known
-    which."""
+    """The device that the calls used: its ordinal in the process + 1. 0 if no device is known: the thread was
+    not seen to choose one, and the call may need none, or the program may have initialized CUDA before it was
+    watched. ``layout.UNKNOWN_DEVICE`` if the thread chose a device and it is not known which."""
 
     @property
     def between_calls(self) -> bool:

@@ -24,8 +24,8 @@ _NAME_BYTES: Final = 16
 """BPF_OBJ_NAME_LEN, with the zero byte at its end."""
 _LOG_ALL: Final = 1
 _LOG_BYTES: Final = 1 << 24
-"""Size of the log that the verifier writes for a program that it refuses. Linux kernels from 5.2 on write at
-most this much."""
+"""Size of the buffer for the log that the verifier writes for a program that it refuses. Linux kernels from
+5.2 on accept a buffer of this size."""
 
 # Values of enum bpf_cmd (linux/bpf.h).
 _MAP_CREATE: Final = 0
@@ -228,8 +228,8 @@ def take_all(
 ) -> tuple[NDArray[np.void], NDArray[np.void]]:
     """Returns the keys and values of all elements of a hash, and removes the elements.
 
-    Each call takes ``room`` elements, or more if the Linux kernel requires that. If a program on another CPU
-    adds to an element just when the element is removed, the addition is lost. Raises OSError.
+    Each system call takes at most ``room`` elements, or more if the Linux kernel requires that. If a program
+    on another CPU adds to an element just when the element is removed, the addition is lost. Raises OSError.
     """
     return _elements(_MAP_LOOKUP_AND_DELETE_BATCH, map_fd, key, value, room)
 
@@ -239,8 +239,8 @@ def look_at_all(
 ) -> tuple[NDArray[np.void], NDArray[np.void]]:
     """Returns the keys and values of all elements of a hash, and leaves the elements there.
 
-    Each call reads ``room`` elements. Elements that are added or removed in the meantime may be missed.
-    Raises OSError.
+    Each system call reads at most ``room`` elements. Elements that are added or removed in the meantime may
+    be missed. Raises OSError.
     """
     return _elements(_MAP_LOOKUP_BATCH, map_fd, key, value, room)
 

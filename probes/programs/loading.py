@@ -41,7 +41,8 @@ _CAP_BPF: Final = 39
 @dataclass(frozen=True)
 class Programs:
     """The result of loading: descriptors of programs and maps, and mapped arrays. Maps have the same names as
-    in ``bpf/``; `_DESCRIPTORS` gives the names of programs there."""
+    in ``bpf/``, except for ``keeping``, which is ``keeping_of`` there; `_DESCRIPTORS` gives the names of
+    programs there."""
 
     entry: int
     returns: int

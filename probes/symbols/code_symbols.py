@@ -70,10 +70,11 @@ class CodeSymbols:
         self._parts.clear()
 
     def name(self, pid: int, address: int) -> bytes | None:
-        """Returns the mangled name of the CUDA kernel for which the function at ``address`` stands. If there
-        is none, returns the name of that function.
+        """Returns the symbol of the function at ``address``. Compilers give a CUDA kernel's name to the host
+        function that stands for it. If there is no symbol, returns the name under which the code of the file
+        registers the function.
 
-        Returns an empty name if the function has no name either, and None if the name is not known yet.
+        Returns an empty name if there is none, and None while the code is still being searched.
         """
         with contextlib.suppress(OSError, ElfError):
             if pid not in self._parts:

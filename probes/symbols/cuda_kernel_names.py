@@ -142,11 +142,10 @@ class KernelNames:
         return name
 
     def known(self, tgid: int, born_ns: int, function: int) -> str:
-        """Returns the name, in this window, of function ``function`` of a program (``born_ns`` as in
-        ``RawKernel``).
+        """Returns the name of the CUDA kernel for which ``function`` of a program (``born_ns`` as in
+        ``RawKernel``) stood in the latest window in which it was launched.
 
-        Returns '' if the name is not known, or if the function stood first for one CUDA kernel and then for
-        another.
+        Returns '' if the name is not known, or if the function stood for two CUDA kernels in that window.
         """
         return self._launched.get(tgid, {}).get((born_ns, function), (0, ""))[1]
 

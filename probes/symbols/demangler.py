@@ -85,8 +85,8 @@ class Demangler:
         """Returns the demangled names that arrive within ``WAIT_SECONDS``, by mangled name. This includes
         answers to names of earlier calls.
 
-        If the library does not understand a name, the answer is the name itself. A name without an answer has
-        to be asked again later.
+        If the library does not understand a name, or the name ended the process, the answer is the name
+        itself. A name without an answer has to be asked again later.
         """
         waiting = dict.fromkeys(filter(is_mangled, names))
         answers = {name: name for name in waiting if hash(name) in self._ended_it}

@@ -25,8 +25,8 @@ class CudaSide:
         self._launches: list[RawKernel] = []
         """Launches that were read and not yet returned."""
         self._choices_seen = np.zeros(len(programs.threads), np.uint32)
-        """For each record of a thread: its number of calls that chose a device, as of the last call of
-        `choices`."""
+        """For each record of a thread: its number in ``choices`` (``struct thread``) at the last call of the
+        method `choices`."""
 
     def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
         """Reads launches, which `launches` then returns. ``risen`` is as for `Kernels.read`. Called while the
@@ -52,8 +52,8 @@ class CudaSide:
             return cuda_program(self._programs.cuda_programs, tgid) if is_open else NO_PROGRAM
 
     def choices(self) -> int:
-        """Returns how many calls chose a device since this method was last called. These calls are probed,
-        but have no rows."""
+        """Returns how many calls of the functions that choose or tell a device returned since this method was
+        last called. These calls are probed, but have no rows."""
         total = self._programs.threads["choices"].copy()
         before, self._choices_seen = self._choices_seen, total
         return int((total - before).sum(dtype=np.uint64))

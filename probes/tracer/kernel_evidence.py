@@ -119,8 +119,8 @@ class KernelEvidence:
         return self._slots.tgids() | self._allocations.tgids() | self._communicators.tgids()
 
     def release(self, tgid: int) -> None:
-        """Frees everything that process ``tgid`` owned. To be called once the process has ended and its
-        evidence was read."""
+        """Frees everything that process ``tgid`` owned, except its histograms. To be called once the process
+        has ended and its evidence was read."""
         with self._access as is_open:
             if not is_open:
                 return

@@ -43,10 +43,10 @@ class KernelSide:
     """Counts calls of functions in the Linux kernel.
 
     ``attach`` may be called from another thread than the other methods. ``slots`` is the number of histograms
-    (16 KiB each, one for every operation of every process). ``threads`` is the maximum number of traced
-    threads. ``splits`` says whether to measure where the time of calls goes, which costs a little at every
-    switch of threads on the host. ``ring_bytes`` is the room for captured calls until they are read.
-    ``progress`` receives the progress of slow steps.
+    (16 KiB each, one for each operation of a process on each of its devices). ``threads`` is the maximum
+    number of traced and followed threads. ``splits`` says whether to measure where the time of calls goes,
+    which costs a little at every switch of threads on the host. ``ring_bytes`` is the room for captured calls
+    until they are read. ``progress`` receives the progress of slow steps.
 
     Raises TracingError. After an error, nothing stays attached or loaded.
     """
@@ -63,7 +63,7 @@ class KernelSide:
         progress: Progress | None = None,
     ) -> None:
         self.functions = tuple(functions)
-        """Functions whose ids probes may use as cookies."""
+        """Functions whose calls are counted. Their ids are the attach cookies of their probes."""
         self.way: str
         """How probes are attached: ``multi`` or ``perf``."""
         self.probe_ns: float

@@ -238,7 +238,7 @@ async def test_help_and_warnings_have_pages() -> None:
         await screen.press("a", "end", "enter")
         await screen.sees("all histogram slots are in use")
         await screen.sees("ncclCommInitRank open for 42.0s in serve: tritonserver 200")
-        await screen.sees("train: python3 103 ended inside cuCtxSynchronize after 12.5s (thread 104)")
+        await screen.sees("train: python3 103: thread ended inside cuCtxSynchronize after 12.5s (thread 104)")
         await screen.feed(replace(numbered(1), loss={"no_slot": 7}))
         await screen.press("escape")
         await screen.sees("missed 12")
