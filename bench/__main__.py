@@ -63,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
         "--against",
         metavar="REV",
         help="measure this revision and REV (a commit, tag or branch) in turns, and print the ratio of each "
-        "figure; --against REV --quick cost start switching takes about five minutes",
+        "figure; for example, `--against REV --quick cost start switching` takes about five minutes",
     )
     made.add_argument(
         "--json", action="store_true", help="print figures as one JSON object instead of tables"

@@ -245,7 +245,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "no_follower": "wake-ups by threads that were not followed: too many threads are followed already",
         "no_allocation": "allocations of device memory not tracked: all allocation records are in use",
         "no_communicator": "ranks of NCCL communicators not tracked: all rank records are in use",
-        "no_kernel": "launches whose CUDA kernel is unknown: all counts by CUDA kernel are in use",
+        "no_kernel": "launches not counted by CUDA kernel: all records for CUDA kernels are in use",
         "no_activity": "calls missing from the activity on their device: all activity records are in use",
         "no_overlap": "tenants whose overlaps are missing: too many tenants were active on a device",
         "no_ring": "calls not captured, only counted in their rows: the ring for captured calls was full",

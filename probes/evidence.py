@@ -56,7 +56,8 @@ KERNEL: Final = "kernel"
 SEVERAL: Final = "others"
 """Name under which culprits are summed up if each of them took too little time to be listed."""
 NOT_FOLLOWED: Final = -1
-"""``ProcessUse.link`` of a process that neither makes calls nor wakes a process that makes calls."""
+"""``ProcessUse.link`` of a process that makes no traced calls and wakes, directly or through others, no
+process that does."""
 
 
 PRESSED: Final = tuple(

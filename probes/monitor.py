@@ -86,8 +86,8 @@ class Monitor:
         change."""
         self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader(options.nvml_environment)
-        # If the options name a driver library, it is a stand-in that lists processes by the PIDs that they
-        # have on this host.
+        # Whether the PIDs that the driver lists may belong to other processes here, because stalltop runs in
+        # another PID namespace. A stand-in library, named by the options, lists PIDs of this namespace.
         self._other_numbers = not options.nvml_environment and numbered_otherwise()
         self._hosts = HostReader()
         self._network = NetworkReader(options.host_root)

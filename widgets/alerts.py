@@ -185,6 +185,8 @@ class AlertList(Lines, can_focus=True):
         rows = self._all
         if not self.has_focus:
             self._drawn_rows = rows
+        if not rows and self._above:
+            return [strip_of([("  the problem above is the only one", paint.dim)], width)]
         shown = rows[self._top : self._top + height]
         hidden = _hidden(self._top, len(shown), len(rows), focused=self.has_focus)
         tail = "  ".join(part for part in (hidden, self._tail) if part)

@@ -233,7 +233,7 @@ struct charge_key {
 	__u64 culprit_cgroup_id;
 	__u32 tgid;
 	__u32 culprit_tgid;     /* 0: the Linux kernel, or a process that the monitor cannot know */
-	__u32 operation;        /* of the outermost call, with its device if it is known; HOST_GAP or HOST_WORK */
+	__u32 operation;        /* of the outermost call, with its device if known; outside calls HOST_GAP or HOST_WORK */
 	__u32 part;             /* enum part; the bits above HOW_SHIFT hold the enum how */
 	__u32 tid;              /* 0: all threads of the process */
 	__u32 culprit_tid;      /* 0: no thread, or all threads of the culprit */

@@ -41,7 +41,7 @@ struct use {
 	__u64 reclaims;
 	__u64 reclaim_ns;
 	__u64 forks;            /* number of processes that this process began */
-	__u64 execs;            /* execs of the cgroup's processes if tgid is 0; else of the process's children */
+	__u64 execs;            /* if user.tgid is 0: by all processes of the cgroup; else: use_of_child() */
 	__u64 exits;            /* processes that ended, counted like execs */
 };
 

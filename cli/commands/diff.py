@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         folded = sys.stdout.isatty() or "COLUMNS" in os.environ
         shown = style() if folded else style().at_least(ENDLESS)
         sys.stdout.write(diff_text(diff, shown, all_rows=options.all))
-    failed = any(met.rows or met.faults or (options.unsure and met.unsure) for _, met in diff.conditions)
+    failed = any(met.sure or (options.unsure and met.unsure) for _, met in diff.conditions)
     for path, (window, _) in zip((options.then, options.now), files, strict=True):
         if options.fail_if and any(gap.what == str(path) for gap in window.coverage.missing):
             say(f"--fail-if fails: a part of {printable(str(path))} could not be read (see above)")

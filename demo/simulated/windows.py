@@ -115,7 +115,7 @@ class SimulatedSource:
         self._bytes = np.array([row.act.bytes for row in rows], np.uint64)
         self._waits = np.array(["Synchronize" in row.act.operation for row in rows])
         self._on_first = np.array([gpu_of(key.device) == 0 for key in calls])
-        late = [key.pid for key in calls if key.tenant in self._cast.ranks and key.pid != calls[0].pid][:1]
+        late = list(dict.fromkeys(key.pid for key in calls if key.tenant in self._cast.ranks))[1:2]
         self._punctual = np.array([key.tenant in self._cast.ranks and key.pid not in late for key in calls])
         self._period, self._quiet, self._phase = np.array(
             [(row.habit.period_seconds, row.habit.quiet, row.phase) for row in rows]

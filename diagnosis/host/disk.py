@@ -56,8 +56,9 @@ class Load:
 
 
 def load(facts: Facts, loss: Loss) -> Load:
-    """Returns the device for which the process at the root of ``loss`` waits, with links and fixes for
-    whoever loads the device."""
+    """Returns the device for which the process at the root of ``loss`` waits. The links say how slow the
+    device is and who loads it. The fixes concern those who load it or, if the waiting tenant's own I/O limit
+    holds its requests back, that tenant."""
     who, depth = loss.last, len(loss.path) + 2
     device = block.device_of(facts, who.tenant, who.pid)
     if device is None:

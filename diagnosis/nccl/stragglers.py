@@ -116,7 +116,7 @@ def _straggler(
         ns_per_s=facts.per_second(lost),
         depth=2,
     )
-    reasons = _reasons(facts, usages[late.pid], waiting, lost)
+    part, reasons = _reasons(facts, usages[late.pid], waiting, lost)
     unknown = []
     if late.ranks > late.local_ranks:
         unknown.append(
@@ -141,7 +141,7 @@ def _straggler(
             culprit,
             *reasons,
         ),
-        fixes=_straggler_fixes(facts, late, reasons),
+        fixes=_straggler_fixes(facts, late, part, reasons),
         hit=hit,
         about=late.communicator,
         unknown=unknown,
@@ -169,15 +169,15 @@ _IN_WORDS: Final = {
 }
 
 
-def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -> list[Link]:
-    """Returns links that say what the late rank spends more time on than the others, and who causes that.
-    Returns no links if this explains too little of its lateness."""
+def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -> tuple[str, list[Link]]:
+    """Returns on which part of the split the late rank spends more time than the others, and links that say
+    so and who causes that. Returns '' and no links if this explains too little of its lateness."""
     own = _spent(late)
     usual = [_spent(usage) for usage in waiting]
     more = {part: own[part] - fmean(spent[part] for spent in usual) for part in _IN_WORDS}
     part, excess = max(more.items(), key=lambda item: item[1])
     if excess < EXPLAINED * lost:
-        return []
+        return "", []
     links = [
         link_of(
             late,
@@ -208,7 +208,7 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
                 depth=4,
             )
         )
-    return links
+    return part, links
 
 
 def _in_words(part: str, late: Usage, waiting: Sequence[Usage]) -> str:
@@ -241,21 +241,26 @@ def _spent(usage: Usage) -> dict[str, float]:
     return {part: float(sum(row.split_ns.get(part, 0) for row in rows)) for part in SPLITS}
 
 
-def _straggler_fixes(facts: Facts, late: Rank, reasons: Sequence[Link]) -> list[Fix]:
+def _straggler_fixes(facts: Facts, late: Rank, part: str, reasons: Sequence[Link]) -> list[Fix]:
+    """Returns what helps if ``late`` spends more time in ``part`` of the split than the other ranks, for the
+    ``reasons``."""
     fixes = []
     culprit = reasons[-1] if len(reasons) > 1 else None
     if culprit is not None and culprit.pid and culprit.pid != late.pid and "CPU" in culprit.text:
         fixes.append(keep_off(facts, late.pid, Who(culprit.tenant, culprit.pid, culprit.process)))
-    fixes += [
-        Fix(
-            f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays this rank delays all "
-            "ranks"
-        ),
-        Fix(
-            f"give rank {late.rank} the same work as the others: equal shards and lengths "
-            "(DistributedSampler, bucketing by length), and a device with the same clocks",
-            "nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,temperature.gpu --format=csv",
-            look=True,
-        ),
-    ]
-    return fixes
+    equal = (
+        f"give rank {late.rank} the same work as the others: equal shards and lengths (DistributedSampler, "
+    )
+    own = Fix(
+        f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays this rank delays all ranks"
+    )
+    if part == "running":
+        # A rank that computes waits for nothing, so it has no problem of its own.
+        look = Fix(f"see what rank {late.rank} computes", f"py-spy top --pid {late.pid}", look=True)
+        return [*fixes, Fix(equal + "bucketing by length)"), look, own]
+    clocks = Fix(
+        equal + "bucketing by length), and a device with the same clocks",
+        "nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,temperature.gpu --format=csv",
+        look=True,
+    )
+    return [*fixes, own, clocks]

@@ -75,10 +75,10 @@ def diff_document(diff: ComparedWindows) -> dict[str, Any]:
         "conditions": [
             {
                 "condition": condition.text,
-                "holds": bool(met.rows or met.faults),
+                "holds": met.sure,
                 "rows": [list(diff.compared.labels[i]) for i in met.rows],
                 "unsure": [list(diff.compared.labels[i]) for i in met.unsure],
-                "faults": met.faults,
+                "faults": met.faults or 0,
             }
             for condition, met in diff.conditions
         ],

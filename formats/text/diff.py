@@ -236,7 +236,7 @@ def _judged(diff: ComparedWindows, style: Style) -> list[str]:
         said = [" > ".join(_names(diff, i)) for i in met.rows[:MOST_ROWS]]
         rest = len(met.rows) - len(said)
         said += [f"{rest} more"] if rest > 0 else []
-        said += [f"{met.faults} new"] if met.faults else []
+        said += [f"{met.faults} new"] if met.faults is not None else []
         if said:
             text, code = f"{condition.text}: {', '.join(said)}", RED
             lines += [style.paint(line, code) for line in style.folded("FAILED  ", text)]

@@ -211,8 +211,9 @@ ACTIONS: Final = (
            lasting="none: submit it again", ends=True),
 )
 # fmt: on
-"""All commands, in the order in which they are offered. In each section, mild commands come before those that
-stop or end something."""
+"""All commands, in the order in which they are offered. In each section, limits and priorities come first,
+then commands that stop or resume something, then those that end something. ``node_cordon``, which concerns
+the whole node, comes last for pods."""
 
 BY_ID: Final[Mapping[str, HostCommand]] = {action.id: action for action in ACTIONS}
 

@@ -159,8 +159,9 @@ def _placed(fixes: Iterable[Fix]) -> dict[int, frozenset[int]]:
 
 
 def _verb(command: str) -> tuple[str, ...]:
-    """Returns the words of a command without the figures that it proposes. The last word is kept: it names
-    the process or tenant."""
+    """Returns what two commands have in common if they differ only in the figures that they propose: the
+    words that begin with no digit, without what follows ``=``, and the last word, which may be a PID. Of an
+    ``echo``, only the file that it writes counts."""
     words = command.split()
     if words[:1] == ["echo"]:
         return "echo", words[-1]

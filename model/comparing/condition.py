@@ -50,8 +50,14 @@ class Met:
     """Indices of the rows of the difference that meet the condition significantly."""
     unsure: tuple[int, ...] = ()
     """Indices of the rows that meet the condition, but with too few calls to be significant."""
-    faults: int = 0
-    """Number of new faults, if the figure of the condition is ``faults`` and the condition is met; else 0."""
+    faults: int | None = None
+    """Number of new faults if the figure of the condition is ``faults`` and the condition is met; else
+    None."""
+
+    @property
+    def sure(self) -> bool:
+        """Returns whether the condition is met beyond doubt."""
+        return bool(self.rows) or self.faults is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ class Condition:
         beyond = _COMPARED[self.sign]
         if self.figure == "faults":
             new = sum(change.fault and change.state == "new" for change in faults)
-            return Met((), faults=new if beyond(np.array([float(new)]), self.limit)[0] else 0)
+            return Met((), faults=new if beyond(np.array([float(new)]), self.limit)[0] else None)
         now = difference.now
         calls = now.of(now.groups.calls) > 0
         judged = calls & ~difference.between

@@ -36,7 +36,8 @@ BESIDE_CELLS = 13
 """Width in cells of the container of a process, or the namespace of a pod, in a table narrower than
 ``ROOMY``."""
 _SPARED = ("p95", "share")
-"""Columns that come last in tables of tenants and processes, to leave room for resources."""
+"""Columns that tables of tenants and processes place after the other columns of calls, so that columns of
+resources fit. Wide tables move only ``share``."""
 
 
 def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The commands for a row or a problem, as entries of a list. Pure functions."""
+"""The commands for a row or a problem, as entries of a list."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from stalltop.widgets.drawing.strips import printable
 from stalltop.widgets.entries import EntryList
 
 
-class CommandList(EntryList, can_focus=True):
+class OfferList(EntryList, can_focus=True):
     """The list of commands, with the keys of tables."""
 
     BINDINGS = bindings("table", "move", "page", "end", "choose")
@@ -38,9 +38,9 @@ class CommandsScreen(LiveScreen):
         self._offers = tuple(offers)
         self._window = window
 
-    def content(self) -> CommandList:
+    def content(self) -> OfferList:
         """Return the list of commands, which fills the screen."""
-        return CommandList("page")
+        return OfferList("page")
 
     def on_mount(self) -> None:
         """Focus the list."""
@@ -51,7 +51,7 @@ class CommandsScreen(LiveScreen):
         if not self.whole:
             return
         self._drawn_of = self.main.shown
-        self.query_one("#page", CommandList).show(
+        self.query_one("#page", OfferList).show(
             entries(self._offers, self._window, self._text),
             title=f"Commands  {self._about}",
             hint=f"{key('copy')} or Enter copies the selected one  Esc closes",
@@ -62,7 +62,7 @@ class CommandsScreen(LiveScreen):
     @on(EntryList.EntryChosen)
     def action_copy(self) -> None:
         """Copy the selected command. Shortly after a file was saved, copy the path of that file instead."""
-        at = self.query_one("#page", CommandList).cursor_key
+        at = self.query_one("#page", OfferList).cursor_key
         if self.main.files.copy_path():
             return
         if not isinstance(at, int):

@@ -75,7 +75,7 @@ def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> 
 
 
 def recording_text(state: RecorderState | None, glyphs: Glyphs = UNICODE) -> tuple[str, str] | None:
-    """Return the text about the running recording and its role; None if there is none."""
+    """Return the text about the running recording, and the style of that text; None without one."""
     if state is None:
         return None
     if state.failure:

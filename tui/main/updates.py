@@ -103,8 +103,8 @@ class Updates:
         self._drawing.everything()
 
     def _made(self, turn: int, picture: Picture) -> None:
-        """Show the figures that were computed in the background for a moment, if that moment is still
-        wanted."""
+        """Show the figures of the chosen moment, now that they are computed; not if another moment was
+        chosen meanwhile."""
         if self._moments.made(turn, picture):
             self._drawing.everything()
 

@@ -119,7 +119,8 @@ class ProblemKeys:
         self._say(said, "label", READ_SECONDS)
 
     def commands(self) -> None:
-        """Open the commands for the problem or the row under the cursor."""
+        """Open the commands for the problem under the cursor. In a table, open those for the worst problem of
+        the row under the cursor or, if the row has no problem, those for the row."""
         panel, window = self._main.panel, self._main.shown
         if panel.has_focus:
             chain = self._chain_here()
@@ -130,13 +131,19 @@ class ProblemKeys:
         if window is None or not path:
             self._say("there is no row here", "dim")
         else:
-            self.commands_of_row(path)
+            chain = next(iter(self._row_chains()), None)
+            if chain is not None:
+                self.commands_of(chain, path[-1].label)
+            else:
+                self.commands_of_row(path)
 
-    def commands_of(self, chain: Chain) -> None:
-        """Open the commands for the problem of ``chain``."""
+    def commands_of(self, chain: Chain, row: str = "") -> None:
+        """Open the commands for the problem of ``chain``; ``row`` is the name of the row from which the user
+        comes."""
         window = self._main.shown
         if window is not None:
-            self._main.opens.commands(chain.title, for_chain(window, chain), window)
+            about = f"{row}: {chain.title}" if row else chain.title
+            self._main.opens.commands(about, for_chain(window, chain), window)
 
     def commands_of_row(self, path: Path) -> None:
         """Open the commands for the row at ``path``: for its tenants and processes, those with the most time

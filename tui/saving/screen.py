@@ -154,10 +154,14 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
         self._note = (found.note, "dim" if found.good else "bad")
         self._show_note()
 
+    @property
+    def _hint(self) -> str:
+        return HINT_ELSEWHERE if self._saving.elsewhere else HINT
+
     def _show_note(self) -> None:
         """Show the note and the hint. If there is only one line, show the note if something is wrong, else
         the hint."""
-        lines = [self._note, (HINT_ELSEWHERE if self._saving.elsewhere else HINT, "label")]
+        lines = [self._note, (self._hint, "label")]
         if self.app.size.height < NOTE_LINES:
             lines = [line for line in lines if (line[1] == "bad") == (self._note[1] == "bad")][-1:]
         self.query_one(Note).show(*lines)
@@ -208,7 +212,7 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
         reason = problem(self.chosen, still=self._still)
         if reason:
             if self._ready:
-                self.query_one(Note).show((reason, "bad"), (HINT, "label"))
+                self.query_one(Note).show((reason, "bad"), (self._hint, "label"))
             return
         typed = self._typed if self._ready else ""
         self._saving.start(self._shown, self.chosen, typed)

@@ -124,7 +124,8 @@ def available(window: Window, against: Window | None = None, past: RowTrends = N
         have.add("baseline")
     if window.evidence.processes:
         have.add("use")
-    if any(tenant.user or tenant.namespace for tenant in window.tenants.values()):
+    shown = {key.tenant for key in window.rows.keys}
+    if any(tenant.user or tenant.namespace for name, tenant in window.tenants.items() if name in shown):
         have.add("owner")
     if any(held_bytes(window)):
         have.add("held")

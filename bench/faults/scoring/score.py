@@ -92,12 +92,13 @@ def _first_of_trials(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _line(cause: str, own: Sequence[Outcome], everything: Sequence[Outcome]) -> tuple[str, ...]:
     scored = [outcome for outcome in own if outcome.scored]
+    causes = {outcome.cause for outcome in own}
     top = [outcome for outcome in scored if outcome.found == outcome.cause]
     raw = [outcome for outcome in scored if outcome.found_raw == outcome.cause]
     found = [
         outcome
         for outcome in everything
-        if outcome.scored and outcome.found and cause in ("all", outcome.found)
+        if outcome.scored and outcome.found and (cause == "all" or outcome.found in causes)
     ]
     right = [
         outcome for outcome in found if outcome.found == outcome.cause or outcome.found in outcome.others

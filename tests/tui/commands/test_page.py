@@ -10,6 +10,7 @@ from stalltop.model.actions.offers import Offer
 from stalltop.model.tenant import Tenant
 from stalltop.tui.commands.page import entries
 from stalltop.tui.commands.screen import CommandsScreen
+from stalltop.tui.palette import ActionPalette
 from stalltop.widgets.entries import EntryList
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.screen import Screen, running
@@ -92,6 +93,27 @@ async def test_commands_of_a_problem_begin_with_its_fix() -> None:
         await opened(screen)
         await screen.press("escape")
         await screen.sees("summary of loader_disk")
+
+
+async def test_commands_of_a_row_with_a_problem_are_those_of_the_problem() -> None:
+    async with running(faulty(LATE, STARVED), size=(120, 40)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("A")
+        page = await opened(screen)
+        assert f"Commands  serve: {LATE.title}" in screen.line(1)
+        assert page.cursor_key == 0
+
+
+async def test_commands_are_visible_after_the_palette_was_open() -> None:
+    async with running(numbered(0), size=(120, 40)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("ctrl+p")
+        await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
+        await screen.press("escape")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        await screen.press("A")
+        page = await opened(screen)
+        assert page.visible
 
 
 async def test_the_page_of_a_row_leads_to_its_commands() -> None:

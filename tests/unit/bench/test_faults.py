@@ -308,6 +308,15 @@ def test_precision_and_recall_are_counted_over_all_trials() -> None:
     ]
 
 
+def test_precision_of_a_fault_with_a_name_of_its_own_is_that_of_its_cause() -> None:
+    outcomes = [
+        replace(outcome("loader_cpu", "loader_cpu"), name="torch-computes"),
+        outcome("own_threads", "loader_cpu", seed=2),
+    ]
+    lines = {line.split()[0]: line.split() for line in table(outcomes, "title").text().splitlines()[4:]}
+    assert lines["torch-computes"][5] == "50"
+
+
 def test_a_missed_fault_has_an_infinite_detection_time() -> None:
     found = outcome("oom_kill", "oom_kill")
     for misses, said in ((0, "2.0 (1/1)"), (1, "never (1/2)"), (2, "never (1/3)")):

@@ -268,6 +268,9 @@ def test_new_faults_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "NEW " in out
     assert re.search(r"NEW +HIGH .*of the change, confidence \d+%\)", " ".join(out.split()))
     assert ran(capsys, tmp_path, then, now, "--fail-if", "faults > 0")[0] == 0
+    code, out = ran(capsys, tmp_path, then, now, "--fail-if", "faults < 1")
+    assert code == 1
+    assert "FAILED  faults < 1: 0 new" in out
 
 
 def test_containers_without_a_match_are_compared_by_operation(

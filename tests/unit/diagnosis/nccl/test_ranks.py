@@ -71,6 +71,8 @@ def test_a_straggler_is_named_with_the_reason_why_it_is_late() -> None:
     assert "computes longer" in reason.text
     assert reason.ns_per_s == pytest.approx(698e6)
     assert told.unknown == ()
+    assert told.fixes[0].text.startswith("give rank 1 the same work as the others")
+    assert told.fixes[1].command == f"py-spy top --pid {LATE}"
 
 
 def test_a_straggler_that_computes_inside_a_call_is_told_which_call() -> None:
