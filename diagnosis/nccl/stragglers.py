@@ -252,7 +252,8 @@ def _straggler_fixes(facts: Facts, late: Rank, part: str, reasons: Sequence[Link
         f"give rank {late.rank} the same work as the others: equal shards and lengths (DistributedSampler, "
     )
     own = Fix(
-        f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays this rank delays all ranks"
+        f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays this rank delays all "
+        "ranks"
     )
     if part == "running":
         # A rank that computes waits for nothing, so it has no problem of its own.
