@@ -12,6 +12,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import WAITS, blamed
 from stalltop.diagnosis.wording.culprits import named, ranked
+from stalltop.diagnosis.wording.fixes import EQUAL_WORK
 from stalltop.model.chain import Fix
 from stalltop.model.telling import Telling
 from stalltop.model.text.words import program
@@ -31,10 +32,7 @@ def late(facts: Facts, loss: Loss) -> Description:
         f"see the problems of {program(other.process, other.pid)} itself: what delays this rank "
         "delays all ranks"
     )
-    equal = Fix(
-        "give all ranks the same work: equal shards, batch sizes and lengths (DistributedSampler, "
-        "bucketing by length)"
-    )
+    equal = Fix(f"give all ranks the same work: {EQUAL_WORK}")
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for {named(facts, other)}, another rank of its job, "
         f"which {doing}",

@@ -15,7 +15,7 @@ from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import NOTICEABLE, SECOND_NS, DeviceCalls, Usage
 from stalltop.diagnosis.wording.figures import duration
-from stalltop.diagnosis.wording.fixes import keep_off
+from stalltop.diagnosis.wording.fixes import EQUAL_WORK, keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_GAP, Rank
 from stalltop.model.families import Family
@@ -248,9 +248,7 @@ def _straggler_fixes(facts: Facts, late: Rank, part: str, reasons: Sequence[Link
     culprit = reasons[-1] if len(reasons) > 1 else None
     if culprit is not None and culprit.pid and culprit.pid != late.pid and "CPU" in culprit.text:
         fixes.append(keep_off(facts, late.pid, Who(culprit.tenant, culprit.pid, culprit.process)))
-    equal = (
-        f"give rank {late.rank} the same work as the others: equal shards and lengths (DistributedSampler, "
-    )
+    equal = f"give rank {late.rank} the same work as the others: {EQUAL_WORK}"
     own = Fix(
         f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays this rank delays all "
         "ranks"
@@ -258,9 +256,9 @@ def _straggler_fixes(facts: Facts, late: Rank, part: str, reasons: Sequence[Link
     if part == "running":
         # A rank that computes waits for nothing, so it has no problem of its own.
         look = Fix(f"see what rank {late.rank} computes", f"py-spy top --pid {late.pid}", look=True)
-        return [*fixes, Fix(equal + "bucketing by length)"), look, own]
+        return [*fixes, Fix(equal), look, own]
     clocks = Fix(
-        equal + "bucketing by length), and a device with the same clocks",
+        f"{equal}, and a device with the same clocks",
         "nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,temperature.gpu --format=csv",
         look=True,
     )

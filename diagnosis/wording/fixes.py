@@ -18,6 +18,8 @@ SEGMENTS_UNKNOWN: Final = (
     "RDMA traffic bypasses the host's TCP and is not seen",
 )
 """What is not known about connections that lose segments."""
+EQUAL_WORK: Final = "equal shards, batch sizes and lengths (DistributedSampler, bucketing by length)"
+"""How all ranks of a job get the same work."""
 
 
 def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:

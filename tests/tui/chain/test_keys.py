@@ -127,6 +127,15 @@ async def test_keys_for_chains_say_so_on_a_row_without_one() -> None:
         await screen.sees("no fix is known")
 
 
+async def test_an_empty_list_says_where_its_only_problem_is_shown() -> None:
+    async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
+        await screen.sees("H title of loader_disk")
+        ended = faulty(LATE, number=1)
+        await screen.feed(ended)
+        await screen.until(lambda: "H title of loader_disk" not in screen.text())
+        await screen.sees("the problem above is the only one")
+
+
 async def test_the_focus_moves_to_the_list_and_back_at_once() -> None:
     async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
         main = screen.app.main

@@ -12,6 +12,7 @@ import pytest
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
+from stalltop.model.tenant import Tenant
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import SPLITS, Window
 from stalltop.tui.columns import against, now
@@ -38,6 +39,7 @@ from stalltop.tui.columns.now import trend
 from stalltop.tui.pair import cells as pair_columns
 from stalltop.tui.pair.table import pair_table
 from stalltop.tui.tables.picking import Pair
+from stalltop.tui.tables.table import available
 from stalltop.tui.views.groups import PathStep
 from stalltop.tui.views.view import View
 from stalltop.widgets.table import TableData
@@ -70,6 +72,14 @@ def test_every_column_has_an_id_of_its_own_and_a_help_line() -> None:
         assert len(column.heading) <= column.width
         assert column.sort in (None, "", "name") or BY_ID[column.sort].sort is None
     assert {column.needs for column in MARK_COLUMNS} == {"mark"}
+
+
+def test_the_column_of_owners_needs_an_owner_of_a_row() -> None:
+    one = full_window()
+    nobody = {name: replace(tenant, user="", namespace="") for name, tenant in one.tenants.items()}
+    gone = {"docker:gone": Tenant("docker:gone", "gone", user="7")}
+    assert "owner" in available(one)
+    assert "owner" not in available(replace(one, tenants={**nobody, **gone}))
 
 
 @pytest.mark.parametrize("by", DIMENSIONS)

@@ -286,6 +286,33 @@ def test_the_tour_shows_a_fault_of_each_family_while_its_caption_says_so() -> No
         assert seen[family] & set(causes.values()) == {cause}
 
 
+def test_the_other_rank_waits_for_the_one_that_is_late() -> None:
+    timetable = load_scenario("tour").timetable
+    fault = next(fault for fault in timetable.faults if fault.family == "rank")
+    source = SimulatedSource(3, plot=replace(PLOTS["tour"], timetable=timetable), clock=clock())
+    windows = [source.read() for _ in range(int(fault.end))]
+    begin, end = int(fault.begin), int(fault.end)
+    ranks = windows[(begin + end) // 2].evidence.ranks
+    (late,) = (rank for rank in ranks if rank.last)
+
+    def waited_ns(pid: int, seconds: range) -> float:
+        rows = [
+            float(total / calls)
+            for one in (windows[second] for second in seconds)
+            for key, calls, total in zip(one.rows.keys, one.rows.calls, one.rows.total_ns, strict=True)
+            if key.pid == pid and key.operation == "cudaStreamSynchronize" and calls
+        ]
+        return float(np.median(rows))
+
+    longer = {
+        rank.pid: waited_ns(rank.pid, range(begin + 1, end - 1))
+        / waited_ns(rank.pid, range(begin - 8, begin - 1))
+        for rank in ranks
+    }
+    late_longer = longer.pop(late.pid)
+    assert min(longer.values()) > 1.2 * late_longer
+
+
 def test_simulated_mig_instances_have_one_tenant_each() -> None:
     window = simulated_source(load_scenario("mig")).read()
     divided, whole = window.devices.devices
