@@ -29,7 +29,7 @@ from stalltop.probes.tenants.owners import Owners
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
 from tests.kernel.conftest import DISK_FILE_BYTES
-from tests.kernel.harness import wait_until
+from tests.kernel.harness import every_interrupt_counts, wait_until
 from tests.kernel.host.host_programs import HostProgram
 
 MIB = 1 << 20
@@ -108,6 +108,7 @@ def limited(runtime: str, controller: str) -> Iterator[Limited]:
         yield Limited(path, unified, limits, pressures)
 
 
+@every_interrupt_counts
 @pytest.mark.parametrize(("what", "write"), [("read-direct", False), ("write-through", True)])
 def test_every_byte_that_a_process_moves_is_reported(
     host: HostLog, disk_file: Path, what: str, write: bool
@@ -136,6 +137,7 @@ def test_every_byte_that_a_process_moves_is_reported(
     assert f"{device >> 20}:{device & 0xFFFFF}" == disk_of(disk_file.parent)
 
 
+@every_interrupt_counts
 def test_requests_delayed_by_a_limit_belong_to_their_process(host: HostLog, disk_file: Path) -> None:
     """The Linux kernel issues a delayed request later, from one of its own threads."""
     with limited("docker", "blkio") as cell, contextlib.closing(Tenants()) as tenants:

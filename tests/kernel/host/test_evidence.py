@@ -14,7 +14,7 @@ from stalltop.demo.latencies import Latency
 from stalltop.model.evidence import Charge, Evidence, ProcessUse
 from stalltop.model.window import Window
 from stalltop.probes.monitor import Monitor
-from tests.kernel.harness import Workplace
+from tests.kernel.harness import Workplace, every_interrupt_counts
 from tests.kernel.host.host_programs import HostProgram
 from tests.kernel.processes.watched import WatchedMonitor
 
@@ -112,6 +112,7 @@ def test_culprits_have_names_tenants_and_figures(workplace: Workplace, seen: See
     )
 
 
+@every_interrupt_counts
 def test_block_io_of_a_process_without_calls_is_reported_with_its_tenant(
     workplace: Workplace, seen: SeenWindows, disk_file: Path
 ) -> None:
