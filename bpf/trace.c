@@ -78,6 +78,7 @@ int call_begins(struct pt_regs *ctx)
 			LOSE(no_thread, 1);
 			return 0;
 		}
+		thread->called = 1;
 	}
 	if (thread->off_since_ns)
 		is_on_cpu(thread, bpf_ktime_get_ns());
@@ -92,6 +93,7 @@ int call_begins(struct pt_regs *ctx)
 		follow_cgroup(thread);
 		if (thread->link) {
 			end_following(thread);
+			thread->called = 1;
 			thread->gap_ns = 0;
 			thread->gap_slot = NO_SLOT;
 		}

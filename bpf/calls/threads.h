@@ -101,6 +101,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->gap_ns = 0;
 	thread->waiting_ns = 0;
 	thread->link = 0;
+	thread->called = 0;
 	thread->born_ns = 0;
 	thread->device = 0;
 	thread->device_decided = 0;

@@ -61,27 +61,40 @@ INLINE void note_birth(struct thread *thread)
 		READ(off->born_ns, leader, TASK_START);
 }
 
-/* Begins to follow the current thread, because it has woken `woken`. The current thread has no record. */
-INLINE void follow_current(struct thread *woken, u64 now)
+/*
+ * Begins to follow the current thread, because it has woken `woken`. `thread` is the record of the current
+ * thread; NULL if it has none.
+ */
+INLINE void follow_current(struct thread *thread, struct thread *woken, u64 now)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct numbers numbers = {};
-	struct thread *thread;
 	u64 only = 0, *count = follower_count.lookup(KEY(only));
 
 	if (count && *count >= MOST_FOLLOWERS)
 		LOSE(no_follower, 1);
 	if (!count || *count >= MOST_FOLLOWERS || numbers_of(pid_tgid, &numbers))
 		return;
-	thread = new_thread(pid_tgid, &numbers);
+	if (!thread)
+		thread = new_thread(pid_tgid, &numbers);
 	if (!thread)
 		return;
 	__sync_fetch_and_add(count, 1);
 	thread->link = woken->link + 1;
 	thread->follows = woken->tid;
+	thread->gap_slot = NO_SLOT;
 	follow_cgroup(thread);
 	note_birth(thread);
 	begin_gap(thread, now);
+}
+
+/*
+ * Returns whether a thread that has made calls makes none any more, such as a first thread that only prepares
+ * the device and then serves requests. Such a thread is followed like one that never made calls.
+ */
+INLINE int calls_no_more(struct thread *thread, u64 now)
+{
+	return !thread->link && !thread->depth && thread->gap_ns && now - thread->gap_ns > LONGEST_GAP_NS;
 }
 
 /*
@@ -141,10 +154,10 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	}
 	if (!wakes)
 		return;
-	if (waker)
+	if (waker && !calls_no_more(waker, now))
 		work_ends(waker, thread, now);
 	else if (ns >= FOLLOWED_WAIT_NS && thread->link < LONGEST_CHAIN && !(flags & PF_EXITING))
-		follow_current(thread, now);
+		follow_current(waker, thread, now);
 }
 
 #endif

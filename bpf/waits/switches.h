@@ -43,9 +43,11 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 		if (thread) {
 			if (!now)
 				now = bpf_ktime_get_ns();
-			if (thread->link && now - thread->gap_ns > UNFOLLOWED_NS) {
+			if (thread->link && now - thread->gap_ns > UNFOLLOWED_NS && !thread->called) {
 				drop_thread(tid);
 			} else {
+				if (thread->link && now - thread->gap_ns > UNFOLLOWED_NS)
+					end_following(thread);
 				is_on_cpu(thread, now);
 				leaves_cpu(thread, ctx->args[0] & 1, leaving, now);
 				if (thread->off_for == RUNQUEUE)
