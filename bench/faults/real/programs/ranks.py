@@ -10,7 +10,7 @@ import gpu
 import torch
 import torch.distributed as dist
 
-_ELEMENTS = 1 << 16
+_ELEMENTS = 1 << 14
 
 
 def main() -> None:
