@@ -9,6 +9,9 @@
  *     locks TIMES     three threads of this process pass the token as the processes of "relay" do, through
  *                     condition variables
  *     caller TIMES    a child wakes this process ten times and then makes calls: "ok CHILD", then "ok"
+ *     server TIMES    this process makes one call and forks a child; after a line on stdin, it rests and wakes the
+ *                     child TIMES times; each time, the child makes a call, rests and answers: "ok CHILD", then "ok"; after the
+ *                     next line, this process makes a call again: "ok"
  *     gaps TIMES US   makes calls and computes for US microseconds between two calls: "ok", then "ok CALLS_NS
  *                     GAPS_NS WALL_NS", by its own clock
  *     spin MS TIMES   for every line on stdin, makes TIMES calls that compute for MS of wall time: "ok"
@@ -226,6 +229,41 @@ static void caller(long times)
 	kill(child, SIGKILL);
 }
 
+static void server(long times)
+{
+	int there[2], back[2];
+	pid_t child;
+
+	if (pipe(there) || pipe(back))
+		exit(3);
+	inner();
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		inner();
+		for (;;) {
+			take(there[0]);
+			inner();
+			rest();
+			give(back[1]);
+		}
+	}
+	printf("ok %d\n", child);
+	fflush(stdout);
+	take(0);
+	while (times--) {
+		rest();
+		give(there[1]);
+		take(back[0]);
+	}
+	say("ok");
+	take(0);
+	inner();
+	say("ok");
+	take(0);
+	kill(child, SIGKILL);
+}
+
 static void gaps(long times, long us)
 {
 	long long calls = 0, between = 0, first = 0, begun, ended = 0;
@@ -310,6 +348,8 @@ int main(int count, char **words)
 		locks(times);
 	} else if (!strcmp(what, "caller")) {
 		caller(times);
+	} else if (!strcmp(what, "server")) {
+		server(times);
 	} else if (!strcmp(what, "gaps")) {
 		gaps(times, count > 3 ? atol(words[3]) : 0);
 	} else if (!strcmp(what, "many")) {

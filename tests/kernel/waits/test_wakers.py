@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from stalltop.model.evidence import HOST_GAP, HOST_WORK
 from stalltop.model.window import SPLITS
 from stalltop.probes.tracer.kernel_side import KernelSide
@@ -13,6 +15,8 @@ from tests.kernel.traced_program import lost
 TIMES = 60
 REST_NS, WORK_NS = 4_000_000, 3_000_000
 """REST_MS and WORK_MS of native/relay.c in ns."""
+LONGEST_GAP_NS = 60_000_000_000
+"""As in bpf/base/layout.h."""
 
 
 def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay: Path) -> None:
@@ -76,3 +80,37 @@ def test_a_followed_process_that_starts_to_call_becomes_a_caller(kernel: KernelS
     assert told.rows[child, HOST_WORK].calls > 0
     assert told.rows[child, "inner"].calls == TIMES
     assert told.rows[child, HOST_GAP].calls == TIMES - 1
+
+
+def test_a_caller_that_calls_no_more_is_followed_until_it_calls_again(
+    kernel: KernelSide, relay: Path
+) -> None:
+    with Relay(relay, "server", TIMES) as server:
+        (child,) = server.said
+        totals = RelayTotals(kernel).read()
+        assert totals.rows[server.pid, "inner"].calls == 1
+        call_was_long_ago(kernel, server.pid)
+        server("")
+        totals.read()
+        links = kernel.evidence.links()
+        assert (links[child], links[server.pid]) == (0, 1)
+        # The server's first wake-up makes it followed. Then each piece of host work is a rest and a wait for
+        # the child's answer.
+        work = totals.rows[server.pid, HOST_WORK]
+        assert work.calls == TIMES - 1
+        assert work.parts["sleep"] >= work.calls * REST_NS * 0.98
+        assert totals.charged(server.pid, "process", HOST_WORK)[child] >= work.calls * REST_NS * 0.9
+        assert totals.charged(child, "process", HOST_GAP)[server.pid] >= (TIMES - 2) * REST_NS * 0.9
+        assert (server.pid, HOST_GAP) not in totals.rows
+        server("")
+        totals.read()
+        assert kernel.evidence.links()[server.pid] == 0
+        assert totals.rows[server.pid, "inner"].calls == 2
+    assert not lost(kernel)
+
+
+def call_was_long_ago(kernel: KernelSide, pid: int) -> None:
+    """Move the last call of the process ``pid`` back by more than the longest gap that is counted."""
+    threads = kernel._programs.threads
+    (place,) = np.flatnonzero(threads["tgid"] == pid)
+    threads["gap_ns"][place] -= LONGEST_GAP_NS + 1
