@@ -143,7 +143,7 @@ class Asking:
         self._lately.clear()
 
     def costs(self) -> tuple[CallCost, ...]:
-        """Returns what each function has cost so far, the most expensive first."""
+        """Returns the cost of calls to each function called so far, the longest median duration first."""
         found = [_cost(name, durations) for name, durations in self._costs.items() if durations.calls]
         return tuple(sorted(found, key=lambda cost: (-cost.median_ns, cost.name)))
 

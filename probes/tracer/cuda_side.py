@@ -52,8 +52,9 @@ class CudaSide:
             return cuda_program(self._programs.cuda_programs, tgid) if is_open else NO_PROGRAM
 
     def choices(self) -> int:
-        """Returns how many calls of the functions that choose or tell a device returned since this method was
-        last called. These calls are probed, but have no rows."""
+        """Returns the number of calls that have returned since this method was last called, to functions
+        from which stalltop learns a thread's device (``enum choosing``). These calls are probed, but have no
+        rows."""
         total = self._programs.threads["choices"].copy()
         before, self._choices_seen = self._choices_seen, total
         return int((total - before).sum(dtype=np.uint64))

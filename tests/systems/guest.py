@@ -1,4 +1,5 @@
-"""Provides what steps use: stalltop's commands, and processes that make calls and end with the step."""
+"""Helpers for the test steps that run in the virtual machine (`tests.systems`): run stalltop's commands, and
+start processes that make CUDA and NCCL calls and are ended when the step ends."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Answering:
 
 
 def _told(chain: Chain, window: Window) -> str:
-    """Return who loses time because of ``chain``, and its title."""
+    """Return the title of ``chain`` after its subject (`_subject`), as one text."""
     subject = _subject(chain, window)
     if subject.startswith("GPU"):
         return subject + chain.title.removeprefix("GPU ")

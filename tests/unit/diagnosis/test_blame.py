@@ -62,7 +62,8 @@ def chains(seconds: Sequence[Window]) -> list[Chain]:
 
 
 def noisy(seed: int, seconds: int, *, victims: Sequence[int] = (100,)) -> list[Window]:
-    """Returns seconds in which all neighbours take about as much; chance decides which of them takes most."""
+    """Returns windows of one second each. In each window, every neighbour takes a random share of the
+    lost CPU time; within a window, the largest share is at most three times the smallest."""
     chance = random.Random(seed)
     return [
         second(number, {pid: chance.uniform(0.5, 1.5) for pid in NEIGHBOURS}, victims=victims)
