@@ -95,7 +95,6 @@ int call_begins(struct pt_regs *ctx)
 			end_following(thread);
 			thread->called = 1;
 			thread->gap_ns = 0;
-			thread->gap_slot = NO_SLOT;
 		}
 		end_gap(thread, HOST_GAP | device_of(thread) << DEVICE_SHIFT, bpf_ktime_get_ns());
 	}

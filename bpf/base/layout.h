@@ -115,7 +115,7 @@ struct thread {
 	__u64 waiting_ns;       /* when the thread began to wait for the CPU `cpu`; 0 if it does not wait for a CPU */
 	__u32 gap_slot;         /* slot that counts the thread's gaps or host work; NO_SLOT: not known */
 	__u32 cpu;              /* the CPU on which the thread ran last, or for which it waits */
-	__u32 link;             /* 0: not followed, makes calls; 1: wakes a thread of link 0; n: one of link n - 1 */
+	__u32 link;             /* 0: not followed; 1: wakes a thread of link 0; n: wakes one of link n - 1 */
 	__u32 follows;          /* if link > 0: tid of the thread because of which this one is followed */
 	__u32 scratch;          /* used only by forgotten(), to pass values through memory */
 	__u8 device;            /* device of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: not seen to choose one */
@@ -129,7 +129,7 @@ struct thread {
 	__u8 runtime_device;    /* device chosen through the runtime, encoded as `device`; 0: none */
 	__u8 how;               /* enum how: details of its last wait */
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
-	__u8 called;            /* 1: the thread has made calls, also if it is followed now */
+	__u8 called;            /* 1: the thread has made calls; it may be followed all the same */
 	__u8 reserved[4];
 	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
 	__u64 arguments[ARGUMENTS];

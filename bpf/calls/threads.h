@@ -132,6 +132,7 @@ INLINE void end_following(struct thread *thread)
 	if (!thread->link)
 		return;
 	thread->link = 0;
+	thread->gap_slot = NO_SLOT; /* it counts host work */
 	count = follower_count.lookup(KEY(only));
 	if (count)
 		__sync_fetch_and_add(count, -1);

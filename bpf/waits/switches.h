@@ -27,6 +27,7 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 	struct cpu *cpu = cpus.lookup(KEY(number));
 	u32 tid = bpf_get_current_pid_tgid();
 	struct thread *thread;
+	int idle;
 	u64 now = 0;
 
 	if (!cpu)
@@ -43,10 +44,11 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 		if (thread) {
 			if (!now)
 				now = bpf_ktime_get_ns();
-			if (thread->link && now - thread->gap_ns > UNFOLLOWED_NS && !thread->called) {
+			idle = thread->link && now - thread->gap_ns > UNFOLLOWED_NS;
+			if (idle && !thread->called) {
 				drop_thread(tid);
 			} else {
-				if (thread->link && now - thread->gap_ns > UNFOLLOWED_NS)
+				if (idle)
 					end_following(thread);
 				is_on_cpu(thread, now);
 				leaves_cpu(thread, ctx->args[0] & 1, leaving, now);

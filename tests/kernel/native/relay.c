@@ -9,9 +9,9 @@
  *     locks TIMES     three threads of this process pass the token as the processes of "relay" do, through
  *                     condition variables
  *     caller TIMES    a child wakes this process ten times and then makes calls: "ok CHILD", then "ok"
- *     server TIMES    this process makes one call and forks a child; after a line on stdin, it rests and wakes the
- *                     child TIMES times; each time, the child makes a call, rests and answers: "ok CHILD", then "ok"; after the
- *                     next line, this process makes a call again: "ok"
+ *     server TIMES    this process makes one call and forks a child: "ok CHILD"; after a line on stdin, it rests and
+ *                     wakes the child TIMES times, and each time the child makes a call, rests and answers: "ok";
+ *                     after the next line, this process makes two calls and rests before each: "ok"
  *     gaps TIMES US   makes calls and computes for US microseconds between two calls: "ok", then "ok CALLS_NS
  *                     GAPS_NS WALL_NS", by its own clock
  *     spin MS TIMES   for every line on stdin, makes TIMES calls that compute for MS of wall time: "ok"
@@ -258,7 +258,10 @@ static void server(long times)
 	}
 	say("ok");
 	take(0);
-	inner();
+	for (int i = 0; i < 2; i++) {
+		rest();
+		inner();
+	}
 	say("ok");
 	take(0);
 	kill(child, SIGKILL);

@@ -15,8 +15,6 @@ from tests.kernel.traced_program import lost
 TIMES = 60
 REST_NS, WORK_NS = 4_000_000, 3_000_000
 """REST_MS and WORK_MS of native/relay.c in ns."""
-LONGEST_GAP_NS = 60_000_000_000
-"""As in bpf/base/layout.h."""
 
 
 def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay: Path) -> None:
@@ -89,7 +87,7 @@ def test_a_caller_that_calls_no_more_is_followed_until_it_calls_again(
         (child,) = server.said
         totals = RelayTotals(kernel).read()
         assert totals.rows[server.pid, "inner"].calls == 1
-        call_was_long_ago(kernel, server.pid)
+        let_gap_begin_at_boot(kernel, server.pid)
         server("")
         totals.read()
         links = kernel.evidence.links()
@@ -102,15 +100,18 @@ def test_a_caller_that_calls_no_more_is_followed_until_it_calls_again(
         assert totals.charged(server.pid, "process", HOST_WORK)[child] >= work.calls * REST_NS * 0.9
         assert totals.charged(child, "process", HOST_GAP)[server.pid] >= (TIMES - 2) * REST_NS * 0.9
         assert (server.pid, HOST_GAP) not in totals.rows
+        let_gap_begin_at_boot(kernel, server.pid)  # it has been idle for so long that it is not followed
         server("")
         totals.read()
         assert kernel.evidence.links()[server.pid] == 0
-        assert totals.rows[server.pid, "inner"].calls == 2
+        assert totals.rows[server.pid, "inner"].calls == 3
+        assert totals.rows[server.pid, HOST_GAP].calls == 1
+        assert totals.rows[server.pid, HOST_WORK].calls == TIMES - 1
     assert not lost(kernel)
 
 
-def call_was_long_ago(kernel: KernelSide, pid: int) -> None:
-    """Move the last call of the process ``pid`` back by more than the longest gap that is counted."""
+def let_gap_begin_at_boot(kernel: KernelSide, pid: int) -> None:
+    """Let the host gap or host work of the process ``pid`` begin when the machine started: too long ago."""
     threads = kernel._programs.threads
     (place,) = np.flatnonzero(threads["tgid"] == pid)
-    threads["gap_ns"][place] -= LONGEST_GAP_NS + 1
+    threads["gap_ns"][place] = 1
