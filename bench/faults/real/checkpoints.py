@@ -11,7 +11,7 @@ from bench.faults.stage.stage import Stage
 
 @fault("fsync", "torch-saves")
 def saves(stage: Stage) -> Iterator[Truth]:
-    """Another tenant writes to the disk on which a PyTorch loop saves its state after every tenth step."""
+    """Another tenant writes to the disk on which a PyTorch loop saves its state after every fifth step."""
     victim, writer = stage.tenant("victim"), stage.tenant("writer")
     RealProgram(stage, victim, "checkpoint.py", str(stage.folder))
     yield Truth(victim, writer)

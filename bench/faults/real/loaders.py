@@ -11,9 +11,10 @@ from bench.faults.stage.stage import Place, Stage
 
 QUICK_MS = 1.0
 """Time that a DataLoader's item takes before the fault."""
-POOL_MS = 12.0
-"""Time that an item takes before the fault in multiprocessing's pool. The pool's two workers are then about
-as fast as the device, so that few finished batches wait in the queue."""
+POOL_MS = 8.0
+"""Time that an item takes before the fault in multiprocessing's pool. The pool then needs about one CPU. With
+12 ms, its two workers, the training program and the noise filled two CPUs at times and waited for each
+other."""
 POLLED_MS = 4.0
 """Time that an item takes before the fault in joblib's pool, which gets a limited number of items at a time
 and so cannot run far ahead."""

@@ -1,4 +1,4 @@
-"""Makes steps on the device and saves a state of 4 MiB after every tenth step. It saves like programs that
+"""Makes steps on the device and saves a state of 4 MiB after every fifth step. It saves like programs that
 must not lose their state: writes a new file, calls fsync, and renames the file. The argument is the
 folder."""
 
@@ -27,7 +27,7 @@ steps = 0
 while True:
     gpu.step()
     steps += 1
-    if steps % 10 == 0:
+    if steps % 5 == 0:
         save()
     if steps == 20:
         control.ready()
