@@ -170,7 +170,7 @@ class Attribution:
             # Threads of a driver, of an autograd engine and of NCCL hand over results inside calls that wait
             # for the device or for ranks. The time until such a hand-over is no loss.
             if not _waits_for_device(row):
-                followed = follower.work(wait, edge.waker, edge.ns)
+                followed = follower.work(wait, edge)
                 if not followed and row.key.layer == HOST_LAYER and row.usual_ns is not None:
                     self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
             return True  # The thread that ended the wait is known, even if it was not late.

@@ -38,6 +38,12 @@ the worker is itself waiting for work."""
 PASSES_ON: Final = 0.5
 """A thread (or, in `host.locks`, a process) that spends at least this part of its time in waits for locks did
 not hold a lock for long: it got the lock late and passed it on."""
+INPUTS: Final = 0.5
+"""If a thread got at least this many inputs for each of its results, timers only limited its waits for
+inputs."""
+LEAST_OF_LIMIT: Final = 0.2
+"""The last wait for an input, if the wait began again after each timeout, takes at least this part of the
+mean timeout; half of it on average."""
 WAKEABLE: Final = ("lock", "network", "process")
 """Parts of the split in which a thread waits until another thread ends the wait."""
 
@@ -58,13 +64,13 @@ class WaitFollower:
         belong to another tenant. Returns whether the reason of the wait was found."""
         waker = who_of(edge.waker)
         if self.graph.are_ranks(who.pid, waker.pid):
-            return self.work(wait, edge.waker, edge.ns)
-        asks = self.graph.asks(who.pid, waker.pid)
-        if not asks and not self._works_for(waker):
-            return False  # The waker may as well be a client that sends requests to ``who``.
+            return self.work(wait, edge)
         if self.graph.asks(waker.pid, who.pid):
-            return False
-        if self.work(wait, edge.waker, edge.ns):
+            return self._produces(who, edge.waker) and self.work(wait, edge)
+        asks = self.graph.asks(who.pid, waker.pid)
+        if not asks and not self._works_for(waker) and waker.tenant != who.tenant:
+            return False  # The waker may as well be a client that sends requests to ``who``.
+        if self.work(wait, edge):
             return True
         if asks and not self._works_for(waker):
             on = wait._replace(path=(*wait.path, waker))
@@ -72,13 +78,23 @@ class WaitFollower:
             return True
         return False
 
+    def _produces(self, server: Who, client: ThreadId) -> bool:
+        """Returns whether ``client``, a client of ``server``, brings what the victim waits for, as a producer
+        behind a message broker does. Other clients only send requests: to the victim itself, or to a server
+        that works for it. A client that has little to do does not keep anybody waiting."""
+        work = self.graph.work_of(client)
+        if work is None or client.pid == self.victim.pid or self._works_for(server):
+            return False
+        active = sum(work.split_ns[part] for part in ("running", "runqueue", "disk", "memory"))
+        return active >= BUSY_WORKER * work.total_ns
+
     def locked(self, wait: Wait, who: Who, edge: Edge) -> bool:
         """Attributes ``edge``, a wait of ``who`` (the caller or a worker) for a lock that the waker of
         ``edge`` held. If the waker spends most of its time in waits for locks, it only passed the lock on,
         and its own waits are followed. Returns whether the reason of the wait was found."""
         work = self.graph.work_of(edge.waker)
         if work is not None and work.split_ns["lock"] >= PASSES_ON * work.total_ns:
-            return self.work(wait, edge.waker, edge.ns)
+            return self.work(wait, edge)
         cause = "loader_lock" if wait.path else "lock_contention"
         holder = who_of(edge.waker)
         if not self._works_for(who):
@@ -86,9 +102,10 @@ class WaitFollower:
         self.losses.add(cause, wait, "lock", edge.ns, {holder: edge.ns})
         return True
 
-    def work(self, wait: Wait, thread: ThreadId, ns: float) -> bool:
-        """Attributes ``ns`` of ``wait``, spent waiting for ``thread``, to the reasons why ``thread`` was
-        late. Returns False if the time of ``thread`` does not show why."""
+    def work(self, wait: Wait, edge: Edge) -> bool:
+        """Attributes ``edge``, a part of ``wait``, to the reasons why the thread that ended it was late.
+        Returns False if the time of this thread does not show why."""
+        thread, ns = edge.waker, edge.ns
         work = self.graph.work_of(thread)
         if work is None or thread in wait.threads or len(wait.threads) >= MOST_LINKS:
             return False
@@ -102,6 +119,7 @@ class WaitFollower:
         edges: dict[str, list[Edge]] = {}
         turns = 0.0
         ranks = self.graph.are_ranks(self.victim.pid, worker.pid)
+        sleeps = self._sleeps(wait, edge.times)
         for part in (
             "running",
             "runqueue",
@@ -118,7 +136,12 @@ class WaitFollower:
                 edges[part] = [edge for edge in found if edge.kind in HELD_BACK]
                 part_ns = sum(edge.ns for edge in edges[part])
             elif part in WAKEABLE:
-                found = scaled_edges(self.graph.waits_of(thread, part), part_ns)
+                found = self.graph.waits_of(thread, part)
+                if sleeps:
+                    timers, found = self.graph.timed(thread, part)
+                    slept = min(sum(edge.ns for edge in timers), part_ns)
+                    busy["sleep"] = busy.get("sleep", 0.0) + slept
+                found = scaled_edges(found, part_ns)
                 in_turn = sum(edge.ns for edge in found if self._is_turn(wait, edge))
                 turns += in_turn
                 edges[part] = [edge for edge in found if self._leads_on(wait, edge)]
@@ -151,8 +174,11 @@ class WaitFollower:
             explained = sum(
                 edge.ns for edge in scaled_edges(edges, ns) if self._waits_too(wait, worker, edge)
             )
+            rest = ns - explained
             if part == "network" and self.roots.loses_segments(worker.pid):
-                self.losses.add("tcp_retransmits", wait, part, ns - explained, {})
+                self.losses.add("tcp_retransmits", wait, part, rest, {})
+            elif not self._works_for(worker):
+                self.losses.add("remote_service", wait, part, rest, {worker: rest})
         elif self.graph.are_ranks(self.victim.pid, worker.pid):
             self.rank_waits.add(wait, part, ns)
         elif not self._works_for(worker):
@@ -164,16 +190,39 @@ class WaitFollower:
         """Attributes ``edge``, a wait of the last thread of ``wait.threads``. The thread belongs to
         ``worker``. Returns whether the reason of ``edge`` was found."""
         if edge.kind == TIMEOUT:
-            self.losses.add("gil", wait, "lock", edge.ns, {worker: edge.ns})
+            cause = "gil" if self._works_for(worker) else "remote_service"
+            self.losses.add(cause, wait, "lock", edge.ns, {worker: edge.ns})
             return True
         if edge.kind == HAND_OVER:
-            return self.work(wait, edge.waker, edge.ns)
+            return self.work(wait, edge)
         if not edge.waker.pid:
             self.losses.add("remote_service", wait, edge.kind, edge.ns, {})
             return True
         if edge.kind == "lock":
             return self.locked(wait, worker, edge)
         return self.answered(wait, worker, edge)
+
+    def _sleeps(self, wait: Wait, results: float) -> bool:
+        """Returns whether the last thread of ``wait.threads`` sleeps in its waits that timers end: an event
+        loop in waits for data, other threads in waits for a condition. It handed over ``results`` results.
+
+        Otherwise, the timers only limit waits for input, which begin again after each timeout. Then other
+        threads bring about as many inputs as there are results, and the last wait for each input takes a
+        random part of the limit.
+        """
+        inputs = 0.0
+        for part in WAKEABLE:
+            timers, others = self.graph.timed(wait.threads[-1], part)
+            times = sum(edge.times for edge in timers)
+            limit_ns = sum(edge.ns for edge in timers) / times if times else 0.0
+            inputs += sum(
+                edge.times
+                for edge in others
+                if edge.waker.pid
+                and not self._is_turn(wait, edge)
+                and edge.ns >= LEAST_OF_LIMIT * limit_ns * edge.times
+            )
+        return inputs < INPUTS * results
 
     def _is_turn(self, wait: Wait, edge: Edge) -> bool:
         """Returns whether ``edge``, a wait of the last thread of ``wait.threads``, was ended by a thread that

@@ -137,6 +137,24 @@ class ThreadGraph:
         threads = self._edges(self._of_thread.get((thread.pid, thread.tid), ()), part)
         return [edge for edges in threads for edge in edges]
 
+    def timed(self, thread: ThreadId, part: str) -> tuple[list[Edge], list[Edge]]:
+        """Returns the waits of a thread in one part of its split as they were measured: those that a timer
+        ended, and all others. Waits for Python's global interpreter lock count as others."""
+        waits = self._of_thread.get((thread.pid, thread.tid), ())
+        edges = [
+            Edge(wait.kind, wait.waker, float(wait.ns), float(wait.times))
+            for wait in waits
+            if wait.part == part
+        ]
+        timers = [edge for edge in edges if self._by_timer(thread.pid, edge)]
+        return timers, [edge for edge in edges if edge not in timers]
+
+    def _by_timer(self, pid: int, edge: Edge) -> bool:
+        """Returns whether a timer ended ``edge``, waits of a process. If the process receives no data from
+        other hosts, this is so for each wait for data that no thread ended."""
+        unsent = edge.kind == "network" and not edge.waker.pid and pid in self._local
+        return unsent or (edge.kind == TIMEOUT and not self.is_gil(pid, edge))
+
     def is_gil(self, pid: int, edge: Edge) -> bool:
         """Returns whether ``edge``, timed waits of a process, are waits for Python's global interpreter
         lock."""
@@ -166,17 +184,11 @@ class ThreadGraph:
         interpreter lock are kept, although they end by timeouts.
 
         After a timeout the thread waited again, until another thread ended the wait. The time of the timeouts
-        is therefore added to the waits that threads ended, in proportion to their lengths.
-
-        If the process receives no data from other hosts, a wait for data that no thread ended also counts as
-        a timeout. If no thread ended any wait, all waits are returned as they are.
+        is therefore added to the waits that threads ended, in proportion to their lengths. If no thread ended
+        any wait, all waits are returned as they are.
         """
-        limits: list[Edge] = []
-        others: list[Edge] = []
-        for edge in edges:
-            unsent = edge.kind == "network" and not edge.waker.pid and pid in self._local
-            timed = edge.kind == TIMEOUT and not self.is_gil(pid, edge)
-            (limits if unsent or timed else others).append(edge)
+        limits = [edge for edge in edges if self._by_timer(pid, edge)]
+        others = [edge for edge in edges if edge not in limits]
         ended_ns = sum(edge.ns for edge in others if edge.waker.pid)
         if not limits or not ended_ns:
             return edges

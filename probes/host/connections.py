@@ -3,11 +3,12 @@ connected."""
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -31,8 +32,8 @@ class _Sockets:
 
     sample: int
     served: set[tuple[_Address, _Address]] = field(default_factory=set)
-    """Connections from clients to ports on which the process listens, as (own address, the client's
-    address)."""
+    """Connections from clients to ports on which the process or its parent listens, as (own address, the
+    client's address)."""
     asked: dict[tuple[_Address, _Address], int] = field(default_factory=dict)
     """File descriptors of all other connections, by (own address, the server's address)."""
     paths: set[str] = field(default_factory=set)
@@ -73,10 +74,13 @@ class Connections:
         server)."""
         found = []
         for one, other in pairs:
-            if self._asks(one, other):
-                found.append((one, other))
-            elif self._asks(other, one):
-                found.append((other, one))
+            both = (one, other), (other, one)
+            # A connection whose two ends are known decides. What is only likely comes second.
+            asks = next(
+                (each for how in (self._connected, self._likely) for each in both if how(*each)), None
+            )
+            if asks is not None:
+                found.append(asks)
             else:
                 self._read_again(one, other)
         return found
@@ -110,10 +114,14 @@ class Connections:
         """Returns True if it is known that a process receives data from this host only."""
         return self._of(pid).local
 
-    def _asks(self, client: int, server: int) -> bool:
+    def _connected(self, client: int, server: int) -> bool:
+        """Returns whether both ends of a connection from ``client`` to ``server`` are known."""
+        served = self._of(server).served
+        return any((remote, own) in served for own, remote in self._of(client).asked)
+
+    def _likely(self, client: int, server: int) -> bool:
+        """Returns whether ``client`` may be connected to ``server``, as far as both their sockets show."""
         asking, serving = self._of(client), self._of(server)
-        if any((remote, own) in serving.served for own, remote in asking.asked):
-            return True
         # If a container's network translates addresses, the two ends of a connection see different addresses.
         # So a process that makes connections counts as a client of a process that only accepts connections.
         if asking.asked and serving.served and not serving.asked:
@@ -142,7 +150,12 @@ class Connections:
             datagrams = process.net_connections("udp")
         except (psutil.Error, OSError):
             return made
-        ports = {each.laddr.port for each in internet if each.status == psutil.CONN_LISTEN}
+        ports = _listens_on(internet)
+        if any(each.raddr and each.laddr.port not in ports for each in internet):
+            # Some servers, such as PostgreSQL, fork a process for each connection that they accept.
+            with contextlib.suppress(psutil.Error, OSError):
+                parent = process.parent()
+                ports |= _listens_on(parent.net_connections("tcp")) if parent is not None else set()
         for each in internet:
             if not each.raddr:
                 continue
@@ -161,6 +174,11 @@ class Connections:
             else:
                 made.unnamed = True
         return made
+
+
+def _listens_on(connections: Iterable[Any]) -> set[int]:
+    """Returns the ports on which a process with these ``connections``, as psutil returns them, listens."""
+    return {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
 
 
 def _text(address: _Address) -> str:

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from stalltop.diagnosis.attribution.attribution import Attribution
 from stalltop.diagnosis.attribution.following import WaitFollower
-from stalltop.diagnosis.attribution.losses import Loss, Losses, Wait
+from stalltop.diagnosis.attribution.losses import Losses, Wait
 from stalltop.diagnosis.attribution.rank_waits import RankWaits
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.waits import waits
 from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.suspicion import Suspicion
-from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, ProcessUse, TenantUse
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, ProcessUse
 from stalltop.model.row_key import RowKey
 from stalltop.model.thread_evidence import (
     ENDED,
@@ -39,60 +38,19 @@ from stalltop.model.thread_evidence import (
     added,
 )
 from stalltop.model.window import SPLITS, Window
-from tests.windows.evidence import BATCH, TRAIN, row, window
-
-MS = 1_000_000
-PARTS = {HAND_OVER: "lock", TIMEOUT: "lock", ENDED: "network", FSYNC: "disk"} | dict.fromkeys(
-    HELD_BACK, "other"
+from tests.unit.diagnosis.attribution.thread_windows import (
+    CALLER,
+    FEEDER,
+    MS,
+    PIN,
+    WORKER,
+    culprits,
+    did,
+    lost,
+    seen,
+    wait,
 )
-"""For each kind of wait whose name is not a part of the split: the part in which its time counts."""
-CALLER = ThreadId(TRAIN, 100, "train.py", 100)
-PIN = ThreadId(TRAIN, 100, "train.py", 107)
-FEEDER = ThreadId(TRAIN, 101, "pt_data_worker", 111)
-WORKER = ThreadId(TRAIN, 101, "pt_data_worker", 101)
-SERVER = ThreadId(BATCH, 300, "features", 300)
-
-
-def wait(thread: ThreadId, kind: str, waker: ThreadId, ms: float, times: int = 20) -> ThreadWait:
-    operation = HOST_GAP if thread in (CALLER,) else HOST_WORK
-    return ThreadWait(
-        thread, HOST_LAYER, operation, PARTS.get(kind, kind), kind, waker, round(ms * MS), times
-    )
-
-
-def did(thread: ThreadId, *, startup_ms: float = 0, name: str = "", **split_ms: float) -> ThreadWork:
-    parts = tuple(round(split_ms.get(part, 0) * MS) for part in SPLITS)
-    return ThreadWork(thread, name or thread.process, 1, parts, round(startup_ms * MS))
-
-
-def seen(
-    *waited: ThreadWait,
-    works: tuple[ThreadWork, ...] = (),
-    asks: tuple[Asks, ...] = (),
-    servers: tuple[Servers, ...] = (),
-    commands: tuple[Command, ...] = (),
-    python: tuple[int, ...] = (),
-    local: tuple[int, ...] = (),
-    stops: tuple[Stop, ...] = (),
-    exits: int = 0,
-    **gap_ms: float,
-) -> Window:
-    """Returns a second of a caller whose host gaps have the parts ``gap_ms``, together with evidence about
-    threads."""
-    evidence = ThreadEvidence(waited, works, asks, servers, commands, python, local, stops=stops)
-    made = window(
-        [row("cudaLaunchKernel", 1000, running=10), row(HOST_GAP, 40, gap_ms)],
-        tenants=[TenantUse(TRAIN, exits=exits)],
-    )
-    return replace(made, evidence=replace(made.evidence, threads=evidence))
-
-
-def lost(of: Window) -> dict[str, Loss]:
-    return {loss.cause: loss for loss in Attribution(Facts(of)).losses()}
-
-
-def culprits(loss: Loss) -> set[int]:
-    return {who.pid for who in loss.culprits}
+from tests.windows.evidence import BATCH, TRAIN, row, window
 
 
 def test_a_condition_in_a_feeder_thread_is_not_a_lock() -> None:
@@ -125,60 +83,6 @@ def test_workers_that_sleep_have_no_culprit() -> None:
     )
     assert max(found, key=lambda cause: found[cause].ns) == "loader_sleep"
     assert not found["loader_sleep"].culprits
-
-
-@pytest.mark.parametrize("part", ["running", "sleep", "runqueue", "disk"])
-def test_a_server_of_another_tenant_is_named_whatever_it_does(part: str) -> None:
-    found = lost(
-        seen(
-            wait(CALLER, "network", FEEDER, 800),
-            wait(FEEDER, HAND_OVER, WORKER, 990),
-            wait(WORKER, "network", SERVER, 950),
-            works=(
-                did(FEEDER, lock=990),
-                did(WORKER, running=20, network=960),
-                ThreadWork(SERVER, "features", 1, tuple(980 * MS * (name == part) for name in SPLITS)),
-            ),
-            asks=(Asks(101, 300),),
-            network=800,
-        )
-    )
-    assert max(found, key=lambda cause: found[cause].ns) == "remote_service"
-    assert culprits(found["remote_service"]) == {300}
-
-
-def test_a_client_of_another_tenant_is_not_to_blame() -> None:
-    idle = seen(
-        wait(CALLER, "network", SERVER, 900),
-        works=(did(SERVER, sleep=990),),
-        asks=(Asks(300, 100),),
-        network=900,
-    )
-    assert not lost(idle)
-    unknown = replace(
-        idle,
-        evidence=replace(idle.evidence, threads=replace(idle.evidence.threads, asks=())),
-    )
-    assert not lost(unknown)
-
-
-def test_a_server_that_is_not_followed_is_named() -> None:
-    found = lost(seen(wait(CALLER, "network", SERVER, 500), asks=(Asks(100, 300),), network=500))
-    assert culprits(found["remote_service"]) == {300}
-
-
-def test_servers_of_other_hosts_are_named_by_address() -> None:
-    made = seen(
-        wait(CALLER, "network", NOBODY, 700),
-        servers=(Servers(100, (Server("10.1.2.3:9000", 2048, 3 << 20, 400_000),)),),
-        network=700,
-    )
-    assert lost(made)["remote_service"].ns == pytest.approx(700 * MS)
-    told = next(each for each in waits(Facts(made)) if each.cause == "remote_service")
-    assert "10.1.2.3:9000" in told.summary
-    (link,) = [link for link in told.links if link.role == "factor"]
-    assert link.text.endswith("10.1.2.3:9000, 3 MiB/s received, 2 KiB/s sent, round trip 400 us")
-    assert link.ns_per_s == pytest.approx(700 * MS)
 
 
 def test_the_bytes_of_a_server_add_up_over_windows() -> None:

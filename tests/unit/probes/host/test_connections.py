@@ -26,6 +26,28 @@ print("connected", flush=True)
 sys.stdin.read()
 """
 
+FORKS = """
+import os, socket
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+accepted = listening.accept()[0]
+if os.fork() == 0:
+    listening.close()
+    print(os.getpid(), flush=True)
+else:
+    accepted.close()
+input()
+"""
+SERVES = """
+import socket
+listening = socket.socket(socket.AF_UNIX)
+listening.bind("{path}")
+listening.listen()
+made = socket.create_connection(("127.0.0.1", {port}))
+print("connected", flush=True)
+input()
+"""
+
 
 @contextmanager
 def client_of(address: str) -> Iterator[int]:
@@ -164,3 +186,31 @@ def test_a_process_receives_data_of_this_host_only_if_all_its_peers_are_here() -
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
     assert not Connections().local(process.pid)
+
+
+def test_a_process_that_a_server_forks_for_a_connection_is_the_server() -> None:
+    command = [sys.executable, "-c", FORKS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        with client_of(server.stdout.readline().strip()) as client:
+            forked = int(server.stdout.readline())
+            found = Connections()
+            found.begin()
+            assert found.clients([(forked, client)]) == [(client, forked)]
+
+
+def test_a_known_connection_decides_before_what_is_only_likely(tmp_path: Path) -> None:
+    """The client also has a Unix socket with a path, and the server one without a path, as a loader's worker
+    and nginx have."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_UNIX) as unnamed:
+        address = str(tmp_path / "service")
+        serving = SERVES.format(path=address, port=listening.getsockname()[1])
+        command = [sys.executable, "-c", serving]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+            assert client.stdout is not None
+            assert client.stdout.readline() == b"connected\n"
+            unnamed.connect(address)
+            with listening.accept()[0]:
+                found = Connections()
+                found.begin()
+                assert found.clients([(os.getpid(), client.pid)]) == [(client.pid, os.getpid())]
