@@ -90,6 +90,10 @@ def _figures(window: Window) -> Iterator[tuple[Key, float]]:
             held[use.tenant] = held.get(use.tenant, 0.0) + use.held_bytes
     for tenant, total in held.items():
         yield ("held_bytes", tenant, 0), total
+    calling = {key.tenant for key in window.rows.keys}
+    for tenant_use in window.evidence.tenants:
+        if tenant_use.exits and tenant_use.tenant in calling:
+            yield ("exits", tenant_use.tenant, 0), float(tenant_use.exits)
     used: dict[tuple[str, int], float] = {}
     for device in window.devices.devices:
         for process in device.processes:

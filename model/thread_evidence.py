@@ -17,6 +17,8 @@ HAND_OVER: Final = "hand-over"
 `bpf/waits/held.h` distinguishes this kind from a wait for a lock."""
 TIMEOUT: Final = "timeout"
 """Kind of wait: a futex wait that no thread ended, so its timeout expired."""
+TIMER: Final = "timer"
+"""Kind of wait: a wait for data that reached its time limit, so a timer ended it."""
 ENDED: Final = "ended"
 """Kind of wait: the wait ended because another thread exited, such as a wait for the end of a process."""
 STOPPED: Final = "stopped"
@@ -60,7 +62,7 @@ class ThreadWait:
     """Part of the split in which the waits are counted, a name of ``model.window.SPLITS``."""
     kind: str
     """``network``, ``process``, ``other``, ``sleep``, ``lock`` (for a lock that the waker held),
-    `HAND_OVER`, `TIMEOUT`, `ENDED`, `FSYNC` or one of `HELD_BACK`."""
+    `HAND_OVER`, `TIMEOUT`, `TIMER`, `ENDED`, `FSYNC` or one of `HELD_BACK`."""
     waker: ThreadId
     ns: int
     times: int
@@ -180,8 +182,8 @@ class ThreadEvidence:
     python: tuple[int, ...] = ()
     """PIDs of the processes with waits of kind `TIMEOUT` that run a Python interpreter."""
     local: tuple[int, ...] = ()
-    """PIDs of the processes that waited long for data that no process of this host sent, although they are
-    connected to this host only. A timer must have ended these waits."""
+    """PIDs of the processes that waited long for data that no process of this host was seen to send, although
+    they are connected to this host only."""
     placed: tuple[Placed, ...] = ()
     """On which CPUs the threads that make traced calls or are followed ran, or waited to run."""
     interrupts: tuple[CpuInterrupts, ...] = ()

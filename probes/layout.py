@@ -206,6 +206,7 @@ THREAD: Final = np.dtype(
         ("next_futex", "u1"),
         ("called", "u1"),
         ("reserved", "u1", (4,)),
+        ("limit_ns", "u8"),
         ("futexes", "u8", (4,)),
         ("arguments", "u8", (8,)),
         ("cached", CACHED_SLOT, (16,)),
@@ -489,6 +490,8 @@ class How(IntEnum):
     """Part OTHER: a debugger stopped the thread."""
     FROZEN = 6
     """Part OTHER: the thread's cgroup was frozen."""
+    TIMED = 7
+    """Part NETWORK: the wait reached its time limit (limits.h)."""
 
 
 class Size(IntEnum):

@@ -21,6 +21,7 @@ from stalltop.model.thread_evidence import (
     NOBODY,
     STOPPED,
     TIMEOUT,
+    TIMER,
     TRACED,
     Asks,
     Command,
@@ -58,6 +59,7 @@ _WAITS: Final = {
     ("disk", How.SYNC): FSYNC,
     ("other", How.TRACED): TRACED,
     ("other", How.FROZEN): FROZEN,
+    ("network", How.TIMED): TIMER,
 }
 _HELD: Final = {How.STOPPED: STOPPED, How.TRACED: TRACED, How.FROZEN: FROZEN}
 MOST_STOPPERS: Final = 1024

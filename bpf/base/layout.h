@@ -131,6 +131,7 @@ struct thread {
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
 	__u8 called;            /* 1: the thread has made calls; it may be followed all the same */
 	__u8 reserved[4];
+	__u64 limit_ns;         /* time limit of its last wait for data; 0: none */
 	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
@@ -222,6 +223,7 @@ enum how {
 	HOW_SYNC = 4,           /* part DISK: a wait in fsync or a similar call for data that was written before */
 	HOW_TRACED = 5,         /* part OTHER: a debugger stopped the thread */
 	HOW_FROZEN = 6,         /* part OTHER: the thread's cgroup was frozen */
+	HOW_TIMED = 7,          /* part NETWORK: the wait reached its time limit (limits.h) */
 };
 #define HOW_SHIFT 8             /* number of low bits of charge_key.part that hold enum part; enum how is above */
 

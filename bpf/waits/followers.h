@@ -136,7 +136,9 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER && part != SLEEP &&
 	    !(part == DISK && how == HOW_SYNC))
 		return;
-	wakes = current_wakes(part, &flags, &call) || current_resumes(now);
+	if (part == NETWORK && thread->limit_ns && ns + BEFORE_LEAVING_NS >= thread->limit_ns)
+		how = HOW_TIMED;
+	wakes = how != HOW_TIMED && (current_wakes(part, &flags, &call) || current_resumes(now));
 	waker = wakes ? find_thread(bpf_get_current_pid_tgid()) : NULL;
 	/*
 	 * If two threads wait in turn at one futex, and a wake-up wakes one thread only, the futex is a lock.

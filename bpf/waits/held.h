@@ -10,6 +10,7 @@
 #define STALLTOP_HELD_H
 
 #include "calls/threads.h"
+#include "waits/limits.h"
 #include "waits/waits.h"
 
 static void *(*current_task)(void) = (void *)158;          /* bpf_get_current_task_btf */
@@ -30,6 +31,7 @@ static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs *
 #define COMMAND_WAIT 0
 #define COMMAND_WAKE 1
 #define COMMAND_LOCK_PI 6
+#define COMMAND_WAIT_BITSET 9
 #define COMMAND_LOCK_PI2 13
 #define COMMANDS 0x7f
 
@@ -39,11 +41,18 @@ static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs *
  */
 #define CONTENDED 2
 #define HAS_WAITERS 0x80000000U
+/*
+ * For glibc's read-write locks, which wait with COMMAND_WAIT_BITSET: 3 while a writer holds the lock, 2 while
+ * readers do (1 | PTHREAD_RWLOCK_FUTEX_USED, nptl/pthread_rwlock_common.c). Conditions and semaphores wait in the
+ * same way, but for other values.
+ */
+#define WRITE_LOCKED 3
 
 #define NO_SYSTEM_CALL (-1)
 
-/* A system call. The members have the same order as in struct pt_regs on x86-64. */
+/* A system call. The members from `third` on have the same order as in struct pt_regs on x86-64. */
 struct system_call {
+	u64 fourth;             /* only of calls with a time limit (limits.h) */
 	u64 third;
 	u64 second;
 	u64 first;
@@ -58,19 +67,23 @@ INLINE void current_system_call(struct system_call *call)
 	void *registers = task_registers(current_task());
 
 #if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
-	if (bpf_probe_read_kernel(call, sizeof(*call), registers + __builtin_offsetof(struct pt_regs, dx)))
+	if (bpf_probe_read_kernel(&call->third, sizeof(*call) - sizeof(call->fourth),
+				  registers + __builtin_offsetof(struct pt_regs, dx)))
 		call->number = NO_SYSTEM_CALL;
+	if (has_time_limit(call->number))
+		READ(call->fourth, registers, __builtin_offsetof(struct pt_regs, r10));
 #else
 	s32 number = NO_SYSTEM_CALL; /* pt_regs.syscallno, which is not part of the struct that probes get */
-	u64 arguments[3] = {};
+	u64 arguments[4] = {};
 
 	bpf_probe_read_kernel(&number, sizeof(number), registers + 280);
 	call->number = number;
-	if (number == CALL_FUTEX)
+	if (number == CALL_FUTEX || has_time_limit(number))
 		bpf_probe_read_kernel(arguments, sizeof(arguments), registers);
 	call->first = arguments[0];
 	call->second = arguments[1];
 	call->third = arguments[2];
+	call->fourth = arguments[3];
 #endif
 }
 
@@ -86,6 +99,8 @@ INLINE u32 is_for_held_lock(const struct system_call *call)
 		return call->number == CALL_FLOCK || call->number == CALL_FCNTL;
 	if (command == COMMAND_WAIT)
 		return expected == CONTENDED || expected & HAS_WAITERS;
+	if (command == COMMAND_WAIT_BITSET)
+		return expected == CONTENDED || expected == WRITE_LOCKED;
 	return command == COMMAND_LOCK_PI || command == COMMAND_LOCK_PI2;
 }
 

@@ -83,6 +83,8 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 	}
 	if (part == DISK && is_sync(call.number))
 		thread->how = HOW_SYNC;
+	if (part == POLLING || part == NETWORK)
+		thread->limit_ns = time_limit_ns(call.number, call.third, call.fourth);
 	if (part == POLLING)
 		part = by_driver(thread, thread->depth) ? GPU : NETWORK;
 	return part;

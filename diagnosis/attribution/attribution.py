@@ -33,6 +33,12 @@ SELDOM_WAITS: Final = 0.2
 """A program counts as always at work if, in its baseline, sleep and waits for threads, for the network and of
 unknown kind together take less than this part of the time between its calls. A server with capacity to spare
 waits for requests for longer."""
+RESTART_SECONDS: Final = 30.0
+"""If a process of a tenant ended within this time before another one started, the program starts its workers
+again. Workers that import PyTorch take some seconds to start."""
+SHORT_LIVED: Final = 0.7
+"""The value of ``Wait.sure`` for waits that a short-lived thread ended. It is below 1 because the processes
+that this thread waited for are not known."""
 _WAITS: Final = ("disk", "memory", *WAKEABLE, "other")
 
 
@@ -135,7 +141,7 @@ class Attribution:
         if part == "network" and self._roots.loses_segments(row.key.pid):
             self._losses.add("tcp_retransmits", wait, part, left, {})
         elif part == "network" and self._graph.asks_elsewhere(row.key.pid):
-            elsewhere = sum(edge.ns for edge in scaled if not edge.waker.pid)
+            elsewhere = sum(edge.ns for edge in scaled if edge.kind == part and not edge.waker.pid)
             self._losses.add("remote_service", wait, part, elsewhere, {})
         else:
             self._unexplained(row, wait, left)
@@ -171,10 +177,31 @@ class Attribution:
             # for the device or for ranks. The time until such a hand-over is no loss.
             if not _waits_for_device(row):
                 followed = follower.work(wait, edge)
-                if not followed and row.key.layer == HOST_LAYER and row.usual_ns is not None:
+                if not followed and self._restarts(victim, edge):
+                    self._losses.add(
+                        "workers_restarted", wait._replace(sure=SHORT_LIVED), wait.part, edge.ns, {}
+                    )
+                elif not followed and row.key.layer == HOST_LAYER and row.usual_ns is not None:
                     self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
             return True  # The thread that ended the wait is known, even if it was not late.
         return follower.answered(wait, victim, edge)
+
+    def _restarts(self, victim: Who, edge: Edge) -> bool:
+        """Returns whether ``edge`` was ended by a short-lived thread that managed worker processes, as the
+        thread of an executor does that is made anew for each batch. This is assumed if as many processes of
+        the tenant ended in the window as such threads of the victim did."""
+        use = self._facts.use(victim.tenant)
+        if edge.waker.pid != victim.pid or use is None or not use.exits:
+            return False
+        ended = self._graph.ended_threads(victim.pid)
+        return edge.waker.tid in ended and use.exits >= len(ended)
+
+    def _ended_lately(self, tenant: str) -> bool:
+        """Returns whether a process of a tenant ended in the last ``RESTART_SECONDS``."""
+        use, now = self._facts.use(tenant), self._facts.window.end
+        if use is not None and use.exits:
+            return True
+        return any(now - at < RESTART_SECONDS for at, _ in self._facts.trend("exits", tenant))
 
     def _without_startup(self, victim: Who, wait: Wait, edge: Edge) -> Edge:
         """Finds the part of ``edge``, a wait of ``victim``, that restarts of worker processes caused, and
@@ -182,10 +209,9 @@ class Attribution:
 
         If another thread ended the wait, this part is the start-up time of that thread's process. If the wait
         was for the end of a process, it is the whole wait, provided that other processes started in the
-        window. If no process of the victim's tenant ended in the window, nothing was restarted.
+        window. If no process of the victim's tenant ended lately, nothing was restarted.
         """
-        use = self._facts.use(victim.tenant)
-        if edge.waker.pid == victim.pid or use is None or not use.exits:
+        if edge.waker.pid == victim.pid or not self._ended_lately(victim.tenant):
             return edge
         if edge.kind == ENDED:
             ns = edge.ns if self._startups else 0.0

@@ -99,8 +99,10 @@ class CpuWaits:
         one of the tenant's own threads had the CPU.
 
         If the threads want no more CPUs than the tenant may use, they would not compete if the tenant were
-        alone. If they want more, some of these waits would occur anyway. Only the rest is charged to other
-        tenants, and at most the CPU time that they used beyond what is charged to them already.
+        alone. If they want more, some of these waits would occur anyway. Others occur although a CPU is idle,
+        because the Linux kernel prefers the CPU of the waking thread: up to the idle time of the CPUs, waits
+        count as such. Only the rest is charged to other tenants, and at most the CPU time that they used
+        beyond what is charged to them already.
         """
         use, cpus = self._facts.use(tenant), processors.cpus_for(self._facts, tenant)
         among_own, taken = 0.0, defaultdict[Who, float](float)
@@ -121,7 +123,7 @@ class CpuWaits:
         uses = map(self._facts.use, {who.tenant for who in taken})
         used = sum(one.cpu_ns for one in uses if one is not None)
         total = sum(taken.values())
-        moved = min(among_own - anyway, used - total)
+        moved = min(among_own - anyway - processors.idle_ns(self._facts, tenant), used - total)
         return {who: ns / total * moved / among_own for who, ns in taken.items()} if moved > 0 else {}
 
     def _charge(self, late: Late, part: float, crowded_by: Mapping[Who, float]) -> None:

@@ -38,12 +38,9 @@ the worker is itself waiting for work."""
 PASSES_ON: Final = 0.5
 """A thread (or, in `host.locks`, a process) that spends at least this part of its time in waits for locks did
 not hold a lock for long: it got the lock late and passed it on."""
-INPUTS: Final = 0.5
+INPUTS: Final = 0.1
 """If a thread got at least this many inputs for each of its results, timers only limited its waits for
-inputs."""
-LEAST_OF_LIMIT: Final = 0.2
-"""The last wait for an input, if the wait began again after each timeout, takes at least this part of the
-mean timeout; half of it on average."""
+inputs. A thread may hand over several results for each input."""
 WAKEABLE: Final = ("lock", "network", "process")
 """Parts of the split in which a thread waits until another thread ends the wait."""
 
@@ -118,7 +115,7 @@ class WaitFollower:
         busy: dict[str, float] = {}
         edges: dict[str, list[Edge]] = {}
         turns = 0.0
-        ranks = self.graph.are_ranks(self.victim.pid, worker.pid)
+        ranks = self._is_rank(worker.pid)
         sleeps = self._sleeps(wait, edge.times)
         for part in (
             "running",
@@ -172,23 +169,27 @@ class WaitFollower:
                 self.roots.stopped(wait, worker.pid, edge.kind, edge.ns, who_of(edge.waker))
         elif part in WAKEABLE:
             explained = sum(
-                edge.ns for edge in scaled_edges(edges, ns) if self._waits_too(wait, worker, edge)
+                edge.ns for edge in scaled_edges(edges, ns) if self._waits_too(wait, worker, part, edge)
             )
             rest = ns - explained
             if part == "network" and self.roots.loses_segments(worker.pid):
                 self.losses.add("tcp_retransmits", wait, part, rest, {})
-            elif not self._works_for(worker):
+            elif not self._works_for(worker) and not self._is_rank(worker.pid):
                 self.losses.add("remote_service", wait, part, rest, {worker: rest})
-        elif self.graph.are_ranks(self.victim.pid, worker.pid):
+        elif self._is_rank(worker.pid):
             self.rank_waits.add(wait, part, ns)
         elif not self._works_for(worker):
             self.losses.add("remote_service", wait, part, ns, {worker: ns})
         else:
             self.roots.own_time(wait, worker, part, ns)
 
-    def _waits_too(self, wait: Wait, worker: Who, edge: Edge) -> bool:
-        """Attributes ``edge``, a wait of the last thread of ``wait.threads``. The thread belongs to
-        ``worker``. Returns whether the reason of ``edge`` was found."""
+    def _waits_too(self, wait: Wait, worker: Who, part: str, edge: Edge) -> bool:
+        """Attributes ``edge``, waits of the last thread of ``wait.threads`` in ``part`` of its split. The
+        thread belongs to ``worker``. Returns whether the reason of ``edge`` was found."""
+        # What another rank waits for is its own problem, unless it waits for a third rank.
+        if self._is_rank(worker.pid) and edge.waker.pid != worker.pid and not self._is_rank(edge.waker.pid):
+            self.rank_waits.add(wait, part, edge.ns)
+            return True
         if edge.kind == TIMEOUT:
             cause = "gil" if self._works_for(worker) else "remote_service"
             self.losses.add(cause, wait, "lock", edge.ns, {worker: edge.ns})
@@ -207,22 +208,28 @@ class WaitFollower:
         loop in waits for data, other threads in waits for a condition. It handed over ``results`` results.
 
         Otherwise, the timers only limit waits for input, which begin again after each timeout. Then other
-        threads bring about as many inputs as there are results, and the last wait for each input takes a
-        random part of the limit.
+        threads, or other hosts, bring inputs.
         """
         inputs = 0.0
         for part in WAKEABLE:
-            timers, others = self.graph.timed(wait.threads[-1], part)
-            times = sum(edge.times for edge in timers)
-            limit_ns = sum(edge.ns for edge in timers) / times if times else 0.0
+            _, others = self.graph.timed(wait.threads[-1], part)
             inputs += sum(
                 edge.times
                 for edge in others
-                if edge.waker.pid
+                if (edge.waker.pid or edge.kind == "network")
                 and not self._is_turn(wait, edge)
-                and edge.ns >= LEAST_OF_LIMIT * limit_ns * edge.times
+                and not self._is_prompt(wait, edge.waker)
             )
         return inputs < INPUTS * results
+
+    def _is_prompt(self, wait: Wait, thread: ThreadId) -> bool:
+        """Returns whether ``thread`` mostly waits for requests of ``wait.threads``, so that these hardly wait
+        for it."""
+        work = self.graph.work_of(thread)
+        if work is None:
+            return False
+        edges = (edge for part in WAKEABLE for edge in self.graph.timed(thread, part)[1])
+        return sum(edge.ns for edge in edges if edge.waker in wait.threads) >= BUSY_WORKER * work.total_ns
 
     def _is_turn(self, wait: Wait, edge: Edge) -> bool:
         """Returns whether ``edge``, a wait of the last thread of ``wait.threads``, was ended by a thread that
@@ -242,6 +249,10 @@ class WaitFollower:
         if edge.kind == "network" and not edge.waker.pid:
             return self.graph.asks_elsewhere(pid)
         return bool(edge.waker.pid) and not self._is_turn(wait, edge)
+
+    def _is_rank(self, pid: int) -> bool:
+        """Returns whether a process is another rank of the victim's job."""
+        return self.graph.are_ranks(self.victim.pid, pid)
 
     def _works_for(self, who: Who) -> bool:
         """Returns whether a process belongs to the tenant of the victim, or is a child of the victim."""

@@ -16,6 +16,7 @@ from stalltop.model.evidence import HOST_LAYER, HOST_WORK
 from stalltop.model.thread_evidence import (
     HAND_OVER,
     TIMEOUT,
+    TIMER,
     Stop,
     ThreadEvidence,
     ThreadId,
@@ -86,6 +87,16 @@ class ThreadGraph:
                 found[work.thread.pid] = max(work.startup_ns, found.get(work.thread.pid, 0))
         return found
 
+    def ended_threads(self, pid: int) -> frozenset[int]:
+        """Returns the threads of process ``pid`` that ended waits of its callers in the window and have ended
+        themselves since."""
+        return frozenset(
+            wait.waker.tid
+            for wait in self.evidence.waits
+            if wait.thread.pid == wait.waker.pid == pid and self.is_caller(wait.thread)
+            if (pid, wait.waker.tid) not in self._works
+        )
+
     def is_caller(self, thread: ThreadId) -> bool:
         """Returns whether a thread makes traced calls."""
         return (thread.pid, thread.tid) in self._callers
@@ -150,10 +161,9 @@ class ThreadGraph:
         return timers, [edge for edge in edges if edge not in timers]
 
     def _by_timer(self, pid: int, edge: Edge) -> bool:
-        """Returns whether a timer ended ``edge``, waits of a process. If the process receives no data from
-        other hosts, this is so for each wait for data that no thread ended."""
-        unsent = edge.kind == "network" and not edge.waker.pid and pid in self._local
-        return unsent or (edge.kind == TIMEOUT and not self.is_gil(pid, edge))
+        """Returns whether timers ended ``edge``, waits of a process, other than waits for Python's global
+        interpreter lock."""
+        return edge.kind == TIMER or (edge.kind == TIMEOUT and not self.is_gil(pid, edge))
 
     def is_gil(self, pid: int, edge: Edge) -> bool:
         """Returns whether ``edge``, timed waits of a process, are waits for Python's global interpreter
@@ -184,11 +194,15 @@ class ThreadGraph:
         interpreter lock are kept, although they end by timeouts.
 
         After a timeout the thread waited again, until another thread ended the wait. The time of the timeouts
-        is therefore added to the waits that threads ended, in proportion to their lengths. If no thread ended
-        any wait, all waits are returned as they are.
+        is therefore added to the waits that threads ended, in proportion to their lengths. So is the time of
+        waits for data that no thread was seen to end, if the process receives no data from other hosts. If no
+        thread ended any wait, all waits are returned as they are.
         """
-        limits = [edge for edge in edges if self._by_timer(pid, edge)]
-        others = [edge for edge in edges if edge not in limits]
+        limits: list[Edge] = []
+        others: list[Edge] = []
+        for edge in edges:
+            unsent = edge.kind == "network" and not edge.waker.pid and pid in self._local
+            (limits if unsent or self._by_timer(pid, edge) else others).append(edge)
         ended_ns = sum(edge.ns for edge in others if edge.waker.pid)
         if not limits or not ended_ns:
             return edges

@@ -36,6 +36,14 @@ def cpus_for(facts: Facts, tenant: str) -> int:
     return len(cpuset_of(facts, tenant)) or (system.cpus if system is not None else 0)
 
 
+def idle_ns(facts: Facts, tenant: str) -> float:
+    """Returns for how many ns the CPUs that a tenant may use were idle, added up; 0 if that is not known."""
+    system = facts.window.system
+    busy = system.cpu_each_percent if system is not None else ()
+    allowed = cpuset_of(facts, tenant) or range(len(busy))
+    return sum(1.0 - busy[cpu] / 100.0 for cpu in allowed if cpu < len(busy)) * facts.seconds * 1e9
+
+
 def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
     """Returns the CPUs that have room but that ``pid`` may not use. Returns an empty set if the CPUs that it
     may use are not busy."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.launches import SHORT_LAUNCH_NS, WAITING_SHARE
+from stalltop.diagnosis.gpu.launches import SHORT_LAUNCH_NS
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import SECOND_NS, Usage
@@ -29,13 +29,16 @@ CAUSES: Final = (
 BOUND_SHARE: Final = 0.5
 """A program is limited by its own computing if it computes between its calls for at least this part of its
 time."""
+WAITING_PART: Final = 0.5
+"""If the utilization of the device is not known, a program that waits for the device for more than this part
+of the time for which it computes is not said to be limited by its computing."""
 BUSY_DEVICE_PERCENT: Final = 80.0
 """A device with at least this utilization, percent, does not wait for the program."""
 
 
 def host_bound(facts: Facts) -> Iterator[Suspicion]:
-    """Yields processes whose calling threads compute between calls for most of their time, and hardly wait
-    for the device."""
+    """Yields processes whose calling threads compute between calls for most of their time, while the device
+    has little to do."""
     for pid in facts.callers:
         computing_ns = sum(gap.split_ns.get("running", 0) for gap in facts.gaps_of(pid))
         # This cheap check excludes most programs.
@@ -51,11 +54,11 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     busy_ns = max(usage.wall_ns - _turns_ns(facts, usage.pid), facts.seconds * SECOND_NS)
     if not usage.kernels or computing_ns < BOUND_SHARE * busy_ns:
         return
-    if usage.synced.total_ns > WAITING_SHARE * busy_ns:
-        return  # The program waits for the device, too.
     if launches.rows and launches.rows[0].p50_ns > SHORT_LAUNCH_NS:
         return  # Launches that take this long wait for room in the device's queue.
     percent = _utilization(facts, usage.pid)
+    if percent is None and usage.synced.total_ns > WAITING_PART * computing_ns:
+        return  # The device may have worked while the program computed.
     if percent is not None and percent >= BUSY_DEVICE_PERCENT:
         return
     gaps = facts.gaps_of(usage.pid)

@@ -110,20 +110,25 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
     """Describes workers that end and start again, as some programs do at each epoch."""
     use = facts.use(loss.victim.tenant)
     startups = sorted(ThreadGraph(facts).startups().values())
-    typical_ms = startups[len(startups) // 2] / 1e6 if startups else 0.0
     count = use.exits if use is not None else 0
-    text = (
-        f"{numbered(count, 'process', 'processes')} ended and {len(startups)} started in "
-        f"{facts.seconds:.1f} s; half of these took {typical_ms:.0f} ms or more until their first result"
-    )
+    text = f"{numbered(count, 'process', 'processes')} ended in {facts.seconds:.1f} s"
+    if startups:
+        typical_ms = startups[len(startups) // 2] / 1e6
+        text += (
+            f", and {len(startups)} started; half of these took {typical_ms:.0f} ms or more until their first "
+            "result"
+        )
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits while its workers are started again",
         links=(link_of(loss.victim, "factor", text, depth=2),),
         fixes=(
-            Fix("keep workers between epochs: DataLoader(persistent_workers=True)"),
+            Fix(
+                "keep workers between epochs: DataLoader(persistent_workers=True), or one Pool or "
+                "ProcessPoolExecutor for the whole run"
+            ),
             Fix("make epochs longer, or workers quicker to start: import less, open files at the first item"),
         ),
-        confidence=SURE,
+        confidence=SURE * loss.sure,
     )
 
 

@@ -12,6 +12,7 @@ from stalltop.model.thread_evidence import (
     HAND_OVER,
     NOBODY,
     TIMEOUT,
+    TIMER,
     Asks,
     Server,
     Servers,
@@ -157,7 +158,7 @@ def test_a_server_that_waits_for_something_unknown_is_named() -> None:
     assert found["remote_service"].ns == pytest.approx(900 * MS, rel=0.02)
 
 
-@pytest.mark.parametrize("kind", ["network", TIMEOUT])
+@pytest.mark.parametrize("kind", [TIMER, TIMEOUT])
 def test_a_worker_whose_waits_timers_end_sleeps(kind: str) -> None:
     """It waits for its caller now and then: this is no input that the timers limit the wait for."""
     found = lost(
@@ -182,8 +183,9 @@ def test_a_worker_that_asks_a_fast_server_and_sleeps_is_not_said_to_wait_for_the
     found = lost(
         seen(
             wait(CALLER, "network", WORKER, 900),
-            wait(WORKER, "network", NOBODY, 900, 20),
+            wait(WORKER, TIMER, NOBODY, 900, 20),
             wait(WORKER, "network", SERVER, 20),
+            wait(SERVER, "network", WORKER, 960),
             works=(did(WORKER, running=10, network=920), did(SERVER, running=20, network=970)),
             asks=(Asks(101, 300),),
             local=(101,),

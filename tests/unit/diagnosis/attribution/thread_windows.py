@@ -14,6 +14,7 @@ from stalltop.model.thread_evidence import (
     HAND_OVER,
     HELD_BACK,
     TIMEOUT,
+    TIMER,
     Asks,
     Command,
     Servers,
@@ -27,9 +28,13 @@ from stalltop.model.window import SPLITS, Window
 from tests.windows.evidence import BATCH, TRAIN, row, window
 
 MS = 1_000_000
-PARTS = {HAND_OVER: "lock", TIMEOUT: "lock", ENDED: "network", FSYNC: "disk"} | dict.fromkeys(
-    HELD_BACK, "other"
-)
+PARTS = {
+    HAND_OVER: "lock",
+    TIMEOUT: "lock",
+    TIMER: "network",
+    ENDED: "network",
+    FSYNC: "disk",
+} | dict.fromkeys(HELD_BACK, "other")
 """For each kind of wait whose name is not a part of the split: the part in which its time counts."""
 CALLER = ThreadId(TRAIN, 100, "train.py", 100)
 PIN = ThreadId(TRAIN, 100, "train.py", 107)
