@@ -14,7 +14,7 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording.culprits import ranked
-from stalltop.model.chain import Fix
+from stalltop.model.chain import Fix, Link
 from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered
 
@@ -39,9 +39,13 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
     if process is not None and system is not None and 0 < process.allowed_cpus < system.cpus:
         text = f"{worker.process} may run on {process.allowed_cpus} of {system.cpus} CPUs"
         factors.append(link_of(worker, "factor", text))
+    links = (*blamed(facts, loss, "computes all the time", culprits, len(loss.path) + 2), *factors)
+    confidence = SURE * loss.sure
+    if worker.pid == loss.victim.pid:
+        return _thread(facts, loss, "computes", links, confidence)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} computes",
-        links=(*blamed(facts, loss, "computes all the time", culprits, len(loss.path) + 2), *factors),
+        links=links,
         fixes=(
             Fix(f"use more workers, if CPUs are free: {WORKERS}"),
             Fix("do less work for each sample: decode and augment beforehand, or on the GPU (DALI)"),
@@ -50,7 +54,31 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
                 "prefetch_factor=…)"
             ),
         ),
-        confidence=SURE * loss.sure,
+        confidence=confidence,
+    )
+
+
+def _thread(facts: Facts, loss: Loss, doing: str, links: tuple[Link, ...], confidence: float) -> Description:
+    """Describes a wait for another thread of the victim's process; ``doing`` says what that thread does. The
+    thread may prepare data, or hold a lock that is a semaphore, as Python's locks are."""
+    worker = loss.last
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for another thread of {worker.process}, "
+        f"which {doing}",
+        links=links,
+        fixes=(
+            Fix(
+                f"see which thread {doing}, and at which line (gdb -p for code that is not Python)",
+                f"py-spy dump --pid {worker.pid}",
+                look=True,
+            ),
+            Fix(
+                "if it prepares data, use more threads, or processes where threads share the GIL; "
+                "if it holds a lock, let it hold the lock for a shorter time"
+            ),
+        ),
+        confidence=confidence,
+        unknown=("whether it prepares what the caller waits for, or holds a lock meanwhile",),
     )
 
 
@@ -90,6 +118,8 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
 def asleep(facts: Facts, loss: Loss) -> Description:
     """Describes workers that sleep because their own code does so."""
     worker = loss.last
+    if worker.pid == loss.victim.pid:
+        return _thread(facts, loss, "sleeps", (), SURE * loss.sure)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for data while {worker.process} sleeps",
         links=(),
@@ -115,8 +145,8 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
     if startups:
         typical_ms = startups[len(startups) // 2] / 1e6
         text += (
-            f", and {len(startups)} started; half of these took {typical_ms:.0f} ms or more until their first "
-            "result"
+            f", and {len(startups)} started; half of these took {typical_ms:.0f} ms or more until their "
+            "first result"
         )
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits while its workers are started again",

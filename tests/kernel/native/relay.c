@@ -17,15 +17,22 @@
  *     spin MS TIMES   for every line on stdin, makes TIMES calls that compute for MS of wall time: "ok"
  *     many TIMES      makes calls with a nested call, and one more call for each SIGUSR1, in its handler: "ok", then
  *                     "ok WALL_NS"
+ *     limits TIMES    makes calls and waits TIMES times in each of three ways between them: by epoll_wait and by
+ *                     ppoll for REST_MS, without data; and by poll for a child, which answers after REST_MS:
+ *                     "ok CHILD", then "ok"
+ *     shared TIMES    makes calls and waits TIMES times between them to share a read-write lock, which another
+ *                     thread holds for REST_MS each time: "ok", then "ok"
  *     crowd MS THREADS  makes one call that computes for MS in each of THREADS threads at once: "ok", then "ok"
  *     hog             computes for ever: "ok"
  */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -319,6 +326,78 @@ static void many(long times)
 	take(0);
 }
 
+static void limits(long times)
+{
+	int there[2], back[2], quiet[2], loop = epoll_create1(0);
+	struct timespec limit = { 0, REST_MS * 1000000L };
+	struct epoll_event event = { .events = EPOLLIN };
+	pid_t child;
+
+	if (loop < 0 || pipe(there) || pipe(back) || pipe(quiet) || epoll_ctl(loop, EPOLL_CTL_ADD, quiet[0], &event))
+		exit(3);
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;) {
+			take(there[0]);
+			rest();
+			give(back[1]);
+		}
+	}
+	printf("ok %d\n", child);
+	fflush(stdout);
+	take(0);
+	while (times--) {
+		struct pollfd nothing = { quiet[0], POLLIN, 0 }, answer = { back[0], POLLIN, 0 };
+
+		inner();
+		epoll_wait(loop, &event, 1, REST_MS);
+		ppoll(&nothing, 1, &limit, NULL);
+		give(there[1]);
+		poll(&answer, 1, 10000);
+		take(back[0]);
+	}
+	inner();
+	say("ok");
+	take(0);
+	kill(child, SIGKILL);
+}
+
+static pthread_rwlock_t shared_lock = PTHREAD_RWLOCK_INITIALIZER;
+static int to_holder[2], from_holder[2];
+
+static void *hold(void *data)
+{
+	for (;;) {
+		take(to_holder[0]);
+		pthread_rwlock_wrlock(&shared_lock);
+		give(from_holder[1]);
+		rest();
+		pthread_rwlock_unlock(&shared_lock);
+	}
+	return data;
+}
+
+static void shared(long times)
+{
+	pthread_t thread;
+
+	if (pipe(to_holder) || pipe(from_holder) || pthread_create(&thread, NULL, hold, NULL))
+		exit(3);
+	say("ok");
+	take(0);
+	while (times--) {
+		inner();
+		give(to_holder[1]);
+		take(from_holder[0]);
+		pthread_rwlock_rdlock(&shared_lock);
+		pthread_rwlock_unlock(&shared_lock);
+	}
+	inner();
+	say("ok");
+	take(0);
+}
+
 static void *spin_once(void *ms)
 {
 	spin(*(long *)ms);
@@ -353,6 +432,10 @@ int main(int count, char **words)
 		caller(times);
 	} else if (!strcmp(what, "server")) {
 		server(times);
+	} else if (!strcmp(what, "limits")) {
+		limits(times);
+	} else if (!strcmp(what, "shared")) {
+		shared(times);
 	} else if (!strcmp(what, "gaps")) {
 		gaps(times, count > 3 ? atol(words[3]) : 0);
 	} else if (!strcmp(what, "many")) {

@@ -8,6 +8,7 @@ import numpy as np
 
 from stalltop.model.evidence import HOST_GAP, HOST_WORK
 from stalltop.model.window import SPLITS
+from stalltop.probes.layout import How
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.relays import Relay, RelayTotals
 from tests.kernel.traced_program import lost
@@ -66,6 +67,34 @@ def test_threads_that_wait_for_each_other_with_locks_are_followed(kernel: Kernel
     assert work.calls >= 2 * TIMES - 5
     assert work.parts["sleep"] >= (TIMES - 3) * REST_NS
     assert work.parts["running"] >= (TIMES - 3) * WORK_NS * 0.98
+
+
+def test_a_wait_for_data_that_reached_its_limit_was_ended_by_a_timer(kernel: KernelSide, relay: Path) -> None:
+    """The caller waits twice without data until a timer ends the wait, and once for its child, which answers
+    before the limit."""
+    with Relay(relay, "limits", TIMES) as caller:
+        (child,) = caller.said
+        caller("")
+        RelayTotals(kernel).read()
+        waits = [wait for wait in kernel.evidence.waits() if SPLITS[wait.part] == "network"]
+    timed = [wait for wait in waits if wait.tgid == caller.pid and wait.how == How.TIMED]
+    (answered,) = (wait for wait in waits if wait.tgid == caller.pid and wait.waker_tgid == child)
+    assert {wait.waker_tgid for wait in timed} == {0}
+    # On a busy host, a thread may be late to leave its CPU: then its wait seems shorter than the limit.
+    assert 1.8 * TIMES <= sum(wait.times for wait in timed) <= 2 * TIMES
+    assert sum(wait.ns for wait in timed) >= 1.8 * TIMES * REST_NS * 0.95
+    assert (answered.how, answered.times) == (How.PLAIN, TIMES)
+    assert not lost(kernel)
+
+
+def test_a_read_write_lock_is_known_as_held(kernel: KernelSide, relay: Path) -> None:
+    with Relay(relay, "shared", TIMES) as program:
+        program("")
+        RelayTotals(kernel).read()
+        waits = [wait for wait in kernel.evidence.waits() if SPLITS[wait.part] == "lock"]
+    (held,) = (wait for wait in waits if wait.tid == wait.tgid == program.pid)
+    assert (held.how, held.waker_tgid, held.times) == (How.HELD, program.pid, TIMES)
+    assert held.ns >= 0.9 * TIMES * REST_NS
 
 
 def test_a_followed_process_that_starts_to_call_becomes_a_caller(kernel: KernelSide, relay: Path) -> None:

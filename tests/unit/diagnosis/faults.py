@@ -113,9 +113,12 @@ def own_threads() -> Window:
     )
 
 
-def threads_crowded_by_another_tenant(cpu_ms: int = 1_000, charged_ms: int = 100) -> Window:
-    """The trainer's threads ran for ``cpu_ms`` in this second and wait for each other on four CPUs. Another
-    tenant uses most of the time of these CPUs, and is charged with ``charged_ms`` of the waits."""
+def threads_crowded_by_another_tenant(
+    cpu_ms: int = 1_000, charged_ms: int = 100, busy_percent: float = 100
+) -> Window:
+    """The trainer's threads ran for ``cpu_ms`` in this second and wait for each other on four CPUs, which are
+    busy for ``busy_percent`` of the time. Another tenant uses most of the time of these CPUs, and is charged
+    with ``charged_ms`` of the waits."""
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)],
         charges=[
@@ -124,7 +127,7 @@ def threads_crowded_by_another_tenant(cpu_ms: int = 1_000, charged_ms: int = 100
         ],
         processes=[ProcessUse(TRAIN, 100, "train.py", link=0, threads=2, allowed_cpus=4, allowed="0-3")],
         tenants=[TenantUse(TRAIN, cpu_ns=cpu_ms * MS), TenantUse(BATCH, cpu_ns=3_000 * MS)],
-        cpus=(100, 100, 100, 100),
+        cpus=(busy_percent,) * 4,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from stalltop.model.evidence import HOST_GAP
-from stalltop.model.thread_evidence import FROZEN, NOBODY, STOPPED, TRACED, Stop
+from stalltop.model.thread_evidence import FROZEN, NOBODY, STOPPED, TIMER, TRACED, Stop
 from stalltop.model.window import SPLITS
 from stalltop.probes.host.events import RawStop
 from stalltop.probes.layout import How
@@ -41,6 +41,12 @@ def reader() -> Iterator[ThreadReader]:
 
 def wait(how: How, pid: int = OWN, waker: int = 0) -> RawWait:
     return RawWait(pid, pid, CGROUP, GAP, OTHER, how, waker, waker, 1, 300_000_000, 1)
+
+
+def test_a_wait_for_data_that_reached_its_limit_was_ended_by_a_timer(reader: ThreadReader) -> None:
+    timed = wait(How.TIMED)._replace(part=SPLITS.index("network"))
+    (made,) = reader.read([timed], [], []).waits
+    assert (made.part, made.kind, made.waker) == ("network", TIMER, NOBODY)
 
 
 def held(how: How, ns: int, pid: int = OWN, tid: int = OWN) -> RawWork:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stalltop.diagnosis.attribution.attribution import Attribution
 from stalltop.diagnosis.attribution.following import WaitFollower
 from stalltop.diagnosis.attribution.losses import Losses, Wait
 from stalltop.diagnosis.attribution.rank_waits import RankWaits
@@ -378,6 +379,46 @@ def test_ranks_that_wait_for_each_other_for_as_long_are_not_late() -> None:
     (loss,) = losses
     assert loss.victim == one
     assert loss.ns == pytest.approx(10.0)
+
+
+def test_a_rank_that_waits_for_its_own_worker_is_late() -> None:
+    """The reason is a problem of that rank. What it waits for is not followed further."""
+    made = ranks(Command(100, SAME), Command(500, SAME), part="network")
+    worker = ThreadId(BATCH, 501, "pt_data_worker", 501)
+    evidence = made.evidence.threads
+    evidence = replace(
+        evidence,
+        waits=(*evidence.waits, wait(OTHER, "network", worker, 880)),
+        works=(*evidence.works, did(worker, running=980)),
+    )
+    found = lost(replace(made, evidence=replace(made.evidence, threads=evidence)))
+    assert set(found) == {"late_rank"}
+    assert culprits(found["late_rank"]) == {500}
+
+
+EXECUTORS = tuple(ThreadId(TRAIN, 100, "train.py", 300 + number) for number in range(4))
+"""Threads that have ended, so nothing is known about their work."""
+
+
+@pytest.mark.parametrize(("exits", "found"), [(8, {"workers_restarted"}), (3, set()), (0, set())])
+def test_short_lived_threads_are_executors_if_as_many_processes_end(exits: int, found: set[str]) -> None:
+    made = seen(*(wait(CALLER, HAND_OVER, one, 200, 3) for one in EXECUTORS), exits=exits, lock=800)
+    assert set(lost(made)) == found
+
+
+def test_workers_that_take_long_to_start_are_known_by_earlier_ends() -> None:
+    made = seen(
+        wait(CALLER, "network", WORKER, 900, 1),
+        works=(did(WORKER, running=10, network=5, startup_ms=3_000),),
+        network=900,
+    )
+    ended = {("exits", TRAIN, 0): ((made.end - 4.0, 2.0),)}
+    (loss,) = Attribution(Facts(made, series=ended)).losses()
+    assert loss.cause == "workers_restarted"
+    assert loss.ns == pytest.approx(900 * MS)
+    long_ago = {("exits", TRAIN, 0): ((made.end - 60.0, 2.0),)}
+    found = Attribution(Facts(made, series=long_ago)).losses()
+    assert "workers_restarted" not in {loss.cause for loss in found}
 
 
 def test_a_wait_that_timed_out_counts_for_who_ended_the_next_wait() -> None:

@@ -43,6 +43,11 @@ def test_a_program_that_computes_between_calls_is_host_bound() -> None:
     assert not any("utilization" in line for line in chain.unknown)
 
 
+def test_a_program_that_waits_for_an_idle_device_after_computing_is_host_bound() -> None:
+    assert losses(window(computing(650, waits_ms=300))) == {"host_bound": 650}
+    assert losses(window(computing(550, waits_ms=400), devices=busy_device(45))) == {"host_bound": 550}
+
+
 def test_threads_that_take_turns_count_as_one_that_computes() -> None:
     """In an autograd engine one thread computes while the other waits for it."""
     turns = [row("cudaLaunchKernel", 600, running=15), row(HOST_GAP, 612, running=850, lock=1_000)]
@@ -55,7 +60,7 @@ def test_threads_that_take_turns_count_as_one_that_computes() -> None:
     "made",
     [
         pytest.param(window(computing(350)), id="it computes little"),
-        pytest.param(window(computing(550, waits_ms=400)), id="it waits for the device, too"),
+        pytest.param(window(computing(550, waits_ms=400)), id="the device may work while it computes"),
         pytest.param(window(computing(850), devices=busy_device(95)), id="the device is busy"),
         pytest.param(window([LAUNCHES, row(HOST_GAP, 40, running=300, sleep=650)]), id="it sleeps"),
         pytest.param(

@@ -60,6 +60,12 @@ def test_a_tenant_that_is_charged_with_nothing_crowds_nobody() -> None:
     assert faults(explain(threads_crowded_by_another_tenant(charged_ms=0)))[0].cause == "own_threads"
 
 
+def test_threads_that_wait_for_each_other_while_cpus_are_idle_are_crowded_by_nobody() -> None:
+    first = faults(explain(threads_crowded_by_another_tenant(busy_percent=60)))[0]
+    assert first.cause == "own_threads"
+    assert first.culprits[0].tenant == TRAIN
+
+
 def with_contention(share: float, longest_ms: float) -> Window:
     """Returns 500 calls in a second. The six longest take ``longest_ms`` each, which makes this the p99; the
     CPU contention takes ``share`` of the second."""
