@@ -130,7 +130,8 @@ struct thread {
 	__u8 how;               /* enum how: details of its last wait */
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
 	__u8 called;            /* 1: the thread has made calls; it may be followed all the same */
-	__u8 reserved[4];
+	__u8 private_futex;     /* 1: its last wait of part LOCK was at a futex that only its own process uses */
+	__u8 reserved[3];
 	__u64 limit_ns;         /* time limit of its last wait for data; 0: none */
 	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
 	__u64 arguments[ARGUMENTS];

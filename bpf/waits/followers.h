@@ -136,9 +136,16 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER && part != SLEEP &&
 	    !(part == DISK && how == HOW_SYNC))
 		return;
-	if (part == NETWORK && thread->limit_ns && ns + BEFORE_LEAVING_NS >= thread->limit_ns)
+	if (part == NETWORK && reached(thread->limit_ns, ns))
 		how = HOW_TIMED;
 	wakes = how != HOW_TIMED && (current_wakes(part, &flags, &call) || current_resumes(now));
+	if (wakes)
+		current_culprit(&culprit);
+	/* A timer that ends a futex wait may interrupt a task of another process in any system call. */
+	if (part == LOCK && thread->private_futex && culprit.tgid != thread->tgid) {
+		__builtin_memset(&culprit, 0, sizeof(culprit));
+		wakes = 0;
+	}
 	waker = wakes ? find_thread(bpf_get_current_pid_tgid()) : NULL;
 	/*
 	 * If two threads wait in turn at one futex, and a wake-up wakes one thread only, the futex is a lock.
@@ -149,11 +156,8 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	if (wakes && flags & PF_EXITING && how <= HOW_HELD)
 		how = HOW_ENDED;
 	operation = charged_operation(thread, now);
-	if (operation) {
-		if (wakes)
-			current_culprit(&culprit);
+	if (operation)
 		charge(thread, operation, part | how << HOW_SHIFT, &culprit, ns);
-	}
 	if (!wakes)
 		return;
 	if (waker && !calls_no_more(waker, now))

@@ -34,6 +34,7 @@ static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs *
 #define COMMAND_WAIT_BITSET 9
 #define COMMAND_LOCK_PI2 13
 #define COMMANDS 0x7f
+#define PRIVATE_FLAG 0x80       /* only threads of one process use the futex */
 
 /*
  * The value that a thread expects in the futex word when it waits for a mutex. For glibc's ordinary mutexes
@@ -42,9 +43,10 @@ static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs *
 #define CONTENDED 2
 #define HAS_WAITERS 0x80000000U
 /*
- * For glibc's read-write locks, which wait with COMMAND_WAIT_BITSET: 3 while a writer holds the lock, 2 while
- * readers do (1 | PTHREAD_RWLOCK_FUTEX_USED, nptl/pthread_rwlock_common.c). Conditions and semaphores wait in the
- * same way, but for other values.
+ * For glibc's read-write locks, which wait with COMMAND_WAIT_BITSET: 3 while a writer holds the lock
+ * (1 | PTHREAD_RWLOCK_FUTEX_USED, nptl/pthread_rwlock_common.c), 2 while readers do. So do semaphores, for the value
+ * 0, and conditions: for 0 or, from glibc 2.41 on and in Rust, for a number that grows, so that it is 2 or 3 only
+ * for the first waits.
  */
 #define WRITE_LOCKED 3
 

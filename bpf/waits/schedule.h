@@ -76,6 +76,7 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 		return MEMORY;
 	part = waits_for(call.number, state & TASK_UNINTERRUPTIBLE);
 	if (part == LOCK) {
+		thread->private_futex = call.number == CALL_FUTEX && call.second & PRIVATE_FLAG;
 		if (is_for_held_lock(&call))
 			thread->how = HOW_HELD;
 		else if (call.number == CALL_FUTEX)

@@ -17,7 +17,7 @@ from typing import Final
 
 from stalltop.diagnosis.attribution import polling
 from stalltop.diagnosis.attribution.charges import share
-from stalltop.diagnosis.attribution.following import WAKEABLE, WaitFollower
+from stalltop.diagnosis.attribution.following import WAKEABLE, WaitFollower, is_long_poll
 from stalltop.diagnosis.attribution.losses import Loss, Losses, Wait
 from stalltop.diagnosis.attribution.rank_waits import RankWaits
 from stalltop.diagnosis.attribution.roots import Roots
@@ -34,8 +34,11 @@ SELDOM_WAITS: Final = 0.2
 unknown kind together take less than this part of the time between its calls. A server with capacity to spare
 waits for requests for longer."""
 RESTART_SECONDS: Final = 30.0
-"""If a process of a tenant ended within this time before another one started, the program starts its workers
-again. Workers that import PyTorch take some seconds to start."""
+"""A start of workers counts as a restart if a process of the tenant ended within this time before the end of
+the window. Workers that import PyTorch take some seconds to start."""
+EXECUTORS: Final = 2
+"""Least number of threads in a window that make the threads of executors. A single thread of which nothing is
+known may also be one that had a CPU all the time."""
 SHORT_LIVED: Final = 0.7
 """The value of ``Wait.sure`` for waits that a short-lived thread ended. It is below 1 because the processes
 that this thread waited for are not known."""
@@ -141,7 +144,11 @@ class Attribution:
         if part == "network" and self._roots.loses_segments(row.key.pid):
             self._losses.add("tcp_retransmits", wait, part, left, {})
         elif part == "network" and self._graph.asks_elsewhere(row.key.pid):
-            elsewhere = sum(edge.ns for edge in scaled if edge.kind == part and not edge.waker.pid)
+            elsewhere = sum(
+                edge.ns
+                for edge in scaled
+                if edge.kind == part and not edge.waker.pid and not is_long_poll(edge)
+            )
             self._losses.add("remote_service", wait, part, elsewhere, {})
         else:
             self._unexplained(row, wait, left)
@@ -188,13 +195,13 @@ class Attribution:
 
     def _restarts(self, victim: Who, edge: Edge) -> bool:
         """Returns whether ``edge`` was ended by a short-lived thread that managed worker processes, as the
-        thread of an executor does that is made anew for each batch. This is assumed if as many processes of
-        the tenant ended in the window as such threads of the victim did."""
+        thread of an executor does that is made anew for each batch. This is assumed if there were several
+        such threads in the window, and at least as many processes of the tenant ended."""
         use = self._facts.use(victim.tenant)
         if edge.waker.pid != victim.pid or use is None or not use.exits:
             return False
         ended = self._graph.ended_threads(victim.pid)
-        return edge.waker.tid in ended and use.exits >= len(ended)
+        return edge.waker.tid in ended and EXECUTORS <= len(ended) <= use.exits
 
     def _ended_lately(self, tenant: str) -> bool:
         """Returns whether a process of a tenant ended in the last ``RESTART_SECONDS``."""

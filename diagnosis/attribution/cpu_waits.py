@@ -99,10 +99,10 @@ class CpuWaits:
         one of the tenant's own threads had the CPU.
 
         If the threads want no more CPUs than the tenant may use, they would not compete if the tenant were
-        alone. If they want more, some of these waits would occur anyway. Others occur although a CPU is idle,
-        because the Linux kernel prefers the CPU of the waking thread: up to the idle time of the CPUs, waits
-        count as such. Only the rest is charged to other tenants, and at most the CPU time that they used
-        beyond what is charged to them already.
+        alone. If they want more, some of these waits would occur anyway. Besides, the Linux kernel often
+        leaves a thread on the CPU of the thread that woke it, although another CPU is idle: waits up to the
+        idle time of the tenant's CPUs are not charged to others. Only the rest is charged to other tenants,
+        and at most the CPU time that they used beyond what is charged to them already.
         """
         use, cpus = self._facts.use(tenant), processors.cpus_for(self._facts, tenant)
         among_own, taken = 0.0, defaultdict[Who, float](float)

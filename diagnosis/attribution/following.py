@@ -35,14 +35,28 @@ so many paths that following all of them would take hours."""
 BUSY_WORKER: Final = 0.5
 """If the work of a worker and its waits with a known reason together take less than this part of its time,
 the worker is itself waiting for work."""
+BUSY_PRODUCER: Final = 0.8
+"""A client of a message broker is the reason why its queue is empty only if it is busy for at least this part
+of its time."""
+COMES_WITH_ANSWERS: Final = 0.5
+"""The answers of a message broker depend on a client only if a wait for an answer takes at least this part of
+the time between two visits of the client, on average."""
+LONG_POLL_NS: Final = 1_000_000_000
+"""Least mean length of the waits of a client that waits for work, ns: consumers of queues wait for the next
+message for seconds (Redis' BLPOP, HTTP long polling). Answers to requests come sooner."""
 PASSES_ON: Final = 0.5
 """A thread (or, in `host.locks`, a process) that spends at least this part of its time in waits for locks did
 not hold a lock for long: it got the lock late and passed it on."""
 INPUTS: Final = 0.1
-"""If a thread got at least this many inputs for each of its results, timers only limited its waits for
-inputs. A thread may hand over several results for each input."""
+"""Least number of inputs for each result at which waits that timers ended count as waits for input, not as
+sleep. It is below 1 because a thread may hand over several results for one input."""
 WAKEABLE: Final = ("lock", "network", "process")
 """Parts of the split in which a thread waits until another thread ends the wait."""
+
+
+def is_long_poll(edge: Edge) -> bool:
+    """Returns whether ``edge``, waits of a client for a server, are waits for work to do."""
+    return edge.ns >= LONG_POLL_NS * edge.times
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +77,37 @@ class WaitFollower:
         if self.graph.are_ranks(who.pid, waker.pid):
             return self.work(wait, edge)
         if self.graph.asks(waker.pid, who.pid):
-            return self._produces(who, edge.waker) and self.work(wait, edge)
+            if self._works_for(who):
+                return False
+            return not self._produces(wait, edge) or self.work(wait, edge)
         asks = self.graph.asks(who.pid, waker.pid)
         if not asks and not self._works_for(waker) and waker.tenant != who.tenant:
             return False  # The waker may as well be a client that sends requests to ``who``.
         if self.work(wait, edge):
             return True
-        if asks and not self._works_for(waker):
+        # A server whose time is known, and explains nothing, was itself waiting for something to do.
+        if asks and not self._works_for(waker) and self.graph.work_of(edge.waker) is None:
             on = wait._replace(path=(*wait.path, waker))
-            self.losses.add("remote_service", on, edge.kind, edge.ns, {waker: edge.ns})
+            if not is_long_poll(edge):
+                self.losses.add("remote_service", on, edge.kind, edge.ns, {waker: edge.ns})
             return True
         return False
 
-    def _produces(self, server: Who, client: ThreadId) -> bool:
-        """Returns whether ``client``, a client of ``server``, brings what the victim waits for, as a producer
-        behind a message broker does. Other clients only send requests: to the victim itself, or to a server
-        that works for it. A client that has little to do does not keep anybody waiting."""
-        work = self.graph.work_of(client)
-        if work is None or client.pid == self.victim.pid or self._works_for(server):
+    def _produces(self, wait: Wait, edge: Edge) -> bool:
+        """Returns whether the client that ended ``edge``, waits of a server, may bring what the victim waits
+        for, as the producer behind a message broker does.
+
+        A client that has time left does not keep the victim waiting: the queue is empty because there is
+        little to do. If the client comes more rarely than the server answers, the answers do not depend on
+        it.
+        """
+        work = self.graph.work_of(edge.waker)
+        if work is None or edge.waker.pid == self.victim.pid:
+            return False
+        if wait.mean_ns < COMES_WITH_ANSWERS * edge.ns / edge.times:
             return False
         active = sum(work.split_ns[part] for part in ("running", "runqueue", "disk", "memory"))
-        return active >= BUSY_WORKER * work.total_ns
+        return active >= BUSY_PRODUCER * work.total_ns
 
     def locked(self, wait: Wait, who: Who, edge: Edge) -> bool:
         """Attributes ``edge``, a wait of ``who`` (the caller or a worker) for a lock that the waker of
@@ -108,15 +132,17 @@ class WaitFollower:
             return False
         if ns < LEAST_FOLLOWED * self.facts.seconds * 1e9:
             return False
-        worker = who_of(thread)
+        worker, before = who_of(thread), wait.path[-1] if wait.path else self.victim
         known = wait.path[-1:] == (worker,) or worker.pid == self.victim.pid
         path = wait.path if known else (*wait.path, worker)
-        wait = wait._replace(path=path, threads=(*wait.threads, thread))
+        mean_ns = edge.ns / edge.times if edge.times else 0.0
+        wait = wait._replace(path=path, threads=(*wait.threads, thread), mean_ns=mean_ns)
         busy: dict[str, float] = {}
         edges: dict[str, list[Edge]] = {}
         turns = 0.0
         ranks = self._is_rank(worker.pid)
-        sleeps = self._sleeps(wait, edge.times)
+        # Servers that wait for requests wake now and then by a timer, too.
+        sleeps = not self.graph.asks(before.pid, worker.pid) and self._sleeps(wait, edge.times)
         for part in (
             "running",
             "runqueue",
@@ -137,7 +163,9 @@ class WaitFollower:
                 if sleeps:
                     timers, found = self.graph.timed(thread, part)
                     slept = min(sum(edge.ns for edge in timers), part_ns)
-                    busy["sleep"] = busy.get("sleep", 0.0) + slept
+                    if slept:
+                        busy["sleep"] = busy.get("sleep", 0.0) + slept
+                        part_ns -= slept
                 found = scaled_edges(found, part_ns)
                 in_turn = sum(edge.ns for edge in found if self._is_turn(wait, edge))
                 turns += in_turn
@@ -171,11 +199,8 @@ class WaitFollower:
             explained = sum(
                 edge.ns for edge in scaled_edges(edges, ns) if self._waits_too(wait, worker, part, edge)
             )
-            rest = ns - explained
             if part == "network" and self.roots.loses_segments(worker.pid):
-                self.losses.add("tcp_retransmits", wait, part, rest, {})
-            elif not self._works_for(worker) and not self._is_rank(worker.pid):
-                self.losses.add("remote_service", wait, part, rest, {worker: rest})
+                self.losses.add("tcp_retransmits", wait, part, ns - explained, {})
         elif self._is_rank(worker.pid):
             self.rank_waits.add(wait, part, ns)
         elif not self._works_for(worker):
@@ -187,7 +212,9 @@ class WaitFollower:
         """Attributes ``edge``, waits of the last thread of ``wait.threads`` in ``part`` of its split. The
         thread belongs to ``worker``. Returns whether the reason of ``edge`` was found."""
         # What another rank waits for is its own problem, unless it waits for a third rank.
-        if self._is_rank(worker.pid) and edge.waker.pid != worker.pid and not self._is_rank(edge.waker.pid):
+        if self._is_rank(worker.pid) and (
+            edge.kind == "lock" or not (edge.waker.pid == worker.pid or self._is_rank(edge.waker.pid))
+        ):
             self.rank_waits.add(wait, part, edge.ns)
             return True
         if edge.kind == TIMEOUT:
@@ -205,14 +232,15 @@ class WaitFollower:
 
     def _sleeps(self, wait: Wait, results: float) -> bool:
         """Returns whether the last thread of ``wait.threads`` sleeps in its waits that timers end: an event
-        loop in waits for data, other threads in waits for a condition. It handed over ``results`` results.
-
-        Otherwise, the timers only limit waits for input, which begin again after each timeout. Then other
-        threads, or other hosts, bring inputs.
+        loop in waits for data, other threads in waits for a condition. It does not if it got input meanwhile:
+        then timers only interrupted its waits for input. ``results`` says how often it ended the wait that is
+        followed.
         """
+        parts = [self.graph.timed(wait.threads[-1], part) for part in WAKEABLE]
+        if not any(timers for timers, _ in parts):
+            return False
         inputs = 0.0
-        for part in WAKEABLE:
-            _, others = self.graph.timed(wait.threads[-1], part)
+        for _, others in parts:
             inputs += sum(
                 edge.times
                 for edge in others
@@ -223,10 +251,10 @@ class WaitFollower:
         return inputs < INPUTS * results
 
     def _is_prompt(self, wait: Wait, thread: ThreadId) -> bool:
-        """Returns whether ``thread`` mostly waits for requests of ``wait.threads``, so that these hardly wait
-        for it."""
+        """Returns whether ``thread``, of a server that the last of ``wait.threads`` asks, mostly waits for
+        requests of these threads, so that they hardly wait for it."""
         work = self.graph.work_of(thread)
-        if work is None:
+        if work is None or not self.graph.asks(wait.threads[-1].pid, thread.pid):
             return False
         edges = (edge for part in WAKEABLE for edge in self.graph.timed(thread, part)[1])
         return sum(edge.ns for edge in edges if edge.waker in wait.threads) >= BUSY_WORKER * work.total_ns

@@ -74,6 +74,8 @@ class Wait(NamedTuple):
     to which the wait is attributed."""
     threads: tuple[ThreadId, ...] = ()
     """The threads through which the wait was followed so far. The caller waited for the first of them."""
+    mean_ns: float = 0.0
+    """Mean length of the waits that the last of ``threads`` ended, ns."""
 
     @property
     def victim(self) -> Who:

@@ -26,7 +26,8 @@ class RankWaits:
     def add(self, wait: Wait, part: str, ns: float) -> None:
         """Adds ``ns`` of a wait for the rank that ends the path of ``wait``. That rank spent the time in
         ``part`` of its split."""
-        self._waits[wait.victim.pid, wait.path[-1].pid].append((wait, part, ns))
+        if ns > 0:
+            self._waits[wait.victim.pid, wait.path[-1].pid].append((wait, part, ns))
 
     def settle(self) -> None:
         """Attributes the waits. Called after all of them were added."""

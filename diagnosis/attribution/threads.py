@@ -32,6 +32,12 @@ GIL_INTERVAL_NS: Final = (4_900_000, 8_000_000)
 switch interval is 5 ms (sys.getswitchinterval), and on a busy host timers are late by up to some ms."""
 
 
+REST_OF_LIMIT: Final = 0.1
+"""If a caller repeats a wait for data whenever its time limit is reached, the last wait takes a random part
+of the limit, half of it on average. If data comes much sooner after each timer, the timer did not limit a
+wait for this data: the caller sleeps, as asyncio does."""
+
+
 class Edge(NamedTuple):
     """Waits of one thread, all of one kind and all ended by the same other thread, the waker."""
 
@@ -64,6 +70,7 @@ class ThreadGraph:
         self.evidence: Final = evidence
         self._of_row: defaultdict[tuple[int, str, str], list[ThreadWait]] = defaultdict(list)
         self._of_thread: defaultdict[tuple[int, int], list[ThreadWait]] = defaultdict(list)
+        self._timed: dict[tuple[int, int, str], tuple[Sequence[Edge], Sequence[Edge]]] = {}
         callers: set[tuple[int, int]] = set()
         for wait in evidence.waits:
             self._of_row[wait.thread.pid, wait.layer, wait.operation].append(wait)
@@ -88,13 +95,13 @@ class ThreadGraph:
         return found
 
     def ended_threads(self, pid: int) -> frozenset[int]:
-        """Returns the threads of process ``pid`` that ended waits of its callers in the window and have ended
-        themselves since."""
+        """Returns the threads of process ``pid`` that ended waits of its callers in the window, and of which
+        nothing else is known. Most of them have ended; others had a CPU nearly all the time."""
         return frozenset(
             wait.waker.tid
             for wait in self.evidence.waits
             if wait.thread.pid == wait.waker.pid == pid and self.is_caller(wait.thread)
-            if (pid, wait.waker.tid) not in self._works
+            if (pid, wait.waker.tid) not in self._works and not self.is_caller(wait.waker)
         )
 
     def is_caller(self, thread: ThreadId) -> bool:
@@ -139,7 +146,7 @@ class ThreadGraph:
         longer than that is left out, because its gap is still open and not in the row yet. If every thread
         waited for longer, all of them are returned.
         """
-        threads = self._edges(self._of_row.get((pid, layer, operation), ()), part)
+        threads = self._edges(self._of_row.get((pid, layer, operation), ()), part, REST_OF_LIMIT)
         fit = [edges for edges in threads if sum(edge.ns for edge in edges) <= most_ns]
         return [edge for edges in fit or threads for edge in edges]
 
@@ -148,17 +155,20 @@ class ThreadGraph:
         threads = self._edges(self._of_thread.get((thread.pid, thread.tid), ()), part)
         return [edge for edges in threads for edge in edges]
 
-    def timed(self, thread: ThreadId, part: str) -> tuple[list[Edge], list[Edge]]:
+    def timed(self, thread: ThreadId, part: str) -> tuple[Sequence[Edge], Sequence[Edge]]:
         """Returns the waits of a thread in one part of its split as they were measured: those that a timer
         ended, and all others. Waits for Python's global interpreter lock count as others."""
-        waits = self._of_thread.get((thread.pid, thread.tid), ())
-        edges = [
-            Edge(wait.kind, wait.waker, float(wait.ns), float(wait.times))
-            for wait in waits
-            if wait.part == part
-        ]
-        timers = [edge for edge in edges if self._by_timer(thread.pid, edge)]
-        return timers, [edge for edge in edges if edge not in timers]
+        key = thread.pid, thread.tid, part
+        if (known := self._timed.get(key)) is not None:
+            return known
+        timers: list[Edge] = []
+        others: list[Edge] = []
+        for wait in self._of_thread.get(key[:2], ()):
+            if wait.part == part:
+                edge = Edge(wait.kind, wait.waker, float(wait.ns), float(wait.times))
+                (timers if self._by_timer(thread.pid, edge) else others).append(edge)
+        self._timed[key] = timers, others
+        return timers, others
 
     def _by_timer(self, pid: int, edge: Edge) -> bool:
         """Returns whether timers ended ``edge``, waits of a process, other than waits for Python's global
@@ -175,9 +185,9 @@ class ThreadGraph:
             and GIL_INTERVAL_NS[0] <= edge.ns / edge.times < GIL_INTERVAL_NS[1]
         )
 
-    def _edges(self, waits: Iterable[ThreadWait], part: str) -> list[list[Edge]]:
+    def _edges(self, waits: Iterable[ThreadWait], part: str, least: float = 0.0) -> list[list[Edge]]:
         """Returns, for each thread, its waits in one part of the split. They are summed by kind and by
-        waker."""
+        waker. ``least`` is explained at `_without_limits`."""
         sums: defaultdict[ThreadId, dict[tuple[str, ThreadId], tuple[int, int]]] = defaultdict(dict)
         for wait in waits:
             if wait.part == part:
@@ -185,29 +195,38 @@ class ThreadGraph:
                 ns, times = of_thread.get(key, (0, 0))
                 of_thread[key] = ns + wait.ns, times + wait.times
         return [
-            self._without_limits(thread.pid, [Edge(*key, *figures) for key, figures in of_thread.items()])
+            self._without_limits(
+                thread.pid, [Edge(*key, *figures) for key, figures in of_thread.items()], least
+            )
             for thread, of_thread in sums.items()
         ]
 
-    def _without_limits(self, pid: int, edges: list[Edge]) -> list[Edge]:
+    def _without_limits(self, pid: int, edges: list[Edge], least: float) -> list[Edge]:
         """Returns the waits of one thread, without waits that ended by a timeout. Waits for Python's global
         interpreter lock are kept, although they end by timeouts.
 
-        After a timeout the thread waited again, until another thread ended the wait. The time of the timeouts
-        is therefore added to the waits that threads ended, in proportion to their lengths. So is the time of
-        waits for data that no thread was seen to end, if the process receives no data from other hosts. If no
-        thread ended any wait, all waits are returned as they are.
+        After a timeout the thread waited again, until another thread or host ended the wait. The time of the
+        timeouts is therefore added to the waits that these ended, in proportion to their lengths. If these
+        waits were shorter than ``least`` of a timeout, on average, the thread slept by itself, and the time
+        is left out. The time of waits for data that no thread was seen to end is added in the same way, if
+        the process receives no data from other hosts. If no wait was ended otherwise, all waits are returned
+        as they are.
         """
         limits: list[Edge] = []
         others: list[Edge] = []
         for edge in edges:
             unsent = edge.kind == "network" and not edge.waker.pid and pid in self._local
             (limits if unsent or self._by_timer(pid, edge) else others).append(edge)
-        ended_ns = sum(edge.ns for edge in others if edge.waker.pid)
+        ended = [edge for edge in others if edge.waker.pid or edge.kind == "network"]
+        ended_ns, limits_ns = sum(edge.ns for edge in ended), sum(edge.ns for edge in limits)
         if not limits or not ended_ns:
             return edges
-        factor = 1.0 + sum(edge.ns for edge in limits) / ended_ns
-        return [edge._replace(ns=edge.ns * factor) if edge.waker.pid else edge for edge in others]
+        if ended_ns * sum(edge.times for edge in limits) < least * limits_ns * sum(
+            edge.times for edge in ended
+        ):
+            return others
+        factor = 1.0 + limits_ns / ended_ns
+        return [edge._replace(ns=edge.ns * factor) if edge in ended else edge for edge in others]
 
     def work_of(self, thread: ThreadId) -> Work | None:
         """Returns how many ns a thread spent in each part of its split; None if the thread is not followed.

@@ -24,6 +24,8 @@ class Description:
     confidence: float
     unknown: tuple[str, ...] = ()
     about: str = ""
+    title: str = ""
+    """Title of the problem if that of the cause does not fit; else ''."""
 
 
 def charged(_: Facts, loss: Loss) -> Mapping[Who, float]:

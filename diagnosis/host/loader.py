@@ -78,6 +78,7 @@ def _thread(facts: Facts, loss: Loss, doing: str, links: tuple[Link, ...], confi
             ),
         ),
         confidence=confidence,
+        title=f"Another thread {doing}",
         unknown=("whether it prepares what the caller waits for, or holds a lock meanwhile",),
     )
 

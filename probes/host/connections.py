@@ -32,8 +32,8 @@ class _Sockets:
 
     sample: int
     served: set[tuple[_Address, _Address]] = field(default_factory=set)
-    """Connections from clients to ports on which the process or its parent listens, as (own address, the
-    client's address)."""
+    """Connections from clients to ports on which the process listens or, if it listens on none, the process
+    that forked it; as (own address, the client's address)."""
     asked: dict[tuple[_Address, _Address], int] = field(default_factory=dict)
     """File descriptors of all other connections, by (own address, the server's address)."""
     paths: set[str] = field(default_factory=set)
@@ -151,11 +151,12 @@ class Connections:
         except (psutil.Error, OSError):
             return made
         ports = _listens_on(internet)
-        if any(each.raddr and each.laddr.port not in ports for each in internet):
+        if not ports and any(each.raddr for each in internet):
             # Some servers, such as PostgreSQL, fork a process for each connection that they accept.
             with contextlib.suppress(psutil.Error, OSError):
                 parent = process.parent()
-                ports |= _listens_on(parent.net_connections("tcp")) if parent is not None else set()
+                if parent is not None and parent.exe() == process.exe():
+                    ports = _listens_on(parent.net_connections("tcp"))
         for each in internet:
             if not each.raddr:
                 continue

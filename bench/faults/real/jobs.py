@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from bench.faults.callers.host import CPUS
@@ -16,14 +16,14 @@ threads of gloo leave two CPUs idle for much of the time. Otherwise a rank often
 other rank has, as the diagnosis then rightly reports."""
 
 
-def _ranks(stage: Stage, *places: Place) -> list[RealProgram]:
+def _ranks(stage: Stage, *places: Place, options: Sequence[str] = ()) -> list[RealProgram]:
     port = str(free_port())
     ranks = [
         RealProgram(
             stage,
             place,
             "ranks.py",
-            *("--rank", str(number), "--ranks", str(len(places)), "--port", port),
+            *("--rank", str(number), "--ranks", str(len(places)), "--port", port, *options),
             numbers=(RANK_MS,),
             wait=False,
         )
@@ -51,6 +51,17 @@ def late_container(stage: Stage) -> Iterator[Truth]:
     places = [stage.tenant("rank 0"), stage.tenant("rank 1")]
     late = stage.whole("late", 0, 1)
     ranks = _ranks(stage, *places)
+    yield Truth(places[1 - late], places[late])
+    ranks[late].change(stage.between("ms", 25, 60))
+
+
+@fault("late_rank", "gloo-late-loader")
+def late_loader(stage: Stage) -> Iterator[Truth]:
+    """One of two ranks (torch.distributed, gloo), each in its own container, waits for the worker of its
+    DataLoader, which computes for 25 to 60 ms for each step."""
+    places = [stage.tenant("rank 0"), stage.tenant("rank 1")]
+    late = stage.whole("late", 0, 1)
+    ranks = _ranks(stage, *places, options=("--loader",))
     yield Truth(places[1 - late], places[late])
     ranks[late].change(stage.between("ms", 25, 60))
 

@@ -67,6 +67,47 @@ def asks(stage: Stage) -> Iterator[Truth]:
     server.change(stage.between("ms", 25, 60))
 
 
+@fault("loader_sleep", "torch-paces")
+def paces(stage: Stage) -> Iterator[Truth]:
+    """The items of a PyTorch DataLoader wait for 40 to 100 ms in an event loop of asyncio."""
+    victim = stage.tenant("victim")
+    program = _loader(stage, victim, "--item", "pace")
+    yield Truth(victim)
+    program.change(stage.between("ms", 40, 100))
+
+
+@fault("remote_service", "torch-queries")
+def queries(stage: Stage) -> Iterator[Truth]:
+    """The items of a PyTorch DataLoader query PostgreSQL in another container, which computes for 25 to 60
+    ms."""
+    victim, database = stage.tenant("victim"), stage.tenant("database")
+    port = str(free_port())
+    RealProgram(stage, database, "database.py", "--port", port, "--folder", str(stage.folder))
+    program = _loader(stage, victim, "--item", "query", "--server", f"127.0.0.1:{port}")
+    yield Truth(victim, database)
+    program.change(stage.between("ms", 25, 60))
+
+
+@fault("remote_service", "zmq-produces")
+def produces(stage: Stage) -> Iterator[Truth]:
+    """A program in another container hands over batches by ZeroMQ, and computes for 25 to 60 ms for each."""
+    victim, source = stage.tenant("victim"), stage.tenant("source")
+    port = str(free_port())
+    producer = RealProgram(stage, source, "producer.py", "--port", port, numbers=(QUICK_MS,))
+    RealProgram(stage, victim, "pulling_trainer.py", "--port", port)
+    yield Truth(victim, source)
+    producer.change(stage.between("ms", 25, 60))
+
+
+@fault("workers_restarted", "executor-restarts")
+def executor_restarts(stage: Stage) -> Iterator[Truth]:
+    """A new ProcessPoolExecutor is made for each batch, instead of using one again."""
+    victim = stage.tenant("victim")
+    program = RealProgram(stage, victim, "executor.py")
+    yield Truth(victim)
+    program.change(1.0)
+
+
 @fault("workers_restarted", "torch-restarts")
 def restarts(stage: Stage) -> Iterator[Truth]:
     """Epochs of a PyTorch DataLoader become 3 to 6 batches long, and its workers are started anew in each

@@ -1,5 +1,6 @@
-"""One rank of a job of `torch.distributed` (gloo): computes, makes a step on the device, and adds its
-gradients to those of the other ranks. Number 0 of the control file is the computing time of a step, ms."""
+"""One rank of a job of `torch.distributed` (gloo). In each step it computes, or waits with --loader for a
+DataLoader's worker that computes, makes a step on the device, and adds its gradients to those of the other
+ranks. Number 0 of the control file is the computing time of a step, ms."""
 
 import argparse
 import os
@@ -9,8 +10,26 @@ import control
 import gpu
 import torch
 import torch.distributed as dist
+from torch.utils.data import DataLoader, IterableDataset
 
 _ELEMENTS = 1 << 14
+
+
+def compute() -> None:
+    """Computes for the time of a step."""
+    until = time.thread_time() + control.number() / 1e3
+    while time.thread_time() < until:
+        torch.sin(torch.rand(1000))
+
+
+class Items(IterableDataset):
+    """A data set without end, whose items have to be computed."""
+
+    def __iter__(self):
+        """Yields items."""
+        while True:
+            compute()
+            yield torch.rand(1000)
 
 
 def main() -> None:
@@ -19,6 +38,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--loader", action="store_true")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
@@ -29,11 +49,13 @@ def main() -> None:
         world_size=chosen.ranks,
     )
     gradient = torch.ones(_ELEMENTS)
+    batches = iter(DataLoader(Items(), num_workers=1)) if chosen.loader else None
     steps = 0
     while True:
-        until = time.thread_time() + control.number() / 1e3
-        while time.thread_time() < until:
-            torch.sin(torch.rand(1000))
+        if batches is None:
+            compute()
+        else:
+            next(batches)
         gpu.step()
         dist.all_reduce(gradient)
         gradient /= chosen.ranks

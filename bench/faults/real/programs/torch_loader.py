@@ -2,6 +2,7 @@
 ms; number 1 is the length of an epoch in batches (0: no end)."""
 
 import argparse
+import asyncio
 import socket
 import time
 
@@ -14,12 +15,12 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 def options() -> argparse.Namespace:
     """Parses the options of the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--item", default="compute", choices=("compute", "sleep", "ask"))
+    parser.add_argument("--item", default="compute", choices=("compute", "sleep", "pace", "ask", "query"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--pin", action="store_true", help="pin memory in a thread (pin_memory=True)")
     parser.add_argument("--sharing", default="file_descriptor", help="how workers hand tensors over")
-    parser.add_argument("--server", default="", help="HOST:PORT of a server that each item asks")
+    parser.add_argument("--server", default="", help="HOST:PORT of a server that each item asks or queries")
     parser.add_argument(
         "--collate-ms", action="store_true", help="spend the time in the main thread, not in items"
     )
@@ -31,7 +32,8 @@ class Items(IterableDataset):
 
     def __init__(self, chosen: argparse.Namespace) -> None:
         self._chosen = chosen
-        self._connection: socket.socket | None = None
+        self._connection = None
+        self._loop = None
 
     def __iter__(self):
         """Yields the items of an epoch of one worker."""
@@ -46,8 +48,13 @@ class Items(IterableDataset):
         ms = 0.0 if self._chosen.collate_ms else control.number(0)
         if self._chosen.item == "sleep":
             time.sleep(ms / 1e3)
+        elif self._chosen.item == "pace":
+            self._loop = self._loop or asyncio.new_event_loop()
+            self._loop.run_until_complete(asyncio.sleep(ms / 1e3))
         elif self._chosen.item == "ask":
             self._ask()
+        elif self._chosen.item == "query":
+            self._query(ms)
         else:
             compute(ms)
 
@@ -57,6 +64,20 @@ class Items(IterableDataset):
             self._connection = socket.create_connection((host, int(port)))
         self._connection.sendall(b"x")
         self._connection.recv(1)
+
+    def _query(self, ms: float) -> None:
+        """Lets PostgreSQL compute for ``ms`` milliseconds."""
+        if self._connection is None:
+            import psycopg
+
+            host, port = self._chosen.server.split(":")
+            self._connection = psycopg.connect(
+                host=host, port=int(port), user="features", dbname="postgres", autocommit=True
+            )
+        self._connection.execute(
+            f"""DO $$ DECLARE until timestamptz := clock_timestamp() + interval '{ms} milliseconds'; BEGIN
+            WHILE clock_timestamp() < until LOOP END LOOP; END $$"""
+        )
 
 
 def compute(ms: float) -> None:

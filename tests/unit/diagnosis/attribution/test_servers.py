@@ -8,6 +8,7 @@ import pytest
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.waits import waits
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.thread_evidence import (
     HAND_OVER,
     NOBODY,
@@ -17,6 +18,7 @@ from stalltop.model.thread_evidence import (
     Server,
     Servers,
     ThreadId,
+    ThreadWait,
     ThreadWork,
 )
 from stalltop.model.window import SPLITS, Window
@@ -32,7 +34,7 @@ from tests.unit.diagnosis.attribution.thread_windows import (
     seen,
     wait,
 )
-from tests.windows.evidence import BATCH
+from tests.windows.evidence import BATCH, TRAIN
 
 
 @pytest.mark.parametrize("part", ["running", "sleep", "runqueue", "disk"])
@@ -111,8 +113,8 @@ def test_a_busy_producer_behind_a_message_broker_is_named() -> None:
 
 
 def test_a_producer_with_little_to_do_is_not_to_blame() -> None:
-    found = lost(behind_a_broker(did(PRODUCER, running=20, sleep=940)))
-    assert culprits(found["remote_service"]) == {300}
+    assert not list(waits(Facts(behind_a_broker(did(PRODUCER, running=20, sleep=940)))))
+    assert not list(waits(Facts(behind_a_broker(did(PRODUCER, running=500, network=460)))))
 
 
 def test_clients_of_a_server_that_works_for_the_victim_are_not_to_blame() -> None:
@@ -143,19 +145,83 @@ def test_a_thread_of_a_server_is_followed_to_other_threads_of_it() -> None:
     assert found["remote_service"].last_part == "running"
 
 
-def test_a_server_that_waits_for_something_unknown_is_named() -> None:
-    unknown = ThreadId("other", 320, "backend", 320)
+def test_a_server_that_is_not_followed_is_named_behind_one_that_is() -> None:
+    upstream = ThreadId("other", 320, "backend", 320)
+    waited = wait(CALLER, "network", SERVER, 900), wait(SERVER, "network", upstream, 950)
+    works = (did(SERVER, network=980),)
+    found = lost(seen(*waited, works=works, asks=(Asks(100, 300), Asks(300, 320)), network=900))
+    assert culprits(found["remote_service"]) == {320}
+    assert found["remote_service"].ns == pytest.approx(900 * MS, rel=0.02)
+    idle = seen(*waited, works=works, asks=(Asks(100, 300),), network=900)
+    assert not lost(idle), "a client of the server, as far as is known: the server waits for requests"
+
+
+def test_a_consumer_that_waits_for_work_loses_nothing() -> None:
+    """Its broker wakes ten times a second by itself, as Redis does, and answers BLPOP only when its limit is
+    reached."""
+    polls = wait(CALLER, "network", SERVER, 990, 1), wait(SERVER, TIMER, NOBODY, 980, 10)
+    answers = wait(SERVER, "network", CALLER, 5, 1)
+    known = (did(SERVER, running=2, network=985),)
+    asks = (Asks(100, 300),)
+    assert not list(waits(Facts(seen(*polls, answers, works=known, asks=asks, network=990))))
+
+
+def test_a_client_that_comes_more_rarely_than_the_server_answers_is_no_producer() -> None:
+    """Both ask the server, whose own work takes the time of the caller."""
     found = lost(
         seen(
-            wait(CALLER, "network", SERVER, 900),
-            wait(SERVER, "network", unknown, 950),
-            works=(did(SERVER, network=980),),
-            asks=(Asks(100, 300),),
+            wait(CALLER, "network", SERVER, 900, 300),
+            wait(SERVER, "network", PRODUCER, 450, 20),
+            works=(did(SERVER, running=500, network=460), did(PRODUCER, running=950)),
+            asks=(Asks(100, 300), Asks(301, 300)),
             network=900,
         )
     )
     assert culprits(found["remote_service"]) == {300}
-    assert found["remote_service"].ns == pytest.approx(900 * MS, rel=0.02)
+
+
+def test_a_server_with_an_event_loop_waits_for_its_local_client() -> None:
+    """The main thread of uvicorn wakes every 0.1 s, whatever it waits for. Its client waits for
+    its answers most of the time."""
+    main, client = ThreadId(TRAIN, 100, "train.py", 108), ThreadId(BATCH, 400, "agent", 400)
+    idle = seen(
+        wait(CALLER, HAND_OVER, main, 400),
+        wait(main, TIMER, NOBODY, 850, 9),
+        wait(main, "network", client, 60),
+        wait(client, "network", main, 700),
+        works=(did(main, running=60, network=920), did(client, running=100, network=850)),
+        asks=(Asks(400, 100),),
+        lock=400,
+    )
+    assert not list(waits(Facts(idle)))
+
+
+def test_a_caller_that_sleeps_in_its_event_loop_does_not_wait_for_a_fast_server() -> None:
+    made = seen(
+        wait(CALLER, TIMER, NOBODY, 900, 9),
+        wait(CALLER, "network", SERVER, 2, 10),
+        wait(SERVER, "network", CALLER, 970),
+        works=(did(SERVER, running=5, network=990),),
+        asks=(Asks(100, 300),),
+        network=905,
+    )
+    assert not list(waits(Facts(made)))
+
+
+def test_timers_that_limit_a_wait_for_another_host_count_for_that_host() -> None:
+    made = seen(
+        wait(CALLER, TIMER, NOBODY, 700, 14),
+        wait(CALLER, "network", NOBODY, 60, 2),
+        servers=(Servers(100, (Server("10.1.2.3:9000"),)),),
+        network=760,
+    )
+    assert lost(made)["remote_service"].ns == pytest.approx(760 * MS)
+
+
+def test_a_consumer_of_a_queue_on_another_host_loses_nothing() -> None:
+    at = (Servers(100, (Server("10.1.2.3:6379"),)),)
+    long = ThreadWait(CALLER, HOST_LAYER, HOST_GAP, "network", "network", NOBODY, 5_000 * MS, 1)
+    assert not lost(seen(long, servers=at, network=900))
 
 
 @pytest.mark.parametrize("kind", [TIMER, TIMEOUT])
