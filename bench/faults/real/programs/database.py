@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--port", required=True)
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     chosen = parser.parse_args()
-    data = chosen.folder / "data"
+    data = chosen.folder / "database"
     make = (_PROGRAMS / "initdb", "-D", data, "-A", "trust", "-U", "features", "--no-sync")
     subprocess.run((*_NOT_ROOT, *make), check=True, stdout=subprocess.DEVNULL)
     settings = (

@@ -8,6 +8,11 @@ import gpu
 import numpy
 
 
+_STEPS = 4
+"""Number of steps with one batch. The program waits for a batch before it begins with its steps, which would be
+a noticeable part of a single step."""
+
+
 def prepare(seed: int) -> float:
     """Prepares a part of a batch."""
     return float(numpy.fft.rfft(numpy.random.default_rng(seed).random(2048)).real.sum())
@@ -22,7 +27,8 @@ def main() -> None:
             executor.shutdown()
             executor = ProcessPoolExecutor(2)
         list(executor.map(prepare, range(4)))
-        gpu.step()
+        for _ in range(_STEPS):
+            gpu.step()
         steps += 1
         if steps == 20:
             control.ready()

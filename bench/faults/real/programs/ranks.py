@@ -56,6 +56,7 @@ def main() -> None:
             compute()
         else:
             next(batches)
+            gpu.step()  # a second one: two ranks and their workers would fill two CPUs
         gpu.step()
         dist.all_reduce(gradient)
         gradient /= chosen.ranks
