@@ -12,14 +12,14 @@ a problem of that rank.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from stalltop.diagnosis.attribution.losses import Losses, Wait
 from stalltop.diagnosis.attribution.rank_waits import RankWaits
 from stalltop.diagnosis.attribution.roots import Roots
-from stalltop.diagnosis.attribution.threads import Edge, ThreadGraph, scaled_edges
+from stalltop.diagnosis.attribution.threads import Edge, ThreadGraph, Work, scaled_edges
 from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.links import Who, who_of
 from stalltop.model.thread_evidence import HAND_OVER, HELD_BACK, TIMEOUT, ThreadId
@@ -104,7 +104,7 @@ class WaitFollower:
         work = self.graph.work_of(edge.waker)
         if work is None or edge.waker.pid == self.victim.pid:
             return False
-        if wait.mean_ns < COMES_WITH_ANSWERS * edge.ns / edge.times:
+        if wait.mean_ns * edge.times < COMES_WITH_ANSWERS * edge.ns:
             return False
         active = sum(work.split_ns[part] for part in ("running", "runqueue", "disk", "memory"))
         return active >= BUSY_PRODUCER * work.total_ns
@@ -137,43 +137,9 @@ class WaitFollower:
         path = wait.path if known else (*wait.path, worker)
         mean_ns = edge.ns / edge.times if edge.times else 0.0
         wait = wait._replace(path=path, threads=(*wait.threads, thread), mean_ns=mean_ns)
-        busy: dict[str, float] = {}
-        edges: dict[str, list[Edge]] = {}
-        turns = 0.0
-        ranks = self._is_rank(worker.pid)
         # Servers that wait for requests wake now and then by a timer, too.
         sleeps = not self.graph.asks(before.pid, worker.pid) and self._sleeps(wait, edge.times)
-        for part in (
-            "running",
-            "runqueue",
-            "disk",
-            "memory",
-            "sleep",
-            "other",
-            *(("gpu",) if ranks else ()),
-            *WAKEABLE,
-        ):
-            part_ns = work.split_ns.get(part, 0.0)
-            if part == "other":
-                found = scaled_edges(self.graph.waits_of(thread, part), part_ns)
-                edges[part] = [edge for edge in found if edge.kind in HELD_BACK]
-                part_ns = sum(edge.ns for edge in edges[part])
-            elif part in WAKEABLE:
-                found = self.graph.waits_of(thread, part)
-                if sleeps:
-                    timers, found = self.graph.timed(thread, part)
-                    slept = min(sum(edge.ns for edge in timers), part_ns)
-                    if slept:
-                        busy["sleep"] = busy.get("sleep", 0.0) + slept
-                        part_ns -= slept
-                found = scaled_edges(found, part_ns)
-                in_turn = sum(edge.ns for edge in found if self._is_turn(wait, edge))
-                turns += in_turn
-                edges[part] = [edge for edge in found if self._leads_on(wait, edge)]
-                lossy = part == "network" and self.roots.loses_segments(worker.pid)
-                part_ns = part_ns - in_turn if lossy else sum(edge.ns for edge in edges[part])
-            if part_ns > 0:
-                busy[part] = part_ns
+        busy, edges, turns = self._time_of(wait, worker, work, sleeps=sleeps)
         active = sum(busy.values())
         if active <= 0 or active < BUSY_WORKER * (work.total_ns - turns):
             return False
@@ -188,6 +154,39 @@ class WaitFollower:
             on = wait._replace(sure=wait.sure * weight / total)
             self._work_part(on, worker, part, weight * (late - stopped) / total, edges.get(part, ()))
         return True
+
+    def _time_of(
+        self, wait: Wait, worker: Who, work: Work, *, sleeps: bool
+    ) -> tuple[dict[str, float], dict[str, list[Edge]], float]:
+        """Returns what may have made the last thread of ``wait.threads`` late: the ns of each part of its
+        split, and its waits by part. The third result is how many ns it waited for threads with which it
+        takes turns. ``sleeps`` says whether it sleeps in waits that timers end."""
+        thread = wait.threads[-1]
+        busy: dict[str, float] = {}
+        edges: dict[str, list[Edge]] = {}
+        turns = 0.0
+        gpu = ("gpu",) if self._is_rank(worker.pid) else ()
+        for part in ("running", "runqueue", "disk", "memory", "sleep", "other", *gpu, *WAKEABLE):
+            part_ns = work.split_ns.get(part, 0.0)
+            if part == "other":
+                found = scaled_edges(self.graph.waits_of(thread, part), part_ns)
+                edges[part] = [edge for edge in found if edge.kind in HELD_BACK]
+                part_ns = sum(edge.ns for edge in edges[part])
+            elif part in WAKEABLE:
+                waited: Sequence[Edge] = self.graph.waits_of(thread, part)
+                if sleeps:
+                    timers, waited = self.graph.timed(thread, part)
+                    slept = min(sum(edge.ns for edge in timers), part_ns)
+                    busy["sleep"] = busy.get("sleep", 0.0) + slept
+                    part_ns -= slept
+                found = scaled_edges(waited, part_ns)
+                in_turn = sum(edge.ns for edge in found if self._is_turn(wait, edge))
+                turns += in_turn
+                edges[part] = [edge for edge in found if self._leads_on(wait, edge)]
+                lossy = part == "network" and self.roots.loses_segments(worker.pid)
+                part_ns = part_ns - in_turn if lossy else sum(edge.ns for edge in edges[part])
+            busy[part] = part_ns
+        return {part: ns for part, ns in busy.items() if ns > 0}, edges, turns
 
     def _work_part(self, wait: Wait, worker: Who, part: str, ns: float, edges: Iterable[Edge]) -> None:
         """Attributes ``ns`` that the last thread of ``wait.threads`` spent in ``part``. The thread belongs to
