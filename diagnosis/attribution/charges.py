@@ -37,6 +37,17 @@ class RowCharges:
         return {who: own.get(who, 0.0) + of_row * of_all.get(who, 0.0) for who in {**own, **of_all}}
 
 
+def mean_waits(facts: Facts, pid: int) -> Mapping[Who, float]:
+    """Returns how long a process waited for a CPU on average, ns, by the process that had the CPU."""
+    sums: defaultdict[Who, list[int]] = defaultdict(lambda: [0, 0])
+    for charge in facts.charges_of(pid):
+        if charge.kind == "runqueue":
+            of_culprit = sums[Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)]
+            of_culprit[0] += charge.ns
+            of_culprit[1] += charge.times
+    return {who: ns / times for who, (ns, times) in sums.items() if times}
+
+
 def share(facts: Facts, row: Row, part: str) -> float:
     """Returns which share of an operation's waits belongs to ``row``, 0 to 1. An operation has one row for
     each device. Only waits of one kind are compared: those that the split counts in ``part``."""

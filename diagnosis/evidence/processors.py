@@ -17,6 +17,8 @@ lower, the process waits for them only in short bursts, and more CPUs would hard
 The limit is low because the waits themselves are measured. Besides, two threads that share a CPU delay each
 other even if the CPU is idle for a third of the time, because both wait for a device between their steps.
 """
+ROOM_SHARE: Final = 0.25
+"""CPUs that are idle for at least this part of the time have room for more threads."""
 IDLE_PERCENT: Final = 70.0
 """A CPU has room for one more thread if its load is below this, percent."""
 LESS_BUSY_PERCENT: Final = 25.0
@@ -38,10 +40,23 @@ def cpus_for(facts: Facts, tenant: str) -> int:
 
 def idle_ns(facts: Facts, tenant: str) -> float:
     """Returns for how many ns the CPUs that a tenant may use were idle, added up; 0 if that is not known."""
+    idle = _idle_each(facts, cpuset_of(facts, tenant))
+    return sum(idle) * facts.seconds * 1e9
+
+
+def has_room(facts: Facts, pid: int) -> bool:
+    """Returns whether the CPUs that a process may use were idle for at least ``ROOM_SHARE`` of the time."""
+    process = facts.process(pid)
+    idle = _idle_each(facts, cpus_of(process.allowed) if process is not None else frozenset())
+    return bool(idle) and sum(idle) >= ROOM_SHARE * len(idle)
+
+
+def _idle_each(facts: Facts, allowed: frozenset[int]) -> list[float]:
+    """Returns for which part of the time, 0 to 1, each of the CPUs ``allowed`` was idle; each CPU of the host
+    if ``allowed`` is empty."""
     system = facts.window.system
     busy = system.cpu_each_percent if system is not None else ()
-    allowed = cpuset_of(facts, tenant) or range(len(busy))
-    return sum(1.0 - busy[cpu] / 100.0 for cpu in allowed if cpu < len(busy)) * facts.seconds * 1e9
+    return [1.0 - percent / 100.0 for cpu, percent in enumerate(busy) if not allowed or cpu in allowed]
 
 
 def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:

@@ -81,7 +81,7 @@ def _alone(usage: Usage) -> Suspicion:
         waits.waited_ns,
         confidence=share,
         links=(usage.step(f"waits of {duration(waits.mean_ns)}", waits, waits.total_ns),),
-        fixes=(Fix(f"the host causes no delay: {_FASTER}"),),
+        fixes=(Fix(f"apart from other problems of it, the host causes no delay: {_FASTER}"),),
         hit=waits,
         unknown=(_NOT_TIMED,),
         verb="spends",

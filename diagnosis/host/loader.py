@@ -3,6 +3,7 @@ workers wait for a disk, a CPU or a lock, or they sleep."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from stalltop.diagnosis.attribution.losses import Loss
@@ -13,10 +14,11 @@ from stalltop.diagnosis.host import disk, locks
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import link_of
-from stalltop.diagnosis.wording.culprits import ranked
+from stalltop.diagnosis.wording.culprits import main_process, named, ranked
+from stalltop.diagnosis.wording.looks import at_line
 from stalltop.model.chain import Fix, Link
 from stalltop.model.telling import Telling
-from stalltop.model.text.words import numbered
+from stalltop.model.text.words import numbered, program
 
 SURE: Final = 0.9
 """Confidence that the caller waits for the workers' results: the workers are seen to wake it.
@@ -26,8 +28,11 @@ time is known only for all their results together, also for those for which nobo
 """
 
 
-WORKERS: Final = "DataLoader(num_workers=…), Pool(processes=…), n_jobs=…"
+LOADER_WORKERS: Final = "DataLoader(num_workers=…)"
+WORKERS: Final = f"{LOADER_WORKERS}, Pool(processes=…), n_jobs=…, or another process that prepares data"
 """How the number of worker processes is set: in PyTorch, in multiprocessing, and in joblib."""
+NO_ROOM_PERCENT: Final = 85.0
+"""If the CPUs of the host are at least this busy, more workers would only wait for them."""
 
 
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
@@ -43,19 +48,26 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
     confidence = SURE * loss.sure
     if worker.pid == loss.victim.pid:
         return _thread(facts, loss, "computes", links, confidence)
+    look = at_line(facts, worker, "computes")
+    less = Fix("do less work for each sample: decode and augment beforehand, or on the GPU (DALI)")
+    busy = system.cpu_percent if system is not None else 0.0
+    if busy >= NO_ROOM_PERCENT:
+        text = f"{less.text}; more workers do not help: CPUs are {busy:.0f}% busy"
+        fixes: tuple[Fix, ...] = (look, replace(less, text=text))
+    else:
+        more = f"use more workers; CPUs are {busy:.0f}% busy: {_workers(worker.process)}"
+        fixes = (Fix(more), look, less)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} computes",
         links=links,
-        fixes=(
-            Fix(f"use more workers, if CPUs are free: {WORKERS}"),
-            Fix("do less work for each sample: decode and augment beforehand, or on the GPU (DALI)"),
-            Fix(
-                "keep workers between epochs, and read further ahead: DataLoader(persistent_workers=True, "
-                "prefetch_factor=…)"
-            ),
-        ),
+        fixes=fixes,
         confidence=confidence,
     )
+
+
+def _workers(process: str) -> str:
+    """Returns how the number of processes called ``process`` is set."""
+    return LOADER_WORKERS if process == "pt_data_worker" else WORKERS
 
 
 def _thread(facts: Facts, loss: Loss, doing: str, links: tuple[Link, ...], confidence: float) -> Description:
@@ -67,11 +79,7 @@ def _thread(facts: Facts, loss: Loss, doing: str, links: tuple[Link, ...], confi
         f"which {doing}",
         links=links,
         fixes=(
-            Fix(
-                f"see which thread {doing}, and at which line (gdb -p for code that is not Python)",
-                f"py-spy dump --pid {worker.pid}",
-                look=True,
-            ),
+            at_line(facts, worker, f"waits, and at which line the other thread {doing}"),
             Fix(
                 "if it prepares data, use more threads, or processes where threads share the GIL; "
                 "if it holds a lock, let it hold the lock for a shorter time"
@@ -105,12 +113,15 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
     """Describes workers that wait for a lock."""
     worker = loss.last
     culprits = ranked(loss.culprits, loss.ns, loss.first)
+    holder = main_process(loss.culprits, culprits) if culprits else worker
     return Description(
-        summary=f"{facts.name(loss.victim.tenant)} waits for {worker.process}, which waits for a lock",
+        summary=f"{facts.name(loss.victim.tenant)} waits for {worker.process}, which waits for a lock that "
+        f"{named(facts, holder)} holds",
         links=tuple(blamed(facts, loss, "holds the lock", culprits, len(loss.path) + 2)),
         fixes=(
-            Fix("let workers share no lock: give each worker a file, index or cache of its own"),
-            Fix("hold the lock for a shorter time: read and decode without holding it"),
+            at_line(facts, holder, "holds the lock"),
+            Fix(f"let {program(holder.process, holder.pid)} hold the lock for a shorter time"),
+            Fix("let workers need no lock: give each worker a file, index or cache of its own"),
         ),
         confidence=SURE * loss.sure * min(sum(loss.culprits.values()) / loss.ns, 1.0),
     )
@@ -125,13 +136,9 @@ def asleep(facts: Facts, loss: Loss) -> Description:
         summary=f"{facts.name(loss.victim.tenant)} waits for data while {worker.process} sleeps",
         links=(),
         fixes=(
-            Fix(
-                "find the sleep in the data set's code: a rate limit, a retry with back-off, "
-                "a poll of a queue",
-                f"py-spy dump --pid {worker.pid}",
-                look=True,
-            ),
-            Fix(f"use more workers, whose sleeps overlap: {WORKERS}"),
+            at_line(facts, worker, "sleeps"),
+            Fix("take the sleep out of the data set's code: a rate limit, a retry, a poll of a queue"),
+            Fix(f"use more workers, whose sleeps overlap: {_workers(worker.process)}"),
         ),
         confidence=SURE * loss.sure,
     )
@@ -154,8 +161,8 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
         links=(link_of(loss.victim, "factor", text, depth=2),),
         fixes=(
             Fix(
-                "keep workers between epochs: DataLoader(persistent_workers=True), or one Pool or "
-                "ProcessPoolExecutor for the whole run"
+                "keep the workers: DataLoader(persistent_workers=True), or one Pool or ProcessPoolExecutor "
+                "for the whole run"
             ),
             Fix("make epochs longer, or workers quicker to start: import less, open files at the first item"),
         ),

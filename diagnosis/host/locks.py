@@ -10,9 +10,10 @@ from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.steps import blamed
+from stalltop.diagnosis.host.steps import WAITS, blamed
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording.culprits import main_process, named, ranked
+from stalltop.diagnosis.wording.looks import at_line
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_WORK
 from stalltop.model.telling import Telling
@@ -43,8 +44,9 @@ def contention(facts: Facts, loss: Loss) -> Description:
             *reason,
         ),
         fixes=(
+            at_line(facts, holder, "holds the lock"),
             Fix(f"let {program(holder.process, holder.pid)} hold the lock for a shorter time"),
-            Fix("call the GPU from one thread, or give each thread a stream and locks of its own"),
+            *((Fix("give each thread that calls the GPU a stream and locks of its own"),) if own else ()),
         ),
         confidence=SURE,
         unknown=("which lock: only who released it is known",),
@@ -80,7 +82,7 @@ def _reason(facts: Facts, holder: Who, depth: int) -> tuple[Link, ...]:
         link_of(
             holder,
             "reason",
-            f"{holder.process} spends {work.share(part):.0%} of its time in this part of the split: {part}",
+            f"{holder.process} {WAITS[part]} for {work.share(part):.0%} of its time",
             share=work.share(part),
             depth=depth,
         ),
@@ -99,7 +101,7 @@ def interpreter(facts: Facts, loss: Loss) -> Description:
         ),
         fixes=(
             Fix(
-                "see which Python thread holds the GIL, and at which line",
+                "see which Python thread holds the GIL (marked active+gil), and at which line",
                 f"py-spy dump --pid {who.pid}",
                 look=True,
             ),
@@ -126,7 +128,11 @@ def _holders_of_interpreter(facts: Facts, pid: int) -> list[tuple[str, float]]:
     total = sum(gave.values())
     ranked = sorted(gave.items(), key=lambda item: -item[1])[:MOST_HOLDERS]
     return [
-        (f"thread {tid} ({names.get(tid) or 'unnamed'}) holds it", times / total) for tid, times in ranked
+        (
+            f"thread {tid} ({'main thread' if tid == pid else names.get(tid) or 'unnamed'}) holds it",
+            times / total,
+        )
+        for tid, times in ranked
     ]
 
 

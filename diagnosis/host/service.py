@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from stalltop.diagnosis.attribution.losses import Loss
+from stalltop.diagnosis.attribution.losses import INTERRUPTED, Loss
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
@@ -14,6 +14,7 @@ from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import main_process, named, ranked
 from stalltop.diagnosis.wording.figures import duration, size
+from stalltop.diagnosis.wording.looks import at_line
 from stalltop.model.chain import Fix
 from stalltop.model.telling import Telling
 from stalltop.model.thread_evidence import Server
@@ -25,6 +26,13 @@ SURE_ELSEWHERE: Final = 0.6
 """Confidence that a program waits for a server of another host: only its connections are known. It is
 multiplied by ``Loss.sure``."""
 
+_BUSY: Final = ("running", "runqueue", INTERRUPTED)
+"""Parts of the split in which a server needs a CPU."""
+_SOONER: Final = {
+    True: "let {} do less for each request; more CPUs or instances help if several requests wait at once",
+    False: "{} needs no CPU meanwhile: find what it waits for, such as a lock, a timer, a disk or a service",
+}
+"""How a server answers sooner, by whether it needs a CPU."""
 _ASK_LESS: Final = Fix(
     "send fewer requests, and send them earlier: cache answers, put several requests into one, ask before "
     "answers are needed"
@@ -45,16 +53,9 @@ def _here(facts: Facts, loss: Loss) -> Description:
         f"which {doing}",
         links=tuple(blamed(facts, loss, f"answers; meanwhile it {doing}", culprits, len(loss.path) + 2)),
         fixes=(
-            Fix(
-                f"make {server.process} answer sooner: let it work on several requests at once, give it more "
-                "CPUs or more instances"
-            ),
+            at_line(facts, server, doing),
+            Fix(_SOONER[loss.last_part in _BUSY].format(server.process)),
             _ASK_LESS,
-            Fix(
-                f"see what {server.process} does (perf top -p for code that is not Python)",
-                f"py-spy top --pid {server.pid}",
-                look=True,
-            ),
         ),
         confidence=SURE * loss.sure,
     )

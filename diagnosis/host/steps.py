@@ -21,7 +21,7 @@ WAITS: Final = {
     "disk": "waits for a disk",
     "memory": "waits for memory",
     "lock": "waits for a lock or another thread",
-    "network": "waits for the network",
+    "network": "waits for data of a pipe or socket",
     "process": "waits for another process",
     "sleep": "sleeps",
     "gpu": "waits for its device",

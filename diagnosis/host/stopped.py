@@ -74,14 +74,20 @@ def _sent(stop: Stop | None) -> str:
 
 def _fixes(facts: Facts, kind: str, who: Who, by: Who | None, sent: str) -> list[Fix]:
     fixes = []
-    if by is not None:
+    ended = by is not None and by.process == f"pid {by.pid}"  # it ended before its name was read
+    if ended and kind == TRACED:
+        text = "see which debuggers attach to it again and again, and who starts them"
+        fixes.append(Fix(text, "ps -eo pid,ppid,lstart,args | grep -E 'gdb|py-spy|strace|perf'", look=True))
+    elif by is not None:
         fixes.append(Fix(f"see what {by.process} is and who started it", f"ps -fp {by.pid}", look=True))
     if kind == STOPPED:
+        if by is not None:
+            fixes.append(Fix(f"end {by.process}, if it stops it again and again", commands.end(by.pid)))
         fixes.append(Fix(f"let it run: kill -CONT {who.pid}", commands.let_run(who.pid)))
         if any(sent.startswith(name) for name in _TERMINAL):
             fixes.append(Fix("start it without a terminal: as a service, or by setsid or nohup"))
     elif kind == TRACED:
-        if by is not None:
+        if by is not None and not ended:
             fixes.append(Fix(f"end {by.process}: the program then continues", commands.end(by.pid)))
         fixes.append(
             Fix("examine it without stopping it: py-spy --nonblocking, perf, or eBPF instead of ptrace")

@@ -7,10 +7,9 @@ import control
 import gpu
 import numpy
 
-
 _STEPS = 4
-"""Number of steps with one batch. The program waits for a batch before it begins with its steps, which would be
-a noticeable part of a single step."""
+"""Number of steps with one batch. The wait for the batch before them would be a noticeable part of one
+step."""
 
 
 def prepare(seed: int) -> float:

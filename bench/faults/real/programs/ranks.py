@@ -7,7 +7,6 @@ import os
 import time
 
 import control
-import gpu
 import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
@@ -34,6 +33,9 @@ class Items(IterableDataset):
 
 def main() -> None:
     """Trains until it is killed."""
+    # Only now the program begins to call the GPU: two ranks that import PyTorch wait for each other's CPU.
+    import gpu
+
     parser = argparse.ArgumentParser()
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--ranks", type=int, required=True)

@@ -79,8 +79,8 @@ def test_other_programs_are_not_host_bound(made: Window) -> None:
 @pytest.mark.parametrize(("late_ms", "told"), [(300, {"host_bound"}), (620, set())])
 def test_host_bound_is_reported_beside_a_smaller_fault(late_ms: int, told: set[str]) -> None:
     late = plus(
-        window(computing(600, waits_ms=10)),
-        window([row("cudaMalloc", 1, runqueue=late_ms, pid=107, program="eval.py")]),
+        window(computing(600, waits_ms=10), cpus=(90, 90, 90, 90)),
+        window([row("cudaMalloc", 1, runqueue=late_ms, pid=107, program="eval.py")], cpus=(90, 90, 90, 90)),
     )
     chains = explain(late)
     assert [chain.cause for chain in chains] == ["cpu_contention", *told], "the fault must come first"

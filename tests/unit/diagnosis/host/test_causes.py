@@ -9,7 +9,7 @@ import pytest
 from stalltop.diagnosis.engine import Diagnosis, explain
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
-from stalltop.model.evidence import HOST_GAP, Evidence
+from stalltop.model.evidence import HOST_GAP, Evidence, ProcessUse
 from stalltop.model.window import Window
 from tests.unit.diagnosis.faults import (
     FAULTS,
@@ -99,9 +99,31 @@ def test_a_small_loss_is_reported_where_calls_exceed_their_baseline(
 
 
 def test_unattributed_run_queue_time_has_no_culprit() -> None:
-    (chain,) = faults(explain(window([LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)])))
+    spent = [LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)]
+    (chain,) = faults(explain(window(spent, cpus=(90, 90, 90, 90))))
     assert (chain.cause, chain.culprits, chain.confidence) == ("cpu_contention", (), 0.0)
     assert any("who had the CPU" in line for line in chain.unknown)
+
+
+@pytest.mark.parametrize(
+    ("times", "cpus", "found"),
+    [
+        pytest.param(1_000, (40, 40, 40, 40), [], id="short waits, CPUs have room"),
+        pytest.param(100, (40, 40, 40, 40), ["cpu_contention"], id="waits of 3 ms each"),
+        pytest.param(1_000, (90, 90, 90, 90), ["cpu_contention"], id="CPUs are busy"),
+        pytest.param(1_000, (100, 5, 5, 5), ["cpu_contention"], id="the CPU that it may use is busy"),
+    ],
+)
+def test_short_waits_count_only_if_cpus_are_busy(
+    times: int, cpus: tuple[float, ...], found: list[str]
+) -> None:
+    allowed = "0" if cpus[0] == 100 else "0-3"
+    one = ProcessUse(TRAIN, 100, "train.py", allowed_cpus=len(allowed), allowed=allowed)
+    spent = [LAUNCHES, row(HOST_GAP, 40, running=690, runqueue=300)]
+    waited = charge("runqueue", 300, 900, times=times)
+    chains = faults(explain(window(spent, charges=[waited], processes=[one], cpus=cpus)))
+    causes = {"cpu_pinning": "cpu_contention"}
+    assert [causes.get(chain.cause, chain.cause) for chain in chains] == found
 
 
 def test_the_tracer_itself_is_named() -> None:

@@ -229,7 +229,7 @@ def test_fixes_for_pinning_tell_a_cpuset_from_an_affinity(cpuset: str, expected:
 @pytest.mark.parametrize("name", FAULTS)
 def test_fixes_that_only_inspect_are_marked(name: str) -> None:
     """A user who copies the command of a fix without ``look`` expects it to change something."""
-    looks = ("top ", "dmesg", "cat ", "nsenter")
+    looks = ("top ", "dmesg", "cat ", "nsenter", "py-spy", "perf top", "gdb -p")
     for fix in faults(explain(FAULTS[name][0]()))[0].fixes:
         assert fix.look is fix.command.startswith(looks), fix
 
