@@ -17,8 +17,9 @@ lower, the process waits for them only in short bursts, and more CPUs would hard
 The limit is low because the waits themselves are measured. Besides, two threads that share a CPU delay each
 other even if the CPU is idle for a third of the time, because both wait for a device between their steps.
 """
-ROOM_SHARE: Final = 0.25
-"""CPUs that are idle for at least this part of the time have room for more threads."""
+ROOM_SHARE: Final = 0.5
+"""CPUs that are idle for at least this part of the time have room for more threads. It is high because threads
+that run in bursts, such as those of a pool, compete although the CPUs are idle between the bursts."""
 IDLE_PERCENT: Final = 70.0
 """A CPU has room for one more thread if its load is below this, percent."""
 LESS_BUSY_PERCENT: Final = 25.0
