@@ -18,8 +18,8 @@ The limit is low because the waits themselves are measured. Besides, two threads
 other even if the CPU is idle for a third of the time, because both wait for a device between their steps.
 """
 ROOM_SHARE: Final = 0.5
-"""CPUs that are idle for at least this part of the time have room for more threads. It is high because threads
-that run in bursts, such as those of a pool, compete although the CPUs are idle between the bursts."""
+"""CPUs that are idle for at least this part of the time have room for more threads. The part is large because
+threads that run in bursts, as those of a pool do, compete although the CPUs are idle between the bursts."""
 IDLE_PERCENT: Final = 70.0
 """A CPU has room for one more thread if its load is below this, percent."""
 LESS_BUSY_PERCENT: Final = 25.0

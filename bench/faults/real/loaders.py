@@ -93,8 +93,10 @@ def produces(stage: Stage) -> Iterator[Truth]:
     """A program in another container hands over batches by ZeroMQ, and computes for 25 to 60 ms for each."""
     victim, source = stage.tenant("victim"), stage.tenant("source")
     port = str(free_port())
-    producer = RealProgram(stage, source, "producer.py", "--port", port, numbers=(QUICK_MS,))
-    RealProgram(stage, victim, "pulling_trainer.py", "--port", port)
+    producer = RealProgram(
+        stage, source, "zeromq.py", "--role", "produce", "--port", port, numbers=(QUICK_MS,)
+    )
+    RealProgram(stage, victim, "zeromq.py", "--role", "train", "--port", port)
     yield Truth(victim, source)
     producer.change(stage.between("ms", 25, 60))
 

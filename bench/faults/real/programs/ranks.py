@@ -21,7 +21,7 @@ def compute() -> None:
         torch.sin(torch.rand(1000))
 
 
-class Items(IterableDataset):
+class RankItems(IterableDataset):
     """A data set without end, whose items have to be computed."""
 
     def __iter__(self):
@@ -51,7 +51,7 @@ def main() -> None:
         world_size=chosen.ranks,
     )
     gradient = torch.ones(_ELEMENTS)
-    batches = iter(DataLoader(Items(), num_workers=1)) if chosen.loader else None
+    batches = iter(DataLoader(RankItems(), num_workers=1)) if chosen.loader else None
     steps = 0
     while True:
         if batches is None:
