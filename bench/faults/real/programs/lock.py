@@ -23,6 +23,8 @@ steps = 0
 while True:
     with guard:
         gpu.step()
+    # Without a pause, this thread would take the lock again before the other one is awake.
+    time.sleep(0.001)
     steps += 1
     if steps == 20:
         control.ready()
