@@ -43,10 +43,10 @@ static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs *
 #define CONTENDED 2
 #define HAS_WAITERS 0x80000000U
 /*
- * For glibc's read-write locks, which wait with COMMAND_WAIT_BITSET: 3 while a writer holds the lock
- * (1 | PTHREAD_RWLOCK_FUTEX_USED, nptl/pthread_rwlock_common.c), 2 while readers do. So do semaphores, for the value
- * 0, and conditions: for 0 or, from glibc 2.41 on and in Rust, for a number that grows, so that it is 2 or 3 only
- * for the first waits.
+ * glibc's read-write locks wait with COMMAND_WAIT_BITSET. The expected value is 3 while a writer holds the lock
+ * (1 | PTHREAD_RWLOCK_FUTEX_USED, nptl/pthread_rwlock_common.c), and CONTENDED while readers hold it. Semaphores and
+ * conditions use the same command and expect 0. From glibc 2.41 on, and in Rust, conditions expect a number that
+ * grows: their first waits, for 2 or 3, are taken for waits for a lock.
  */
 #define WRITE_LOCKED 3
 

@@ -42,8 +42,8 @@ COMES_WITH_ANSWERS: Final = 0.5
 """The answers of a message broker depend on a client only if a wait for an answer takes at least this part of
 the time between two visits of the client, on average."""
 LONG_POLL_NS: Final = 1_000_000_000
-"""Least mean length of the waits of a client that waits for work, ns: consumers of queues wait for the next
-message for seconds (Redis' BLPOP, HTTP long polling). Answers to requests come sooner."""
+"""If the waits of a client for a server take at least this long on average, ns, the client waits for its next
+job: consumers of queues wait for a message for seconds (Redis' BLPOP, HTTP long polling)."""
 PASSES_ON: Final = 0.5
 """A thread (or, in `host.locks`, a process) that spends at least this part of its time in waits for locks did
 not hold a lock for long: it got the lock late and passed it on."""
@@ -55,7 +55,8 @@ WAKEABLE: Final = ("lock", "network", "process")
 
 
 def is_long_poll(edge: Edge) -> bool:
-    """Returns whether ``edge``, waits of a client for a server, are waits for work to do."""
+    """Returns whether a client that waited for a server (``edge``) probably waited for its next job, and not
+    for the answer to a request."""
     return edge.ns >= LONG_POLL_NS * edge.times
 
 

@@ -34,8 +34,8 @@ switch interval is 5 ms (sys.getswitchinterval), and on a busy host timers are l
 
 REST_OF_LIMIT: Final = 0.1
 """If a caller repeats a wait for data whenever its time limit is reached, the last wait takes a random part
-of the limit, half of it on average. If data comes much sooner after each timer, the timer did not limit a
-wait for this data: the caller sleeps, as asyncio does."""
+of the limit, half of it on average. If the waits that data ended are shorter on average than this part of
+the waits that timers ended, the timers limited no wait for data: the caller sleeps, as asyncio does."""
 
 
 class Edge(NamedTuple):
@@ -70,6 +70,7 @@ class ThreadGraph:
         self.evidence: Final = evidence
         self._of_row: defaultdict[tuple[int, str, str], list[ThreadWait]] = defaultdict(list)
         self._of_thread: defaultdict[tuple[int, int], list[ThreadWait]] = defaultdict(list)
+        self._ended: dict[int, frozenset[int]] = {}
         self._timed: dict[tuple[int, int, str], tuple[Sequence[Edge], Sequence[Edge]]] = {}
         callers: set[tuple[int, int]] = set()
         for wait in evidence.waits:
@@ -97,12 +98,15 @@ class ThreadGraph:
     def ended_threads(self, pid: int) -> frozenset[int]:
         """Returns the threads of process ``pid`` that ended waits of its callers in the window, and of which
         nothing else is known. Most of them have ended; others had a CPU nearly all the time."""
-        return frozenset(
-            wait.waker.tid
-            for wait in self.evidence.waits
-            if wait.thread.pid == wait.waker.pid == pid and self.is_caller(wait.thread)
-            if (pid, wait.waker.tid) not in self._works and not self.is_caller(wait.waker)
-        )
+        known = self._ended.get(pid)
+        if known is None:
+            known = self._ended[pid] = frozenset(
+                wait.waker.tid
+                for wait in self.evidence.waits
+                if wait.thread.pid == wait.waker.pid == pid and self.is_caller(wait.thread)
+                if (pid, wait.waker.tid) not in self._works and not self.is_caller(wait.waker)
+            )
+        return known
 
     def is_caller(self, thread: ThreadId) -> bool:
         """Returns whether a thread makes traced calls."""
