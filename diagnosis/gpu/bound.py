@@ -51,7 +51,11 @@ def gpu_bound(facts: Facts, usages: Sequence[Usage], faults: Sequence[Suspicion]
     shared = [place for place in _places(facts) if place.shared] if bound else []
     for usage in bound:
         at = next((place for place in shared if _own(place, usage)), None)
-        found = _alone(usage) if at is None else _among_others(usage, at)
+        # With the log of context switches, the time of others is among the faults.
+        if at is None or at.switches_per_second is not None:
+            found = _of_its_own(usage, lost[usage.pid])
+        else:
+            found = _among_others(usage, at)
         yield replace(found, lost_ns_per_s=found.lost_ns_per_s - usage.per_second(lost[usage.pid]))
 
 
@@ -72,9 +76,11 @@ def _is_bound(usage: Usage, lost_ns: float) -> bool:
     return not loses_segments(usage.facts, usage.pid)
 
 
-def _alone(usage: Usage) -> Suspicion:
+def _of_its_own(usage: Usage, lost_ns: float) -> Suspicion:
+    """Returns the suspicion for a process that waits for its own work, apart from ``lost_ns`` of its
+    waits."""
     waits = added(usage.facts, usage.of(Family.SYNC).rows)
-    share = waits.total_ns / usage.wall_ns
+    share = (waits.total_ns - lost_ns) / usage.wall_ns
     return usage.suspect(
         "gpu_bound",
         f"{usage.who} waits for the work it gave the device, {100 * share:.0f}% of its time",

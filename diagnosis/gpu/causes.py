@@ -21,6 +21,7 @@ from stalltop.diagnosis.gpu import (
     memory,
     own_work,
     sharing,
+    time_slices,
 )
 from stalltop.diagnosis.nccl import collectives, hangs, network, stragglers
 from stalltop.diagnosis.suspicion import Suspicion
@@ -68,7 +69,10 @@ def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
             suspicion for rule in device_faults.DEVICE_RULES for suspicion in rule(facts, device, users)
         ]
         found += memory.gpu_memory_full(facts, device, users)
-        if not slower:  # Throttled clocks explain longer waits better than other tenants on the device do.
+        measured = list(time_slices.gpu_time_slices(facts, device, users))
+        found += measured
+        # Throttled clocks explain longer waits better than other tenants on the device do.
+        if not slower and not measured:
             found += sharing.gpu_neighbours(facts, device, users)
     found += [suspicion for caller in callers for suspicion in network.retransmits(facts, caller)]
     found += given.gpu_not_given(facts, callers)

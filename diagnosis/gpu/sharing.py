@@ -11,7 +11,7 @@ from typing import Final
 from stalltop.diagnosis.blame import STAYS_FIRST, remembered, rest
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.links import Who, link_of
+from stalltop.diagnosis.links import Process, Who, link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import DeviceCalls, Usage
 from stalltop.diagnosis.wording.figures import duration, figure
@@ -197,7 +197,7 @@ def _shared(
         lost,
         confidence=0.4 if kept else 0.6,
         links=links,
-        fixes=_apart(facts, device, usage, first, mps=mps),
+        fixes=apart(facts, device, usage, first, mps=mps),
         hit=waits,
         about=gpu,
         unknown=(
@@ -211,7 +211,8 @@ def _shared(
     )
 
 
-def _apart(facts: Facts, device: Device, usage: Usage, first: Usage, *, mps: bool) -> tuple[Fix, ...]:
+def apart(facts: Facts, device: Device, usage: Usage, first: Process, *, mps: bool) -> tuple[Fix, ...]:
+    """Returns how to separate ``usage`` and ``first``, which share ``device``."""
     return (
         Fix(
             f"give {facts.name(usage.tenant)} and {facts.name(first.tenant)} different devices "

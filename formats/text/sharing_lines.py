@@ -51,7 +51,7 @@ def _tenants(one: Sharing, window: Window, style: Style) -> list[str]:
     """Return lines for the tenants of a device, or of each of its MIG instances."""
     if not (one.sharers or one.parts):
         return []
-    layout = sharing_table.layout(style.width)
+    layout = sharing_table.layout(style.width, one)
     lines = [style.paint(layout.head, BOLD)]
     for part in one.parts or (one,):
         where = f"{part.label} " if one.parts else ""

@@ -19,12 +19,16 @@ COLUMNS: Final[Mapping[str, int]] = {
     "copied/s": 8,
     "memory": 8,
     "active": 6,
+    "on GPU": 6,
 }
 """Heads of the columns, and their widths in cells.
 
 ``waited/s`` is the time per second that threads of the tenant wait for the device. ``active`` is the share of
-time in which the tenant gave the device work or waited for the device.
+time in which the tenant gave the device work or waited for the device. ``on GPU`` is the share of time in
+which the device executed the tenant and no other, known only while tenants take turns.
 """
+_OF_TURNS: Final = "on GPU"
+"""Column that only a device has whose tenants take turns."""
 _FIRST_TO_GO: Final = ("copied/s", "calls/s", "memory", "active")
 """Columns that are dropped if the table is too wide, in the order in which they are dropped."""
 _NAME: Final = (14, 32)
@@ -46,10 +50,11 @@ class SharingLayout:
         return "tenant".ljust(self.names) + "".join(f" {name.rjust(COLUMNS[name])}" for name in self.columns)
 
 
-def layout(width: int) -> SharingLayout:
-    """Return the layout for a table of ``width`` cells."""
+def layout(width: int, sharing: Sharing) -> SharingLayout:
+    """Return the layout for the table of a device, in ``width`` cells."""
     least, most = _NAME
-    columns = list(COLUMNS)
+    turns = sharing.switches_per_second is not None
+    columns = [name for name in COLUMNS if turns or name != _OF_TURNS]
 
     def room() -> int:
         return width - sum(COLUMNS[name] + 1 for name in columns)
@@ -69,6 +74,7 @@ def cells(
     # There are no counts if the tenant is not known, or if its calls are not traced.
     traced = bool(one.tenant) and (one.at_work or not one.untraced)
     active = None if one.active_ns is None else min(100.0 * one.active_ns / seconds / 1e9, 100.0)
+    on_gpu = None if one.resident_ns is None else min(100.0 * one.resident_ns / seconds / 1e9, 100.0)
     shown = {
         "calls/s": figures.rate(one.calls / seconds if traced else None, glyphs),
         "launch/s": figures.rate(one.launches / seconds if traced else None, glyphs),
@@ -78,6 +84,7 @@ def cells(
         "copied/s": figures.size(one.copied_bytes / seconds if traced else None, glyphs),
         "memory": figures.memory(one.memory_bytes, glyphs) + ("*" if one.memory_traced else ""),
         "active": figures.percent(active, glyphs),
+        "on GPU": figures.percent(on_gpu, glyphs),
     }
     name = figures.printable(where + sharing_text.who(one.tenant, window))
     row = "".join(f" {shown[column].strip().rjust(COLUMNS[column])}" for column in layout.columns)

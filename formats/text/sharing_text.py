@@ -98,7 +98,11 @@ def _used(sharing: Sharing, window: Window, glyphs: Glyphs) -> str:
         how = " by time-slicing"
         if sharing.way == "mps":
             how = " at once, through MPS" if clients in (0, number) else f", {clients} of them through MPS"
-        return f"{_counted(sharing.tenants)} share {gpu}{how}{busy}; {NO_SPLIT}."
+        split = NO_SPLIT
+        if sharing.switches_per_second is not None:
+            turns = figures.rate(sharing.switches_per_second, glyphs).strip()
+            split = f"it changes between their processes {turns} times a second"
+        return f"{_counted(sharing.tenants)} share {gpu}{how}{busy}; {split}."
     if sharing.way == "vgpu":
         verb = "uses" if number == 1 and sharing.tenants[0].tenant else "use"
         users = f"{_counted(sharing.tenants)} {verb} it here" if number else "nobody is seen to use it here"

@@ -30,6 +30,10 @@ class DeviceProcess:
     """Age in seconds of the driver's latest sample of the process; None without a sample."""
     process: str = ""
     """Name of the process (its ``comm``); '' if unknown."""
+    resident_ns: int | None = None
+    """Time within the window in which the context of the process was loaded, so that the GPU executed this
+    process and no other. The driver's log of context switches has it while several processes share a GPU by
+    time-slicing; None if the log was not read. An idle context stays loaded until another one has work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +263,12 @@ class Device:
     )
     thermal_held_ns: int | None = figure(
         "how long clocks were throttled by temperature", counts=True, viewed=True
+    )
+    context_switches: int | None = figure(
+        "how often the GPU changed to the context of another process, while several processes shared it",
+        counts=True,
+        viewed=True,
+        question="context switches",
     )
     xids: tuple[int, ...] = ()
     """Numbers of the XIDs (critical errors) that the driver reported since the previous sample."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
-from stalltop.model.devices.device import DEVICE_COUNTERS, Device, Devices, GoneDevice
+from stalltop.model.devices.device import DEVICE_COUNTERS, Device, DeviceProcess, Devices, GoneDevice
 from stalltop.model.evidence import (
     KEYS,
     MOST_EVENTS,
@@ -269,9 +269,15 @@ class _SeenDevice:
     known: list[int] = field(default_factory=lambda: [0] * len(DEVICE_COUNTERS))
     """For each of ``DEVICE_COUNTERS``: the number of windows in which its value was known."""
     xids: Counter[int] = field(default_factory=Counter)
+    resident_ns: Counter[int] = field(default_factory=Counter)
+    """Sums of ``DeviceProcess.resident_ns`` by PID. A PID is in it while it is in one of the windows."""
+    resident_in: Counter[int] = field(default_factory=Counter)
+    """Number of windows with a ``DeviceProcess.resident_ns``, by PID."""
 
-    def count(self, values: Sequence[int | None], xids: Iterable[int], sign: int) -> None:
-        """Adds the counters and XIDs of one window if ``sign`` is 1; subtracts them if it is -1."""
+    def count(self, entry: _DeviceEntry, sign: int) -> None:
+        """Adds the counters, XIDs and times of processes of one window if ``sign`` is 1; subtracts them if it
+        is -1."""
+        _, _, values, xids, processes = entry
         self.windows += sign
         for at, value in enumerate(values):
             if value is not None:
@@ -279,6 +285,12 @@ class _SeenDevice:
                 self.known[at] += sign
         for xid in xids:
             self.xids[xid] += sign
+        for one in processes:
+            if one.resident_ns is not None:
+                self.resident_ns[one.pid] += sign * one.resident_ns
+                self.resident_in[one.pid] += sign
+                if not self.resident_in[one.pid]:
+                    del self.resident_ns[one.pid], self.resident_in[one.pid]
 
     @property
     def all_xids(self) -> tuple[int, ...]:
@@ -303,20 +315,22 @@ class MovingDevices:
 
     def add(self, devices: Devices) -> None:
         """Adds the devices of the newest window."""
-        for uuid, label, values, xids in _devices_of(devices):
+        for entry in _devices_of(devices):
+            uuid, label, *_ = entry
             seen = self._seen.pop(uuid, None) or _SeenDevice()
             self._seen[uuid] = seen
             seen.label = label
             if self._names is not None and self._names.get(uuid) != label and uuid:
                 self._names = None
-            seen.count(values, xids, 1)
+            seen.count(entry, 1)
 
     def remove(self, devices: Devices) -> None:
         """Subtracts the devices of the oldest window. ``devices`` must equal what ``add`` got for that
         window."""
-        for uuid, _, values, xids in _devices_of(devices):
+        for entry in _devices_of(devices):
+            uuid, *_ = entry
             seen = self._seen[uuid]
-            seen.count(values, xids, -1)
+            seen.count(entry, -1)
             if not seen.windows:
                 del self._seen[uuid]
                 self._names = None
@@ -356,7 +370,10 @@ class MovingDevices:
     def _summed(self, device: Device) -> Device:
         seen = self._seen[device.uuid]
         changes: dict[str, Any] = dict(seen.counts())
-        return replace(device, **changes, xids=seen.all_xids)
+        processes = tuple(
+            [replace(one, resident_ns=seen.resident_ns.get(one.pid)) for one in device.processes]
+        )
+        return replace(device, **changes, xids=seen.all_xids, processes=processes)
 
 
 def renamed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
@@ -382,8 +399,8 @@ def renamings(following: Iterable[Devices]) -> tuple[list[dict[str, str]], Movin
     return [renamed(before, names[-1]) for before in names], devices
 
 
-_DeviceEntry = tuple[str, str, Sequence[int | None], tuple[int, ...]]
-"""(UUID, label, values of ``DEVICE_COUNTERS``, XIDs) of one device in one window."""
+_DeviceEntry = tuple[str, str, Sequence[int | None], tuple[int, ...], tuple[DeviceProcess, ...]]
+"""(UUID, label, values of ``DEVICE_COUNTERS``, XIDs, processes) of one device in one window."""
 
 
 def _devices_of(devices: Devices) -> Iterator[_DeviceEntry]:
@@ -391,10 +408,11 @@ def _devices_of(devices: Devices) -> Iterator[_DeviceEntry]:
     other GPUs, so that a device that now has the label of a gone or lost device comes after that device."""
     for gone in devices.gone:
         counts = dict(gone.counts)
-        yield gone.uuid, gone.label, [counts.get(name) for name in DEVICE_COUNTERS], gone.xids
+        yield gone.uuid, gone.label, [counts.get(name) for name in DEVICE_COUNTERS], gone.xids, ()
     for device in sorted(devices.devices, key=lambda device: not device.lost):
         values = [getattr(device, name) for name in DEVICE_COUNTERS]
         # GPUs of several hosts have equal labels: only UUIDs are unique.
-        yield device.uuid, device.uuid if device.host else device.label, values, device.xids
+        label = device.uuid if device.host else device.label
+        yield device.uuid, label, values, device.xids, device.processes
         for part in device.instances:
-            yield part.uuid, part.uuid if device.host else part.label, (), ()
+            yield part.uuid, part.uuid if device.host else part.label, (), (), ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from stalltop.model.devices.device import DEVICE_COUNTERS, Device, DeviceProcess, MigInstance
+from stalltop.model.sharing.ways import MPS_CLIENT
 from stalltop.model.text.clean import clean
 from stalltop.probes.nvml import mig as nvml_mig
 from stalltop.probes.nvml.asking import Asking, NvmlCallError, slowed
@@ -16,6 +17,9 @@ from stalltop.probes.nvml.gpm import METRICS, Gpm
 from stalltop.probes.nvml.processes import LISTS, Samples, listed, together
 from stalltop.probes.nvml.questions import NOT_GIVEN
 from stalltop.probes.nvml.readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
+from stalltop.probes.nvml.resource_manager import DriverCallError
+from stalltop.probes.nvml.switch_log import Residency, SwitchLog
+from stalltop.probes.nvml.switch_log import opened as opened_log
 
 AGED_SECONDS: Final = 3.0
 """A figure is reported with its age if the age is at least this, and at least ``SOON`` (2 s) more than the
@@ -76,9 +80,10 @@ class Gpu:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         known: Gpu | None = None,
+        open_log: Callable[[int, str, Residency], SwitchLog] = opened_log,
     ) -> None:
         """``known`` is the GPU that had this index before NVML was opened again. If the GPU cannot report its
-        name and UUID any more, it gets those of ``known``."""
+        name and UUID any more, it gets those of ``known``. ``open_log`` opens the log of context switches."""
         self.index = index
         self.uuid: str = known.uuid if known else ""
         self.name: str = known.name if known else f"GPU {index}"
@@ -87,6 +92,9 @@ class Gpu:
         self._kept: dict[str, _LastAnswer] = {}
         self._samples = Samples(clock=wall_clock)
         self._gpm: Gpm | None = None
+        self._open_log = open_log
+        self._log: SwitchLog | None = None
+        self._residency = Residency()
         self._named = False
         self._mig: bool | None = None
         self._asked: list[tuple[str, _LastAnswer]] = []
@@ -125,6 +133,7 @@ class Gpu:
                     ),
                 )
         processes = self._processes(handle, instances)
+        switches, processes = self._with_residency(told, processes)
         instances = nvml_mig.with_processes(instances, processes)
         return Device(
             index=self.index,
@@ -133,16 +142,19 @@ class Gpu:
             mig=self._mig,
             processes=processes,
             instances=instances,
+            context_switches=switches,
             notes=tuple(self._notes()),
             ages=tuple(self._ages()),
             **told,
         )
 
     def close(self) -> None:
-        """Frees the memory that the driver holds for the GPM samples of this GPU."""
+        """Frees the memory that the driver holds for the GPM samples of this GPU, and closes the log of its
+        context switches."""
         if self._gpm is not None:
             self._gpm.close()
             self._gpm = None
+        self._close_log()
 
     def _take(self, name: str, every: float, question: Question, optional: bool = True) -> dict[str, Any]:
         """Returns the answer to a question. The question is asked now if it is due and the sample has time
@@ -244,6 +256,52 @@ class Gpu:
             self._take("process samples", EACH_LOOK, lambda: self._samples.look(self._ask, handle))
             found = {pid: self._samples.of(process) for pid, process in found.items()}
         return tuple(found[pid] for pid in sorted(found))
+
+    def _with_residency(
+        self, told: dict[str, Any], processes: tuple[DeviceProcess, ...]
+    ) -> tuple[int | None, tuple[DeviceProcess, ...]]:
+        """Returns the number of context switches since the first sample, and ``processes`` with the time in
+        which the GPU executed each of them since then.
+
+        The log of context switches is open only while several processes share the GPU by time-slicing. MPS
+        clients share one context, which the log names by the PID of the MPS server.
+        """
+        minor, place = told.get("minor"), told.get("pci_bus_id")
+        if (
+            self._mig
+            or minor is None
+            or place is None
+            or sum(one.kind != MPS_CLIENT for one in processes) < 2
+        ):
+            self._close_log()
+            return None, processes
+        answer = self._take("context switches", EACH_LOOK, lambda: self._read_log(minor, place))
+        if not self._kept["context switches"].asked_now or "switches" not in answer:
+            return None, processes
+        resident = self._residency.total_ns
+        return answer["switches"], tuple(
+            one if one.kind == MPS_CLIENT else replace(one, resident_ns=resident[one.pid])
+            for one in processes
+        )
+
+    def _read_log(self, minor: int, pci_bus_id: str) -> dict[str, Any]:
+        try:
+            if self._log is None:
+                self._log = self._open_log(minor, pci_bus_id, self._residency)
+            self._log.read()
+        except DriverCallError as reason:
+            self._close_log()
+            raise NvmlCallError(str(reason), lasting=True, unsupported=reason.unsupported) from reason
+        except OSError as error:
+            self._close_log()
+            absent = isinstance(error, FileNotFoundError)
+            raise NvmlCallError(error.strerror or str(error), lasting=True, unsupported=absent) from error
+        return {"switches": self._residency.switches}
+
+    def _close_log(self) -> None:
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
 
     def _ages(self) -> Iterator[tuple[str, float]]:
         """Yields the names of figures that are not new, and of counters that were not read in this sample,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from stalltop.model.call_cost import CallCost
-from stalltop.model.devices.device import DEVICE_COUNTERS, Device, Devices
+from stalltop.model.devices.device import DEVICE_COUNTERS, Device, DeviceProcess, Devices
 from stalltop.probes.nvml.link import NO_LIBRARY, ReaderLink, library_there
 
 PATIENCE_SECONDS: Final = 0.3
@@ -98,6 +98,8 @@ class DeviceReader:
         self._indexes: tuple[int, ...] = ()
         self._told: dict[tuple[str, str], int] = {}
         """The driver's totals that were last reported, by device and counter."""
+        self._resident: dict[str, dict[int, int]] = {}
+        """Total of ``DeviceProcess.resident_ns`` that was last reported, by device and PID."""
         self._xids: dict[str, tuple[int, ...]] = {}
         """XIDs that were received and are not reported yet, by device."""
         # The first sample is requested now, because opening NVML may take seconds if the driver does not keep
@@ -289,7 +291,23 @@ class DeviceReader:
             # If a total is lower than before, the driver was loaded again and counts from 0.
             changes[name] = total - before if total >= before else total
             self._told[place] = total
-        return replace(device, ages=tuple(ages.items()), **changes)
+        processes = tuple(self._resident_since(device, fresh))
+        return replace(device, processes=processes, ages=tuple(ages.items()), **changes)
+
+    def _resident_since(self, device: Device, fresh: bool) -> Iterator[DeviceProcess]:
+        """Yields the processes on ``device``. Their times on the GPU, which are sums since the driver's log
+        was opened, are replaced by the increases since they were last reported."""
+        totals = {one.pid: one.resident_ns for one in device.processes if one.resident_ns is not None}
+        before = self._resident.get(_key(device), {})
+        for one in device.processes:
+            total, since = totals.get(one.pid), None
+            if fresh and total is not None:
+                told = before.get(one.pid, 0)
+                # If a total is lower than before, the process that reads NVML was replaced and sums anew.
+                since = total - told if total >= told else total
+            yield replace(one, resident_ns=since)
+        if fresh and totals:
+            self._resident[_key(device)] = totals
 
 
 def _figures(device: Device) -> Iterator[str]:

@@ -16,6 +16,12 @@ _OTHERS = (
     ("processes: compute, graphics, MPS clients", "`processes`", "each sample", ""),
     ("process samples", "`processes[].sm_percent` …", "each sample, but not with MIG", ""),
     (
+        "context switches, from the driver's log",
+        "`context_switches`, `processes[].resident_ns`",
+        "each sample while several processes share the GPU; not with MIG, not for MPS clients",
+        "",
+    ),
+    (
         "GPM, from Hopper on",
         "`sm_active_percent`, `sm_occupancy_percent`, `tensor_percent`, `dram_percent`, PCIe throughput",
         "each sample",

@@ -32,7 +32,7 @@ def sharers(device: Device, window: Window, frame: Frame) -> Section:
 
 def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
     """Return the tenants of the device, or of each MIG device on it."""
-    layout = sharing_table.layout(frame.width - 3)
+    layout = sharing_table.layout(frame.width - 3, sharing)
     lines = [PageLine(((f"  {layout.head.upper()}", "dim"),))]
     for part in sharing.parts or (sharing,):
         where = f"{part.label} " if sharing.parts else ""

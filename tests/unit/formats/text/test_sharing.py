@@ -55,6 +55,11 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
         ),
         (sharing("mps", 1), "Only docker:0 uses GPU 0, through MPS."),
         (
+            sharing("time-sliced", 2, busy_percent=100.0, switches_per_second=452.0),
+            "2 tenants share GPU 0 by time-slicing; the device is 100% busy; "
+            "it changes between their processes 452 times a second.",
+        ),
+        (
             sharing("time-sliced", 2, busy_percent=100.0),
             "2 tenants share GPU 0 by time-slicing; the device is 100% busy; "
             "the share of each tenant is not measurable here.",
@@ -178,7 +183,7 @@ def test_tenants_have_figures_and_notes() -> None:
     lines = {
         name.strip(): (figures.split(), [text for text, _ in sharing_table.notes(user, one, made)])
         for user in one.sharers
-        for name, figures in [sharing_table.cells(user, made, sharing_table.layout(100))]
+        for name, figures in [sharing_table.cells(user, made, sharing_table.layout(100, one))]
     }
     assert lines["trainer"] == (
         ["909", "900", "450ms", "0B", "1.00GiB", "60.0%"],
@@ -282,7 +287,7 @@ def test_an_untraced_tenant_has_a_reason_instead_of_figures() -> None:
     made = on(device, coverage=Coverage(missing=gaps))
     one = sharing_of(made, device)
     told = {user.tenant: user for user in one.sharers}
-    _, figures = sharing_table.cells(told[TRAIN], made, sharing_table.layout(100))
+    _, figures = sharing_table.cells(told[TRAIN], made, sharing_table.layout(100, one))
     assert figures.split()[:4] == ["–"] * 4
     said = ("what it does here is not traced: static CUDA runtime without symbols", True)
     assert said in sharing_table.notes(told[TRAIN], one, made)

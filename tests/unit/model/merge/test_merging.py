@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.devices.device import Devices
+from stalltop.model.devices.device import DeviceProcess, Devices
 from stalltop.model.evidence import RECORDS, tenants_of
 from stalltop.model.merge.merging import merge
+from stalltop.model.merge.moving import MovingDevices
 from stalltop.model.window import MOST_ENDED, OpenCall, Window
 from tests.windows.by_hand import TENANTS, Calls, evidence_table, key, row_table, window
 from tests.windows.drawn import sequences, sequences_of_moving_devices
@@ -269,3 +270,28 @@ def test_counters_of_devices_add_up() -> None:
     parts = [replace(one, devices=replace(one.devices, devices=(unknown,)))] * 2
     assert merge(parts).devices.devices[0].pcie_replays is None
     assert merge([one, replace(one, devices=Devices(unavailable="gone"))]).devices.devices == ()
+
+
+def test_time_of_processes_on_a_gpu_adds_up_and_can_be_subtracted() -> None:
+    made = full_window()
+    (device,) = made.devices.devices
+
+    def devices(*resident: tuple[int, int | None]) -> Devices:
+        processes = (DeviceProcess(pid, "C", resident_ns=ns) for pid, ns in resident)
+        return replace(made.devices, devices=(replace(device, processes=tuple(processes)),))
+
+    def times(found: Devices) -> dict[int, int | None]:
+        return {one.pid: one.resident_ns for one in found.devices[0].processes}
+
+    parts = devices((7, 300), (9, 600)), devices((7, 50), (9, None)), devices((7, 5), (8, 900))
+    merged = merge([replace(made, devices=part) for part in parts])
+    assert times(merged.devices) == {7: 355, 8: 900}
+    moving = MovingDevices()
+    for part in parts:
+        moving.add(part)
+    moving.remove(parts[0])
+    assert times(moving.sum(parts[2])) == {7: 55, 8: 900}
+    moving.remove(parts[1])
+    moving.remove(parts[2])
+    moving.add(parts[1])
+    assert times(moving.sum(parts[1])) == {7: 50, 9: None}

@@ -291,3 +291,16 @@ def test_processes_can_share_an_instance() -> None:
     device = gpu(mig=True, instances=(instance,))
     (part,) = sharing_of(on(device), device).parts
     assert (part.way, part.shared) == ("time-sliced", True)
+
+
+@pytest.mark.parametrize(
+    ("switches", "known"), [(450, True), (3, False), (None, False)], ids=["turns", "no turns", "no log"]
+)
+def test_tenants_that_take_turns_have_their_time_on_the_gpu(switches: int | None, known: bool) -> None:
+    listed = (client(1, TRAIN, "C", resident_ns=600_000_000), client(2, SERVE, "C", resident_ns=300_000_000))
+    own = client(3, SERVE, "C", resident_ns=50_000_000)
+    device = gpu(*listed, own, context_switches=switches)
+    sharing = sharing_of(on(device), device)
+    times = {one.tenant: one.resident_ns for one in sharing.sharers}
+    assert times == ({TRAIN: 600_000_000, SERVE: 350_000_000} if known else {TRAIN: None, SERVE: None})
+    assert sharing.switches_per_second == (switches if known else None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stalltop.model.call_cost import CallCost
-from stalltop.model.devices.device import Device, Devices
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.probes.nvml import reader as devices
 from stalltop.probes.nvml.reader import (
     HANG_SECONDS,
@@ -285,3 +285,27 @@ def test_costs_are_returned_where_known(script: NvmlScript) -> None:
     assert reader.costs(1.0) == ()
     reader.close()
     assert reader.costs(1.0) == ()
+
+
+def test_time_on_the_gpu_is_that_since_the_previous_read(script: NvmlScript) -> None:
+    def shown(*totals_ns: int | None) -> tuple[Device, ...]:
+        processes = (DeviceProcess(7 + at, "C", resident_ns=total) for at, total in enumerate(totals_ns))
+        return (Device(0, "u", "n", processes=tuple(processes)),)
+
+    def read() -> list[int | None]:
+        return [one.resident_ns for one in reader.read().devices[0].processes]
+
+    reader = script.reader()
+    script.shown = shown(None, None)
+    assert read() == [None, None]
+    script.shown = shown(300, 700)
+    assert read() == [300, 700]
+    script.shown = shown(350, 1_650)
+    assert read() == [50, 950]
+    script.silent = True
+    assert read() == [None, None]
+    script.silent, script.shown = False, shown(360, 1_700)
+    script.now += HANG_SECONDS + RETRY_SECONDS
+    assert read() == [10, 50]
+    script.shown = shown(5, 60)  # summed anew, by another process
+    assert read() == [5, 60]
