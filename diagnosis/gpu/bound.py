@@ -60,9 +60,16 @@ def gpu_bound(facts: Facts, usages: Sequence[Usage], faults: Sequence[Suspicion]
 
 
 def _lost_ns(usage: Usage, faults: Sequence[Suspicion]) -> float:
-    """Returns by how many ns ``faults`` make the waits of a process for its device longer."""
-    waits = {row.key for row in usage.of(Family.SYNC).rows}
-    lost = sum(fault.lost_ns_per_s for fault in faults if waits & {fault.effect, *fault.rows})
+    """Returns by how many ns ``faults`` make the synchronizations of a process longer."""
+    time_ns = {row.key: row.total_ns for row in usage.of(Family.SYNC).rows}
+    others = {row.key: row.total_ns for row in usage.copies().rows}
+    lost = 0.0
+    for fault in faults:
+        hit = {fault.effect, *fault.rows}
+        if synced := sum(ns for key, ns in time_ns.items() if key in hit):
+            # A fault may also make copies longer.
+            copied = sum(ns for key, ns in others.items() if key in hit)
+            lost += fault.lost_ns_per_s * synced / (synced + copied)
     return lost * usage.facts.seconds
 
 

@@ -69,10 +69,10 @@ def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
             suspicion for rule in device_faults.DEVICE_RULES for suspicion in rule(facts, device, users)
         ]
         found += memory.gpu_memory_full(facts, device, users)
-        measured = list(time_slices.gpu_time_slices(facts, device, users))
-        found += measured
-        # Throttled clocks explain longer waits better than other tenants on the device do.
-        if not slower and not measured:
+        found += time_slices.gpu_time_slices(facts, device, users)
+        # Throttled clocks explain longer waits better than other tenants on the device do, and the log of
+        # context switches knows better than any guess.
+        if not slower and device.context_switches is None:
             found += sharing.gpu_neighbours(facts, device, users)
     found += [suspicion for caller in callers for suspicion in network.retransmits(facts, caller)]
     found += given.gpu_not_given(facts, callers)

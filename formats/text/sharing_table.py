@@ -25,7 +25,7 @@ COLUMNS: Final[Mapping[str, int]] = {
 
 ``waited/s`` is the time per second that threads of the tenant wait for the device. ``active`` is the share of
 time in which the tenant gave the device work or waited for the device. ``on GPU`` is the share of time in
-which the device executed the tenant and no other, known only while tenants take turns.
+which the tenant had the device, known only while tenants take turns.
 """
 _OF_TURNS: Final = "on GPU"
 """Column that only a device has whose tenants take turns."""
@@ -74,7 +74,6 @@ def cells(
     # There are no counts if the tenant is not known, or if its calls are not traced.
     traced = bool(one.tenant) and (one.at_work or not one.untraced)
     active = None if one.active_ns is None else min(100.0 * one.active_ns / seconds / 1e9, 100.0)
-    on_gpu = None if one.resident_ns is None else min(100.0 * one.resident_ns / seconds / 1e9, 100.0)
     shown = {
         "calls/s": figures.rate(one.calls / seconds if traced else None, glyphs),
         "launch/s": figures.rate(one.launches / seconds if traced else None, glyphs),
@@ -84,7 +83,7 @@ def cells(
         "copied/s": figures.size(one.copied_bytes / seconds if traced else None, glyphs),
         "memory": figures.memory(one.memory_bytes, glyphs) + ("*" if one.memory_traced else ""),
         "active": figures.percent(active, glyphs),
-        "on GPU": figures.percent(on_gpu, glyphs),
+        "on GPU": figures.percent(one.resident_percent, glyphs),
     }
     name = figures.printable(where + sharing_text.who(one.tenant, window))
     row = "".join(f" {shown[column].strip().rjust(COLUMNS[column])}" for column in layout.columns)

@@ -18,7 +18,7 @@ from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
-from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.text.style import BOLD, RED, YELLOW, Style
 from stalltop.model.text.words import numbered, with_pid
 from stalltop.model.window import LOSSES, PARTS, SPLITS, UNCOUNTED, Missing, OpenCall, Window
 
@@ -182,23 +182,22 @@ def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     head = style.fit(by, label_width) + "".join(" " + _aligned(column.head, column) for column in columns)
     lines = [style.paint(head.rstrip(), BOLD)]
     # The time between calls comes last, and is shown even if other rows are left out.
-    order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
+    order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1]
+    order = order[~groups.nested[order]].tolist()
     last = int(groups.between.sum())
     for row in (*order[: len(order) - last][: MOST_ROWS - last], *order[len(order) - last :]):
-        label = f"({groups.labels[row][0]})" if groups.nested[row] else groups.labels[row][0]
         # Names are cut in the middle, because names of operations mostly differ at their ends.
-        cells = [figures.middle(label, label_width, style.glyphs)]
+        cells = [figures.middle(groups.labels[row][0], label_width, style.glyphs)]
         for column in columns:
             cell = _aligned(column.cell(groups, row, style.glyphs), column)
             wrong = column.head == "err" and groups.errors[row] > 0
             cells.append(style.paint(cell, RED) if wrong else cell)
-        line = " ".join(cells)
-        line = line.rstrip()
-        lines.append(style.paint(line, DIM) if groups.nested[row] and not groups.errors[row] else line)
+        lines.append(" ".join(cells).rstrip())
     if len(order) > MOST_ROWS:
         lines.append(f"and {len(order) - MOST_ROWS} more")
     if groups.nested.any():
-        lines += style.wrapped(["(name): calls made inside another traced call, whose time includes theirs"])
+        inside = numbered(int(groups.nested.sum()), "operation")
+        lines += style.wrapped([f"not listed: {inside} inside these calls, which include their time"])
     return lines
 
 

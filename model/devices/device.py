@@ -31,9 +31,10 @@ class DeviceProcess:
     process: str = ""
     """Name of the process (its ``comm``); '' if unknown."""
     resident_ns: int | None = None
-    """Time within the window in which the context of the process was loaded, so that the GPU executed this
-    process and no other. The driver's log of context switches has it while several processes share a GPU by
-    time-slicing; None if the log was not read. An idle context stays loaded until another one has work."""
+    """Time within the window in which the process had the GPU: its context was loaded, and those of all other
+    processes were not. From the driver's log of context switches, which is read while several processes share
+    a GPU by time-slicing; None if it was not read. An idle context stays loaded until another one has
+    work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +267,12 @@ class Device:
     )
     context_switches: int | None = figure(
         "how often the GPU changed to the context of another process, while several processes shared it",
+        counts=True,
+        viewed=True,
+        question="context switches",
+    )
+    context_log_ns: int | None = figure(
+        "how long the log of these context switches was read",
         counts=True,
         viewed=True,
         question="context switches",

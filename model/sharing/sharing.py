@@ -4,7 +4,7 @@ find out.
 The driver reports how busy a shared device is as a whole. With MPS, nothing measures the share of each
 tenant; with time-slicing, the driver's log of context switches does, if it can be read. This module does not
 estimate shares, but collects what was measured of each tenant: calls on the device, time spent waiting for
-the device, time in which the device executed the tenant, bytes copied, memory held, and the time in which
+the device, the share of time in which the tenant had it, bytes copied, memory held, and the time in which
 other tenants had work on the device as well.
 """
 
@@ -19,7 +19,16 @@ from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, DeviceProcess, MigInstance
 from stalltop.model.devices.labels import holds
 from stalltop.model.sharing.placing import processes_on
-from stalltop.model.sharing.ways import MPS_CLIENT, Hidden, Way, hidden, is_mps, takes_turns, unlisted, way_of
+from stalltop.model.sharing.ways import (
+    MPS_CLIENT,
+    Hidden,
+    Way,
+    hidden,
+    is_mps,
+    turns_per_second,
+    unlisted,
+    way_of,
+)
 from stalltop.model.sharing.work import DeviceWork, TenantWork
 from stalltop.model.tenant import Tenant, is_ended
 from stalltop.model.window import Window
@@ -64,9 +73,10 @@ class Sharer:
     processes. None if a process has no sample, or the samples do not separate tenants (MPS)."""
     sample_age_seconds: float | None = None
     """Age in seconds of the oldest sample in ``sample_percent``; None without samples."""
-    resident_ns: int | None = None
-    """Time in which the device executed the tenant's processes and no others, by the driver's log of context
-    switches. None if processes did not take turns, or the log was not read."""
+    resident_percent: float | None = None
+    """Share of the time in which the tenant's processes had the device (``DeviceProcess.resident_ns``), while
+    the driver's log of context switches was read. None if processes did not take turns, or it was not
+    read."""
     mps_client: bool = False
     """True if the driver lists at least one of the tenant's processes as an MPS client."""
     untraced: str = ""
@@ -233,7 +243,7 @@ def _sharing(work: DeviceWork, place: _SharedPlace) -> Sharing:
         label=label,
         uuid=device.uuid,
         way=way,
-        switches_per_second=_switches_per_second(device, way, work.window.seconds),
+        switches_per_second=turns_per_second(device) if way == "time-sliced" else None,
         busy_percent=device.utilization_percent if isinstance(device, Device) else None,
         profile=device.profile if isinstance(device, MigInstance) else "",
         sharers=sharers,
@@ -302,7 +312,7 @@ def _sharer(
         also=tuple(sorted(called.also)),
         sample_percent=percent,
         sample_age_seconds=age,
-        resident_ns=_resident_ns(listed, place.device, way, work.window.seconds),
+        resident_percent=_resident_percent(listed, place.device, way),
         mps_client=any(one.kind == MPS_CLIENT for one in listed),
         untraced=_untraced(work.window, tenant, {one.pid for one in listed}),
         given=_given(work.window, tenant, allocations, place.uuids),
@@ -344,17 +354,15 @@ def _sample(listed: tuple[DeviceProcess, ...], way: Way) -> tuple[float | None, 
     return min(sum(percents), 100.0), max((one.sample_age_seconds or 0.0 for one in listed), default=None)
 
 
-def _switches_per_second(device: Device | MigInstance, way: Way, seconds: float) -> float | None:
-    if way != "time-sliced" or not isinstance(device, Device) or not takes_turns(device, seconds):
-        return None
-    return (device.context_switches or 0) / max(seconds, 1e-6)
-
-
-def _resident_ns(
-    listed: Iterable[DeviceProcess], device: Device | MigInstance, way: Way, seconds: float
-) -> int | None:
+def _resident_percent(
+    listed: Iterable[DeviceProcess], device: Device | MigInstance, way: Way
+) -> float | None:
     known = [one.resident_ns for one in listed if one.resident_ns is not None]
-    return sum(known) if known and way == "time-sliced" and takes_turns(device, seconds) else None
+    if not known or way != "time-sliced" or not isinstance(device, Device) or not device.context_log_ns:
+        return None
+    return (
+        None if turns_per_second(device) is None else min(100.0 * sum(known) / device.context_log_ns, 100.0)
+    )
 
 
 def _given(

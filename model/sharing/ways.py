@@ -56,11 +56,14 @@ def way_of(device: Device | MigInstance, tenants: int | None = None, *, unplaced
     return "exclusive" if found else "unused"
 
 
-def takes_turns(device: Device | MigInstance, seconds: float) -> bool:
-    """Returns True if processes took turns on ``device`` within a window of ``seconds``, by the driver's log
-    of context switches. Without turns, the context that is loaded may be idle, and nobody waits for it."""
-    switches = device.context_switches if isinstance(device, Device) else None
-    return switches is not None and switches >= TURNS_PER_SECOND * seconds
+def turns_per_second(device: Device | MigInstance) -> float | None:
+    """Returns how often ``device`` changed the context per second, by the driver's log of context switches.
+    None if that is less than ``TURNS_PER_SECOND``, because then the context that is loaded may be idle, and
+    nobody waits for it; or if the log was not read."""
+    if not isinstance(device, Device) or not device.context_log_ns or device.context_switches is None:
+        return None
+    found = 1e9 * device.context_switches / device.context_log_ns
+    return found if found >= TURNS_PER_SECOND else None
 
 
 def users_of(device: Device | MigInstance) -> int:

@@ -145,9 +145,8 @@ class DeviceWork:
             if not calls or not key.outermost:
                 continue
             kind = kind_of(key.layer, key.operation)
-            waits = kind.family is Family.SYNC or (
-                kind.family is Family.COPY and kind.direction == "DtoH" and not kind.asynchronous
-            )
+            # An asynchronous copy waits, too, if the host's memory is not pinned; else it returns at once.
+            waits = kind.family is Family.SYNC or (kind.family is Family.COPY and kind.direction == "DtoH")
             waited = 0.0
             if waits and splits is not None and total_ns:
                 # If the calls are longer than the window on average, a part of their time lies before the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from stalltop.probes.nvml.processes import LISTS, Samples, listed, together
 from stalltop.probes.nvml.questions import NOT_GIVEN
 from stalltop.probes.nvml.readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
 from stalltop.probes.nvml.resource_manager import DriverCallError
-from stalltop.probes.nvml.switch_log import Residency, SwitchLog
+from stalltop.probes.nvml.switch_log import RecordsLostError, Residency, SwitchLog
 from stalltop.probes.nvml.switch_log import opened as opened_log
 
 AGED_SECONDS: Final = 3.0
@@ -133,7 +134,7 @@ class Gpu:
                     ),
                 )
         processes = self._processes(handle, instances)
-        switches, processes = self._with_residency(told, processes)
+        logged, processes = self._with_residency(told, processes)
         instances = nvml_mig.with_processes(instances, processes)
         return Device(
             index=self.index,
@@ -142,10 +143,10 @@ class Gpu:
             mig=self._mig,
             processes=processes,
             instances=instances,
-            context_switches=switches,
             notes=tuple(self._notes()),
             ages=tuple(self._ages()),
             **told,
+            **logged,
         )
 
     def close(self) -> None:
@@ -259,44 +260,44 @@ class Gpu:
 
     def _with_residency(
         self, told: dict[str, Any], processes: tuple[DeviceProcess, ...]
-    ) -> tuple[int | None, tuple[DeviceProcess, ...]]:
-        """Returns the number of context switches since the first sample, and ``processes`` with the time in
-        which the GPU executed each of them since then.
+    ) -> tuple[dict[str, Any], tuple[DeviceProcess, ...]]:
+        """Returns the sums of the log of context switches since the first sample, as fields of ``Device``,
+        and ``processes`` with the time in which each had the GPU since then.
 
-        The log of context switches is open only while several processes share the GPU by time-slicing. MPS
-        clients share one context, which the log names by the PID of the MPS server.
+        The log is open only while several processes share the GPU by time-slicing. MPS clients share one
+        context, whose time the log gives to one of them or to the MPS server.
         """
-        minor, place = told.get("minor"), told.get("pci_bus_id")
-        if (
-            self._mig
-            or minor is None
-            or place is None
-            or sum(one.kind != MPS_CLIENT for one in processes) < 2
-        ):
+        name, minor, place = "context switches", told.get("minor"), told.get("pci_bus_id")
+        apart = self._mig or len(processes) < 2 or any(one.kind == MPS_CLIENT for one in processes)
+        if apart or minor is None or place is None:
             self._close_log()
-            return None, processes
-        answer = self._take("context switches", EACH_LOOK, lambda: self._read_log(minor, place))
-        if not self._kept["context switches"].asked_now or "switches" not in answer:
-            return None, processes
+            return {}, processes
+        answer = self._take(name, EACH_LOOK, lambda: self._read_log(minor, place))
+        if not answer or not self._kept[name].asked_now:
+            return {}, processes
         resident = self._residency.total_ns
-        return answer["switches"], tuple(
-            one if one.kind == MPS_CLIENT else replace(one, resident_ns=resident[one.pid])
-            for one in processes
-        )
+        return answer, tuple(replace(one, resident_ns=resident[one.pid]) for one in processes)
 
     def _read_log(self, minor: int, pci_bus_id: str) -> dict[str, Any]:
+        residency = self._residency
         try:
             if self._log is None:
-                self._log = self._open_log(minor, pci_bus_id, self._residency)
+                self._log = self._open_log(minor, pci_bus_id, residency)
             self._log.read()
+        except RecordsLostError:
+            raise NvmlCallError("more than there is room for") from None
         except DriverCallError as reason:
             self._close_log()
             raise NvmlCallError(str(reason), lasting=True, unsupported=reason.unsupported) from reason
         except OSError as error:
             self._close_log()
-            absent = isinstance(error, FileNotFoundError)
+            absent = error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO)
             raise NvmlCallError(error.strerror or str(error), lasting=True, unsupported=absent) from error
-        return {"switches": self._residency.switches}
+        if residency.hidden:
+            self._close_log()
+            self._residency = Residency()
+            raise NvmlCallError("only root sees the processes of all users", lasting=True)
+        return {"context_switches": residency.switches, "context_log_ns": residency.logged_ns}
 
     def _close_log(self) -> None:
         log, self._log = self._log, None

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from stalltop.model.call_cost import CallCost
 from stalltop.model.devices.device import DEVICE_COUNTERS, Device, DeviceProcess, Devices
 from stalltop.probes.nvml.link import NO_LIBRARY, ReaderLink, library_there
+from stalltop.probes.nvml.switch_log import MOST_PROCESSES
 
 PATIENCE_SECONDS: Final = 0.3
 """Time that a read waits for new figures, in seconds. Reading eight GPUs takes some tens of ms."""
@@ -307,7 +308,9 @@ class DeviceReader:
                 since = total - told if total >= told else total
             yield replace(one, resident_ns=since)
         if fresh and totals:
-            self._resident[_key(device)] = totals
+            # A process may be missing from one sample, and be listed again.
+            known = {pid: total for pid, total in before.items() if pid not in totals} | totals
+            self._resident[_key(device)] = dict(list(known.items())[-MOST_PROCESSES:])
 
 
 def _figures(device: Device) -> Iterator[str]:

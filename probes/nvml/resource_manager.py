@@ -1,9 +1,9 @@
 """Calls the resource manager of the NVIDIA driver directly, through the ioctls of ``/dev/nvidiactl``, for
 what NVML does not offer.
 
-Structures, numbers and rules are those of NVIDIA's open kernel modules, and are the same from driver 515 on:
+Structures, numbers and rules are those of NVIDIA's open kernel modules, as they are from driver 535 on:
 nvos.h (NVOS33, NVOS54 and NVOS64) and the headers of the classes in src/common/sdk/nvidia/inc, nv_escape.h in
-src/nvidia/arch/nvalloc/unix/include.
+src/nvidia/arch/nvalloc/unix/include. Some structures have grown at the end since then.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ _NO_GPU: Final = 0xFFFFFFFF
 _MOST_GPUS: Final = 32
 """NV0000_CTRL_GPU_MAX_ATTACHED_GPUS."""
 _PAGE_BYTES: Final = 4096
+_MOST_PARAMETER_BYTES: Final = 4096
+"""Room for the parameters of an object: more than any class has, as the driver reads and writes as many bytes
+as its own version of the structure has."""
 _HOST_MEMORY: Final = 5 << 29 | 1 << 27 | 1 << 25
 """NVOS32_ATTR: coherency write-back, pages that need not be contiguous, in the host's memory."""
 _READ_ONLY_FOR_USERS: Final = 1 << 22 | 1 << 2
@@ -72,12 +75,10 @@ class ResourceManager:
 
     def make(self, kind: int, parent: int, parameters: bytes = b"") -> int:
         """Makes an object of class ``kind``; returns its handle."""
-        given = ctypes.create_string_buffer(parameters, len(parameters))
+        given = ctypes.create_string_buffer(parameters, _MOST_PARAMETER_BYTES)
         address = ctypes.addressof(given) if parameters else 0
-        # NVOS64_PARAMETERS
-        call = bytearray(
-            struct.pack("4I2Q3I4x", self.client, parent, 0, kind, address, 0, len(parameters), 0, 0)
-        )
+        # NVOS64_PARAMETERS, without a size of the parameters
+        call = bytearray(struct.pack("4I2Q3I4x", self.client, parent, 0, kind, address, 0, 0, 0, 0))
         self._ioctl(_ALLOC, call)
         found = struct.unpack("4I2Q3I4x", call)
         _check(found[8])
@@ -149,7 +150,7 @@ class ResourceManager:
             if struct.unpack("2I2H", place)[1:] == (domain, bus, slot):
                 told = self.control(self.client, _ID_INFO, struct.pack("7Ii", gpu, *([0] * 7)))
                 return int(struct.unpack("7Ii", told)[2])
-        raise DriverCallError(f"the driver has no GPU at {pci_bus_id}")
+        raise DriverCallError(f"the driver has no GPU at {pci_bus_id}", unsupported=True)
 
 
 def _check(status: int) -> None:

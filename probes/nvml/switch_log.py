@@ -2,7 +2,7 @@
 
 A GPU that several processes share by time-slicing executes one context at a time. It logs each switch with a
 time; the driver adds the PID (NV_EVENT_BUFFER with FECS records: cl90cd.h, cl90cdfecs.h, ctrl90cd.h and
-ctrl2080gr.h of NVIDIA's open kernel modules; Turing and newer, driver 515 and newer, without MIG). Others see
+ctrl2080gr.h of NVIDIA's open kernel modules; Turing and newer, driver 535 and newer, without MIG). Others see
 the PIDs of other users' processes as 0: only root gets all of them.
 
 A context remains loaded until another one has work: a process that is alone on the GPU causes no record, even
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from stalltop.probes.nvml.resource_manager import ResourceManager
@@ -29,7 +29,10 @@ _PAYLOAD_BYTES: Final = 24
 _HEADER: Final = struct.Struct("<IIQQQ")
 """NV_EVENT_BUFFER_HEADER: get, put, records in all, dropped records, dropped data."""
 RECORDS: Final = 1 << 15
-"""Room for records. A second of slices of 0.1 ms fills it to two thirds."""
+"""Room for records: 1 MiB. A second of slices of 0.1 ms fills it to two thirds."""
+HIDDEN_PID: Final = 0
+"""NV_EVENT_BUFFER_HIDDEN_PID: what a reader without rights gets for the processes of other users."""
+MOST_PROCESSES: Final = 4096
 LOADED, UNLOADED = 6, 7
 """Tags SIMPLE_START and SIMPLE_END: the context of a process was loaded, or removed."""
 
@@ -44,28 +47,39 @@ class Switch(NamedTuple):
     """Time of the GPU's clock."""
 
 
+class RecordsLostError(Exception):
+    """The log had no room for all records since the previous read."""
+
+
 class Residency:
     """Sums, by process, the time in which its context was loaded."""
 
     def __init__(self) -> None:
         self.total_ns = Counter[int]()
-        """Time since the start by PID. PID 0 stands for processes that the driver does not name."""
+        """Time since the start by PID, for at most ``MOST_PROCESSES``: those that were loaded last."""
+        self.logged_ns = 0
+        """Time since the start in which the log was read."""
         self.switches = 0
         """Number of contexts that were loaded since the start."""
         self._pid: int | None = None
         """Process whose context is loaded; None if unknown."""
-        self._since_ns = 0
+        self._since_ns = self._read_ns = 0
+
+    @property
+    def hidden(self) -> bool:
+        """True if the driver hides who had the GPU, because the reader is not root."""
+        return HIDDEN_PID in self.total_ns
 
     def begin(self, now_ns: int) -> None:
         """Begins, or begins anew after records were lost: which context is loaded is unknown."""
-        self._pid, self._since_ns = None, now_ns
+        self._pid, self._since_ns, self._read_ns = None, now_ns, now_ns
 
     def add(self, records: Iterable[Switch], now_ns: int) -> None:
         """Adds ``records``, oldest first, and the time until ``now_ns`` of the context that is loaded."""
         for tag, pid, time_ns in records:
             if tag == UNLOADED:
                 # The first record may end a slice that began before the log was read.
-                self.total_ns[pid] += max(time_ns - self._since_ns, 0)
+                self._count(pid, time_ns)
                 self._pid = None
             elif tag == LOADED:
                 self._pid = pid
@@ -74,8 +88,16 @@ class Residency:
                 continue
             self._since_ns = time_ns
         if self._pid is not None:
-            self.total_ns[self._pid] += max(now_ns - self._since_ns, 0)
+            self._count(self._pid, now_ns)
             self._since_ns = max(now_ns, self._since_ns)
+        self.logged_ns += max(now_ns - self._read_ns, 0)
+        self._read_ns = now_ns
+
+    def _count(self, pid: int, until_ns: int) -> None:
+        total = self.total_ns.pop(pid, 0)
+        self.total_ns[pid] = total + max(until_ns - self._since_ns, 0)
+        if len(self.total_ns) > MOST_PROCESSES:
+            del self.total_ns[next(iter(self.total_ns))]
 
 
 class SwitchLog:
@@ -88,7 +110,6 @@ class SwitchLog:
         """Opens the log through ``driver``, which it closes. Sums go to ``residency``."""
         self._driver, self._residency = driver, residency
         self._get = 0
-        self._dropped = 0
         try:
             header, self._header = driver.memory(_HEADER.size)
             records, self._records = driver.memory(RECORDS * RECORD.size)
@@ -109,22 +130,30 @@ class SwitchLog:
             raise
 
     def read(self) -> None:
-        """Adds what the GPU logged since the previous read. Raises DriverCallError and OSError."""
+        """Adds what the GPU logged since the previous read.
+
+        Raises RecordsLostError if records are missing; then none of them is added. Raises DriverCallError and
+        OSError.
+        """
         self._driver.control(self._buffer, _FLUSH)
         now_ns = self._driver.time_ns()
         _, put, _, dropped, _ = _HEADER.unpack_from(self._header)
-        records = []
-        while self._get != put:
-            _, _, _, tag, _, _, _, pid, _, _, _, time_ns = RECORD.unpack_from(
-                self._records, self._get * RECORD.size
-            )
-            records.append(Switch(tag, pid, time_ns))
-            self._get = (self._get + 1) % RECORDS
-        self._driver.control(self._buffer, _UPDATE_GET, struct.pack("2I", self._get, 0))
-        self._residency.add(records, now_ns)
-        if dropped != self._dropped:
-            self._dropped = dropped
+        records = [] if dropped else list(self._until(put))
+        self._get = put
+        # This also sets the number of dropped records to 0.
+        self._driver.control(self._buffer, _UPDATE_GET, struct.pack("2I", put, 0))
+        if dropped:
             self._residency.begin(now_ns)
+            raise RecordsLostError
+        self._residency.add(records, now_ns)
+
+    def _until(self, put: int) -> Iterator[Switch]:
+        """Yields the records before number ``put`` that were not read yet."""
+        at = self._get
+        while at != put:
+            _, _, _, tag, _, _, _, pid, _, _, _, time_ns = RECORD.unpack_from(self._records, at * RECORD.size)
+            yield Switch(tag, pid, time_ns)
+            at = (at + 1) % RECORDS
 
     def close(self) -> None:
         """Ends the log. The GPU stops logging when nobody reads any more. May be called twice."""

@@ -240,7 +240,7 @@ RECORDS: Final = (
         _c(
             "processes",
             TEXT,
-            "JSON list of the processes with a context on it: pid, kind, memory_bytes, tenant",
+            "JSON list of the processes with a context on it: pid, kind, memory_bytes, tenant, resident_ns",
         ),
         _c("xids", TEXT, "JSON list of critical errors that the driver reported"),
         _c("lost", INTEGER, "1: it no longer answers"),

@@ -94,12 +94,14 @@ DEVICE_VIEWS: Final = (
             ("device", "as in other tables: the MIG device of the process, else the GPU"),
             ("kind", "C compute, G graphics, C+G both, M+C MPS client"),
             ("memory_bytes", "device memory that it holds; NULL if the driver does not report it"),
+            ("resident_ns", "time in which it had the GPU; NULL if the log of context switches was not read"),
         ),
         " UNION ALL ".join(
             f"SELECT {WINDOW_SQL}, c.cgroup_id, json_extract(j.value, '$.pid') AS pid,"
             f" json_extract(j.value, '$.process') AS process, {label} AS device,"
             " json_extract(j.value, '$.kind') AS kind,"
-            " json_extract(j.value, '$.memory_bytes') AS memory_bytes"
+            " json_extract(j.value, '$.memory_bytes') AS memory_bytes,"
+            " json_extract(j.value, '$.resident_ns') AS resident_ns"
             " FROM main.devices n CROSS JOIN main.gpus g ON g.gpu_id = n.gpu_id"
             f" {listed} {IN_WINDOW} LEFT JOIN main.hosts h ON h.host_id = w.host_id"
             " LEFT JOIN temp.containers c ON c.tenant = json_extract(j.value, '$.tenant') AND c.host = h.name"

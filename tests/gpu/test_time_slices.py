@@ -115,12 +115,11 @@ def test_a_program_that_is_alone_causes_no_switch() -> None:
     assert device.context_switches < TURNS_PER_SECOND
 
 
-def test_the_tenant_that_waits_and_the_one_that_has_the_gpu_are_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_tenant_that_waits_and_the_one_that_has_the_gpu_are_named() -> None:
     monitor, diagnosis = Monitor(), Diagnosis()
     causes = Counter[str]()
-    said: list[str] = []
+    named: list[tuple[int, int]] = []
+    """(PID of the process that waits, PID of the one that has the GPU) of each problem."""
     try:
         assert monitor.cannot_trace is None
         with spinning(4_000, 4_000) as programs, in_cgroups(programs):
@@ -130,13 +129,18 @@ def test_the_tenant_that_waits_and_the_one_that_has_the_gpu_are_named(
                 time.sleep(1.0)
                 window = diagnosis.add(monitor.read())
                 causes.update(chain.cause for chain in window.chains if chain.open)
-                said = [chain.summary for chain in window.chains if chain.cause == "gpu_neighbours"] or said
+                named += [
+                    (chain.pid, link.pid)
+                    for chain in window.chains
+                    if chain.cause == "gpu_neighbours" and chain.open
+                    for link in chain.links
+                    if link.role == "culprit"
+                ]
     finally:
         monitor.close()
-    with capsys.disabled():
-        print("", *said, sep="\n")
     assert causes["gpu_neighbours"] >= 3
-    assert any(str(program.pid) in line for program in programs for line in said)
+    one, two = (program.pid for program in programs)
+    assert set(named) == {(one, two), (two, one)}
 
 
 @contextmanager

@@ -112,7 +112,7 @@ ACTIONS = (
     Action("out", ("escape",), "Out", "Go back; at the top: clear the filter", _LOOK, "rows.out"),
     Action("unfold", ("full_stop",), "Expand", "Expand or collapse the row", _LOOK, "rows.unfold"),
     Action("unfold_all", ("asterisk",), "Expand all", "Expand or collapse all rows", _LOOK, "rows.unfold_all"),
-    Action("only", ("f",), "Rows", "Filter rows: all; not idle; with problems or open calls", _LOOK, "rows.only"),
+    Action("only", ("f",), "Rows", "Filter rows: not idle; with problems; all, with nested calls", _LOOK, "rows.only"),
     Action("versus", ("v",), "Versus", "Pick a row; on a second one: show both side by side", _LOOK, "rows.versus"),
     Action("columns", ("C",), "Columns", "Choose the columns and their order", _LOOK, "rows.columns"),
     Action("filter", ("slash",), "Filter", "Show only rows that match (see below)", _LOOK, "filter.open"),

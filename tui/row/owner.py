@@ -193,7 +193,7 @@ def devices(facts: RowFacts, frame: Frame) -> Section:
         lines.append(_device(device, holders, frame))
     lines += more(len(facts.devices) - MOST_LISTED)
     if any(len(device.processes) > len(holders) for device, holders in facts.devices):
-        lines.append(note("others share a device with it; the share of each is not known"))
+        lines.append(note("others share a device with it; the page of the GPU says what is known of each"))
     return Section("devices", tuple(lines))
 
 

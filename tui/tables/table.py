@@ -209,9 +209,12 @@ def lines_of(
         else:
             order = sorted_by(rows, values_of, view.descending, level.own)
         if view.sort in BY_ID and BY_ID[view.sort].of_calls:
-            order = order[np.argsort(_between(rows)[order], kind="stable")]
-        if view.only and not (number and view.only == "warned"):
+            order = order[np.argsort(_marked(rows, rows.groups.between)[order], kind="stable")]
+        if view.only in ("busy", "warned") and not (number and view.only == "warned"):
             order = order[_kept(rows, view, marks)[order]]
+        if level.view.by == "operation" and view.only in ("", "busy") and not view.filter:
+            hidden = _marked(rows, rows.groups.nested) & ~_kept(rows, replace(view, only="warned"), marks)
+            order = order[~hidden[order]]
         lines.append([TreeRow(rows, i, number) for i in order.tolist()])
     return lines[0] if len(lines) == 1 else _unfolded(lines, view, levels)
 
@@ -236,11 +239,11 @@ def _unfolded(lines: Sequence[Sequence[TreeRow]], view: View, levels: Sequence[L
     return result
 
 
-def _between(rows: Grouped) -> NDArray[np.bool_]:
-    """Return for each row whether it is the time between calls."""
+def _marked(rows: Grouped, of_groups: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return for each row the value of its group in ``of_groups``; False for a row that is in no group."""
     known = rows.at >= 0
     found = np.zeros(len(rows), np.bool_)
-    found[known] = rows.groups.between[rows.at[known]]
+    found[known] = of_groups[rows.at[known]]
     return found
 
 

@@ -39,10 +39,15 @@ BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
 nor a step of its path has. Inside a process, the container is skipped too."""
 
 
-Only = Literal["", "busy", "warned"]
-"""The rows to show: all; those with a call or a long open call; or those with a problem or a long open
-call."""
-ONLY: dict[Only, str] = {"": "all rows", "busy": "without idle rows", "warned": "with problems or open calls"}
+Only = Literal["", "busy", "warned", "nested"]
+"""The rows to show: all but calls inside other calls; of these, those with a call or a long open call; those
+with a problem or a long open call; or all rows."""
+ONLY: dict[Only, str] = {
+    "": "without calls inside other calls",
+    "busy": "without idle rows",
+    "warned": "with problems or open calls",
+    "nested": "all rows",
+}
 """The message about each choice of rows, in the order in which the key selects them."""
 
 DEPTH = 3

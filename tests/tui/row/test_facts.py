@@ -268,7 +268,10 @@ def test_devices_are_listed_with_the_tenants_that_share_them() -> None:
     (device,) = one.devices.devices
     shared = replace(device, processes=(*device.processes, DeviceProcess(9, "C", 5, "cri:bb")))
     one = replace(one, devices=replace(one.devices, devices=(shared,)))
-    assert "the share of each is not known" in text(row_owner.devices(facts(one, TRAIN), FRAME))[2]
+    assert (
+        "the page of the GPU says what is known of each"
+        in text(row_owner.devices(facts(one, TRAIN), FRAME))[2]
+    )
     assert "no device lists" in text(row_owner.devices(facts(full_window(), SERVE), FRAME))[1]
     none = replace(one, devices=replace(one.devices, devices=(), unavailable="no driver"))
     assert "not known: no driver" in text(row_owner.devices(facts(none, TRAIN), FRAME))[1]

@@ -41,8 +41,10 @@ def test_containers_count_outermost_calls_only() -> None:
     assert rows["train"]["open"] == ""
 
 
-def test_nested_calls_are_marked_in_the_table_of_operations() -> None:
-    rows = cells(look(full_window(), View(by="operation")))
+def test_calls_inside_other_calls_are_shown_on_demand_and_marked() -> None:
+    assert "(cuLaunchKernel)" not in cells(look(full_window(), View(by="operation")))
+    assert "(cuLaunchKernel)" in cells(look(full_window(), View(by="operation", filter="launch")))
+    rows = cells(look(full_window(), View(by="operation", only="nested")))
     assert rows["(cuLaunchKernel)"]["n"] == "4"
     assert rows["(cuLaunchKernel)"]["beside"] == "driver"
     assert rows["cudaLaunchKernel"]["p50"] == "5.02µs"

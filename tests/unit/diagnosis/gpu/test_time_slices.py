@@ -9,9 +9,12 @@ import pytest
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.causes import gpu_causes
 from stalltop.diagnosis.gpu.sharing import MOST_NEIGHBOURS
+from stalltop.diagnosis.gpu.time_slices import COPY_BYTES_PER_SECOND
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Link
+from stalltop.model.devices.activity import DeviceActivity
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
+from stalltop.model.evidence import Evidence
 from stalltop.model.sharing.ways import TURNS_PER_SECOND
 from tests.unit.diagnosis.programs import found
 from tests.windows.evidence import BATCH, SERVE, TRAIN, Spent, row, window
@@ -26,7 +29,9 @@ def gpu(*resident: tuple[int, str, int], switches: int | None = 450, **others: o
         DeviceProcess(pid, "C", 1 << 30, tenant, process=f"p{pid}", resident_ns=ms * MS)
         for pid, tenant, ms in resident
     )
-    told = Device(0, "GPU-0", "H200", processes=processes, context_switches=switches)
+    told = Device(
+        0, "GPU-0", "H200", processes=processes, context_switches=switches, context_log_ns=1_000 * MS
+    )
     return replace(told, **others)  # type: ignore[arg-type]
 
 
@@ -38,7 +43,7 @@ def culprits(told: Suspicion) -> list[Link]:
     return [link for link in told.links if link.role == "culprit"]
 
 
-def test_the_process_that_the_gpu_executes_meanwhile_is_named_with_its_share() -> None:
+def test_the_process_that_has_the_gpu_meanwhile_is_named_with_its_share() -> None:
     device = gpu((100, TRAIN, 200), (7, BATCH, 700))
     (told,) = neighbours(device, row(SYNC, 40, gpu=800))
     assert told.tenant == TRAIN
@@ -46,7 +51,7 @@ def test_the_process_that_the_gpu_executes_meanwhile_is_named_with_its_share() -
     (culprit,) = culprits(told)
     assert (culprit.tenant, culprit.pid, culprit.process) == (BATCH, 7, "p7")
     assert "70% of the time" in culprit.text
-    assert "while it executes p7 (pid 7) of" in told.summary
+    assert "while p7 (pid 7) of batch-job has it" in told.summary
     assert told.unknown == ()
 
 
@@ -100,9 +105,9 @@ def test_a_throttled_gpu_does_not_hide_who_holds_it() -> None:
         gpu((100, TRAIN, 200), (7, BATCH, 700), switches=None),
         gpu((100, TRAIN, 200), (101, TRAIN, 700)),
     ],
-    ids=["executes the process itself", "no turns", "no log", "processes of one tenant"],
+    ids=["has the GPU itself", "no turns", "no log", "processes of one tenant"],
 )
-def test_nobody_is_named_if_the_gpu_executes_no_other_tenant_meanwhile(device: Device) -> None:
+def test_nobody_is_named_if_no_other_tenant_has_the_gpu_meanwhile(device: Device) -> None:
     assert neighbours(device, row(SYNC, 40, gpu=800)) == []
 
 
@@ -113,3 +118,52 @@ def test_the_rest_of_the_waits_is_for_the_own_work() -> None:
     [bound] = [one for one in gpu_causes(facts) if one.cause == "gpu_bound"]
     assert bound.lost_ns_per_s == pytest.approx(700 * MS)
     assert "waits for the work it gave the device, 70% of its time" in bound.summary
+
+
+def test_time_of_copies_is_no_wait_for_a_time_slice() -> None:
+    device = gpu((100, TRAIN, 100), (7, BATCH, 850))
+    moved = row("cudaMemcpyAsync DtoH", 40, running=700, bytes_=round(0.6 * COPY_BYTES_PER_SECOND))
+    assert neighbours(device, moved) == []
+
+
+def test_threads_that_wait_for_the_same_work_count_once() -> None:
+    device = gpu((100, TRAIN, 240), (7, BATCH, 700))
+    waits = row(SYNC, 40, gpu=960)  # of four threads
+    active = Evidence(activity=(DeviceActivity("0", TRAIN, 250 * MS),))
+    made = window([waits], devices=Devices((device,)), evidence=active)
+    assert [one for one in found(made) if one.cause == "gpu_neighbours"] == []
+
+
+def test_only_calls_on_the_shared_gpu_count() -> None:
+    device = gpu((100, TRAIN, 10), (7, BATCH, 900))
+    other = replace(gpu((100, TRAIN, 0), switches=None), index=1, uuid="GPU-1")
+    both = Devices((device, other))
+    for label, named in (("1", 0), ("", 0), ("0", 1)):
+        made = window([row(SYNC, 40, gpu=800, device=label)], devices=both)
+        assert len([one for one in found(made) if one.cause == "gpu_neighbours"]) == named
+
+
+def test_a_merged_window_is_longer_than_the_log() -> None:
+    device = gpu((100, TRAIN, 200), (7, BATCH, 700))
+    made = window([row(SYNC, 400, gpu=8_000)], devices=Devices((device,)), seconds=10.0)
+    (told,) = [one for one in found(made) if one.cause == "gpu_neighbours"]
+    assert told.lost_ns_per_s == pytest.approx(600 * MS)
+    assert "70% of the time" in culprits(told)[0].text
+
+
+def test_the_log_knows_better_than_earlier_waits() -> None:
+    times = [1001.0 - ago for ago in range(60, 4, -2)]
+    earlier = {
+        ("kernels_per_s", TRAIN, 100): [(time, 1000.0) for time in times],
+        ("device_wait_ns", TRAIN, 100): [(time, 8e6) for time in times],
+    }
+    rows = [
+        *(row("cudaLaunchKernel", 1000, running=8), row(SYNC, 40, gpu=700)),
+        row("cudaLaunchKernel", 5000, running=50, tenant=BATCH, pid=7, program="batch.py"),
+    ]
+    for device, named in (
+        (gpu((100, TRAIN, 690), (7, BATCH, 10)), 0),
+        (gpu((100, TRAIN, 690), (7, BATCH, 10), switches=None), 1),
+    ):
+        made = found(window(rows, devices=Devices((device,))), series=earlier)
+        assert len([one for one in made if one.cause == "gpu_neighbours"]) == named

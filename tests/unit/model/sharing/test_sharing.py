@@ -299,8 +299,11 @@ def test_processes_can_share_an_instance() -> None:
 def test_tenants_that_take_turns_have_their_time_on_the_gpu(switches: int | None, known: bool) -> None:
     listed = (client(1, TRAIN, "C", resident_ns=600_000_000), client(2, SERVE, "C", resident_ns=300_000_000))
     own = client(3, SERVE, "C", resident_ns=50_000_000)
-    device = gpu(*listed, own, context_switches=switches)
+    device = gpu(*listed, own, context_switches=switches, context_log_ns=1_000_000_000)
     sharing = sharing_of(on(device), device)
-    times = {one.tenant: one.resident_ns for one in sharing.sharers}
-    assert times == ({TRAIN: 600_000_000, SERVE: 350_000_000} if known else {TRAIN: None, SERVE: None})
+    shares = {one.tenant: one.resident_percent for one in sharing.sharers}
+    assert shares == ({TRAIN: 60.0, SERVE: 35.0} if known else {TRAIN: None, SERVE: None})
     assert sharing.switches_per_second == (switches if known else None)
+    half = replace(device, context_log_ns=2_000_000_000)  # of a longer window, partly without the log
+    shares = {one.tenant: one.resident_percent for one in sharing_of(on(half), half).sharers}
+    assert shares == ({TRAIN: 30.0, SERVE: 17.5} if known else {TRAIN: None, SERVE: None})

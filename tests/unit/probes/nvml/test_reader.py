@@ -307,5 +307,9 @@ def test_time_on_the_gpu_is_that_since_the_previous_read(script: NvmlScript) -> 
     script.silent, script.shown = False, shown(360, 1_700)
     script.now += HANG_SECONDS + RETRY_SECONDS
     assert read() == [10, 50]
+    script.shown = shown(365)
+    assert read() == [5]
+    script.shown = shown(370, 1_800)  # a process that was missing from one sample
+    assert read() == [5, 100]
     script.shown = shown(5, 60)  # summed anew, by another process
     assert read() == [5, 60]

@@ -16,6 +16,7 @@ from stalltop.probes.nvml.switch_log import (
     RECORD,
     RECORDS,
     UNLOADED,
+    RecordsLostError,
     Residency,
     Switch,
     SwitchLog,
@@ -96,7 +97,7 @@ class FakeDriver:
         elif command == 0x90CD0101:
             self.enabled = True
         elif command == 0x90CD0102:
-            self.got = struct.unpack("2I", parameters)[0]
+            self.got, self.dropped = struct.unpack("2I", parameters)[0], 0
         else:
             assert command == 0x90CD0104
             struct.pack_into("<IIQQQ", self.header, 0, self.got, self.put, 0, self.dropped, 0)
@@ -135,15 +136,19 @@ def test_records_are_read_across_the_end_of_the_buffer() -> None:
     assert driver.got == driver.put
 
 
-def test_dropped_records_leave_no_process_loaded() -> None:
+def test_nothing_is_added_for_the_time_in_which_records_were_lost() -> None:
     driver, residency = FakeDriver(), Residency()
     log = open_log(driver, residency)
-    driver.log(Switch(LOADED, 7, 10))
-    driver.now_ns, driver.dropped = 100, 1
+    for end in (1_000, 2_000):  # twice the same number of lost records
+        driver.log(Switch(LOADED, 7, end - 990))
+        driver.now_ns, driver.dropped = end, 3
+        with pytest.raises(RecordsLostError):
+            log.read()
+    assert (dict(residency.total_ns), residency.logged_ns) == ({}, 0)
+    driver.log(*turns((9, 2_500, 2_600)))
+    driver.now_ns = 3_000
     log.read()
-    driver.now_ns = 1_000
-    log.read()
-    assert dict(residency.total_ns) == {7: 90}
+    assert (dict(residency.total_ns), residency.logged_ns) == ({9: 100}, 1_000)
 
 
 def test_a_refused_log_frees_what_it_made() -> None:
@@ -182,19 +187,57 @@ def test_the_log_is_read_while_processes_share_the_gpu() -> None:
     driver.log(*turns((7, 10, 40), (9, 41, 50)))
     driver.now_ns = 60
     gpu._kept["context switches"].again = 0.0
-    switches, processes = look()
-    assert (switches, [one.resident_ns for one in processes]) == (2, [30, 9])
+    told, processes = look()
+    assert told == {"context_switches": 2, "context_log_ns": 60}
+    assert [one.resident_ns for one in processes] == [30, 9]
+
+
+def test_the_log_is_closed_once_one_process_is_left_and_its_sums_go_on() -> None:
+    drivers = [FakeDriver(), FakeDriver()]
+    coming = iter(drivers)
+    gpu = Gpu(0, Asking(SharedGpu()), open_log=lambda minor, place, sums: open_log(next(coming), sums))
+    place = {"minor": 0, "pci_bus_id": "00000000:1B:00.0"}
+    both, one = (DeviceProcess(7, "C"), DeviceProcess(9, "C")), (DeviceProcess(7, "C"),)
+
+    def look(processes: tuple[DeviceProcess, ...]) -> list[int | None]:
+        if kept := gpu._kept.get("context switches"):
+            kept.again = 0.0
+        return [found.resident_ns for found in gpu._with_residency(place, processes)[1]]
+
+    assert look(both) == [0, 0]
+    drivers[0].log(*turns((7, 10, 40)))
+    drivers[0].now_ns = 60
+    assert look(both) == [30, 0]
+    assert look(one) == [None]
+    assert drivers[0].closed
+    drivers[1].now_ns = 1_000
+    assert look(both) == [30, 0]
+    gpu.close()
+    assert drivers[1].closed
+
+
+def test_a_log_without_the_processes_of_others_is_not_used() -> None:
+    driver = FakeDriver()
+    gpu, look = with_residency(driver)
+    look()
+    driver.log(*turns((0, 10, 40), (9, 41, 50)))
+    gpu._kept["context switches"].again = 0.0
+    gpu._asked.clear()
+    told, processes = look()
+    assert (told, [one.resident_ns for one in processes]) == ({}, [None, None])
+    assert list(gpu._notes()) == ["context switches: only root sees the processes of all users"]
+    assert driver.closed
 
 
 @pytest.mark.parametrize(
     ("kinds", "mig"),
-    [(("C",), None), (("M+C", "M+C", "C"), None), (("C", "C"), True)],
+    [(("C",), None), (("M+C", "C", "C"), None), (("C", "C"), True)],
     ids=["one", "MPS", "MIG"],
 )
 def test_the_log_is_not_opened_unless_processes_take_turns(kinds: tuple[str, ...], mig: bool | None) -> None:
     driver = FakeDriver()
     _, look = with_residency(driver, kinds, mig)
-    assert look() == (None, tuple(DeviceProcess(7 + 2 * at, kind) for at, kind in enumerate(kinds)))
+    assert look() == ({}, tuple(DeviceProcess(7 + 2 * at, kind) for at, kind in enumerate(kinds)))
     assert not driver.enabled
 
 
@@ -209,6 +252,6 @@ def test_a_log_that_cannot_be_read_is_a_note_unless_it_is_not_supported(
     refused: DriverCallError, notes: list[str]
 ) -> None:
     gpu, look = with_residency(FakeDriver(refuses=refused))
-    switches, processes = look()
-    assert (switches, [one.resident_ns for one in processes]) == (None, [None, None])
+    told, processes = look()
+    assert (told, [one.resident_ns for one in processes]) == ({}, [None, None])
     assert list(gpu._notes()) == notes
