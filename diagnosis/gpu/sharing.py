@@ -212,18 +212,23 @@ def _shared(
 
 
 def apart(facts: Facts, device: Device, usage: Usage, first: Process, *, mps: bool) -> tuple[Fix, ...]:
-    """Returns how to separate ``usage`` and ``first``, which share ``device``."""
+    """Returns how to separate ``usage`` and ``first``, which share ``device``; first what this host makes
+    possible without a reconfiguration."""
+    one, other = facts.name(usage.tenant), facts.name(first.tenant)
+    several = sum(not device.lost for device in facts.window.devices.devices) > 1
+    mig = Fix(
+        f"give {one} and {other} MIG instances of their own: see which there are",
+        f"nvidia-smi -i {device.index} mig -lgip",
+        look=True,
+    )
+    limited = (
+        f"limit the share of {other}: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+        if mps
+        else f"restart {one} and {other} as MPS clients, so that both run at once; "
+        f"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE limits {other}"
+    )
     return (
-        Fix(
-            f"give {facts.name(usage.tenant)} and {facts.name(first.tenant)} different devices "
-            "(CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES), or MIG instances of their own",
-            f"nvidia-smi -i {device.index} mig -lgip",
-            look=True,
-        ),
-        Fix(
-            "limit the share of each MPS client: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-            if mps
-            else "if both have to stay: use MPS instead of time slicing, with "
-            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-        ),
+        *((Fix(f"give {one} and {other} different GPUs (CUDA_VISIBLE_DEVICES)"),) if several else ()),
+        Fix(limited, "" if mps else "nvidia-cuda-mps-control -d"),
+        *((mig,) if device.mig is not None else ()),
     )
