@@ -13,6 +13,7 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import WAITS, blamed
 from stalltop.diagnosis.wording.culprits import named, ranked
 from stalltop.diagnosis.wording.fixes import EQUAL_WORK
+from stalltop.diagnosis.wording.looks import at_line
 from stalltop.model.chain import Fix
 from stalltop.model.telling import Telling
 from stalltop.model.text.words import program
@@ -33,19 +34,17 @@ def late(facts: Facts, loss: Loss) -> Description:
         "delays all ranks"
     )
     equal = Fix(f"give all ranks the same work: {EQUAL_WORK}")
+    waits = Fix(
+        f"see at which line {named(facts, other)} {doing}, and what its worker processes do",
+        f"py-spy dump --subprocesses --pid {other.pid}",
+        look=True,
+    )
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for {named(facts, other)}, another rank of its job, "
         f"which {doing}",
         links=tuple(blamed(facts, loss, f"comes late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
-        fixes=(
-            # A rank that computes has more to do than the others. If it waits, that is a problem of its own.
-            *((equal, own) if part == "running" else (own, equal)),
-            Fix(
-                f"see what {other.process} does (perf top -p for code that is not Python)",
-                f"py-spy top --pid {other.pid}",
-                look=True,
-            ),
-        ),
+        # A rank that computes has more to do than the others. If it waits, that is a problem of its own.
+        fixes=(at_line(facts, other, doing), equal) if part == "running" else (waits, own, equal),
         confidence=SURE * loss.sure,
     )
 

@@ -355,6 +355,9 @@ def test_a_late_rank_is_named_whatever_it_does_and_whoever_connected(part: str) 
     assert found["late_rank"].ns == pytest.approx(600 * MS, rel=0.05)
     told = next(each for each in waits(Facts(made)) if each.cause == "late_rank")
     assert "another rank of its job" in told.summary
+    # A rank that waits may wait for its own workers.
+    dump = "py-spy dump --pid 500" if part == "running" else "py-spy dump --subprocesses --pid 500"
+    assert told.fixes[0].command == dump
 
 
 def test_only_processes_that_call_and_run_the_same_command_are_ranks() -> None:
