@@ -94,7 +94,7 @@ def _of_its_own(usage: Usage, lost_ns: float) -> Suspicion:
         waits.waited_ns,
         confidence=share,
         links=(usage.step(f"waits of {duration(waits.mean_ns)}", waits, waits.total_ns),),
-        fixes=(Fix(f"apart from other problems of it, the host causes no delay: {_FASTER}"),),
+        fixes=(Fix(f"if it has no other problem, the device itself is the limit: {_FASTER}"),),
         hit=waits,
         unknown=(_NOT_TIMED,),
         verb="spends",
