@@ -163,7 +163,7 @@ async def test_messages_replace_the_line_of_keys_and_cover_no_chain(size: tuple[
         await screen.until(lambda: not main.query_one("#keys").display)
         await screen.press("6")
         main.speech.hush()
-        await screen.until(lambda: "Filter" in screen.line(last))
+        await screen.until(lambda: "Problems" in screen.line(last))
         await screen.press("slash")
         main.speech.say("heard while typing")
         await screen.sees("heard while typing")
