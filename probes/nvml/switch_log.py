@@ -1,4 +1,4 @@
-"""Reads the driver's log of context switches of one GPU: which process had the GPU for how long, exactly.
+"""Reads the driver's log of context switches of one GPU: which process had the GPU for how long.
 
 A GPU that several processes share by time-slicing executes one context at a time. It logs each switch with a
 time; the driver adds the PID (NV_EVENT_BUFFER with FECS records: cl90cd.h, cl90cdfecs.h, ctrl90cd.h and
@@ -23,7 +23,7 @@ _BIND: Final = 0x20801238
 _ENABLE, _UPDATE_GET, _FLUSH = 0x90CD0101, 0x90CD0102, 0x90CD0104
 _KEEP_OLDEST: Final = 1
 RECORD: Final = struct.Struct("<HHIBBHIIHBBQ")
-"""NV_EVENT_BUFFERRECORD_HEADER (type, subtype, place of more data), then NV_EVENT_BUFFER_FECSRECORD_V2
+"""NV_EVENT_BUFFER_RECORD_HEADER (type, subtype, place of more data), then NV_EVENT_BUFFER_FECS_RECORD_V2
 (tag, VM, sequence number, context, PID, reserved, MIG GPU and compute instance, time in ns)."""
 _PAYLOAD_BYTES: Final = 24
 _HEADER: Final = struct.Struct("<IIQQQ")
