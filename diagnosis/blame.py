@@ -77,6 +77,12 @@ def remembered(
     return sums
 
 
+def in_order(culprits: Iterable[Who], taken: Mapping[Who, float], first: Who | None) -> list[Who]:
+    """Sorts ``culprits`` by how much they have ``taken`` over time, the largest first. ``first``, the one
+    that was named first so far, stays first until another one has clearly taken more (``STAYS_FIRST``)."""
+    return sorted(culprits, key=lambda who: taken[who] * (STAYS_FIRST if who == first else 1.0), reverse=True)
+
+
 def culprit_of(link: Link) -> Who:
     """Returns the culprit that a link names. If the link names several processes together, the result has no
     PID, and the name lacks their number, because this number changes."""

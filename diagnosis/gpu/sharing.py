@@ -3,12 +3,12 @@ explains their longer waits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Final
 
-from stalltop.diagnosis.blame import STAYS_FIRST, remembered, rest
+from stalltop.diagnosis.blame import in_order, remembered, rest
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.links import Process, Who, link_of
@@ -88,25 +88,14 @@ def _neighbours(
             blame = facts.blame("gpu_neighbours", usage.tenant, f"GPU {place.label}")
             now = {_who(other): risen[other.pid] for other in neighbours}
             taken = remembered(blame.taken.get(usage.pid, {}), now, facts.pids)
-            neighbours = _ordered(neighbours, taken, blame.first)
+            by_who = {_who(other): other for other in neighbours}
+            neighbours = [by_who[who] for who in in_order(by_who, taken, blame.first)]
             shared = _shared(facts, device, place, usage, waits, usual_ns, neighbours, kept=kept)
             yield replace(shared, taken={usage.pid: taken})
 
 
 def _who(usage: Usage) -> Who:
     return Who(usage.tenant, usage.pid, usage.process)
-
-
-def _ordered(neighbours: Sequence[Usage], taken: Mapping[Who, float], first: Who | None) -> list[Usage]:
-    """Sorts ``neighbours`` by how much more work than before they gave the device over time, the largest
-    increase first. ``first`` is the neighbour that was named first so far; it stays first until the increase
-    of another one is clearly larger."""
-
-    def gave(other: Usage) -> float:
-        who = _who(other)
-        return taken[who] * (STAYS_FIRST if who == first else 1.0)
-
-    return sorted(neighbours, key=gave, reverse=True)
 
 
 def _kept_wait_ns(waits: DeviceCalls) -> float:

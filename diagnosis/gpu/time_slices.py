@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from stalltop.diagnosis.blame import STAYS_FIRST, remembered, rest
+from stalltop.diagnosis.blame import in_order, remembered, rest
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.sharing import MOST_NEIGHBOURS, apart
 from stalltop.diagnosis.links import Who, link_of, who_of
@@ -22,8 +22,8 @@ from stalltop.model.sharing.sharing import sharing_of
 from stalltop.model.text.words import program_of
 
 COPY_BYTES_PER_SECOND: Final = 4e9
-"""Copies are assumed to take this long at most. Waits for them are no waits for a time slice: copy engines
-work while another process has the GPU. Slow enough for copies of pageable memory, which the CPU does."""
+"""Assumed rate of copies. Waits for copies are no waits for a time slice, because copy engines work while
+another process has the GPU. Real copies are faster, so that too little is charged to others, not too much."""
 
 
 def gpu_time_slices(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
@@ -58,9 +58,7 @@ def gpu_time_slices(facts: Facts, device: Device, users: Sequence[Usage]) -> Ite
             continue
         blame = facts.blame("gpu_neighbours", usage.tenant, f"GPU {device.label}")
         sums = remembered(blame.taken.get(usage.pid, {}), taken, facts.pids)
-        order = sorted(
-            taken, key=lambda who: sums[who] * (STAYS_FIRST if who == blame.first else 1.0), reverse=True
-        )
+        order = in_order(taken, sums, blame.first)
         had = {who: taken[who] / (facts.seconds * 1e9) for who in order}
         own_ns = resident_ns.get(usage.pid, 0)
         found = _waits(facts, device, usage, waits, lost_ns, own_ns, had, sharing.switches_per_second)

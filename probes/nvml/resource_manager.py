@@ -32,7 +32,7 @@ as its own version of the structure has."""
 _HOST_MEMORY: Final = 5 << 29 | 1 << 27 | 1 << 25
 """NVOS32_ATTR: coherency write-back, pages that need not be contiguous, in the host's memory."""
 _READ_ONLY_FOR_USERS: Final = 1 << 22 | 1 << 2
-"""NVOS32_ATTR2: user mappings are read-only, not cached by the GPU."""
+"""Flags of NVOS32_ATTR2: processes can only read the memory, and the GPU does not cache it."""
 _MAP_READ_ONLY: Final = 1
 _NO_PERMISSION: Final = 0x1B
 _UNSUPPORTED: Final = (0x22, 0x24, 0x56)

@@ -1,4 +1,4 @@
-"""Tests, on a real GPU, which process the driver's log of context switches says had the GPU for how long."""
+"""Tests, on a real GPU, the times that processes had it according to the driver's log of context switches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gpu() -> None:
 
 @contextmanager
 def spinning(*counts: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """Start a program for each of ``counts``, its number of CUDA kernels of ``KERNEL_MS``."""
+    """Start one program for each of ``counts``: it will launch that many CUDA kernels of ``KERNEL_MS``."""
     programs: list[subprocess.Popen[str]] = []
     try:
         for count in counts:  # one after the other: each measures alone how long its work takes

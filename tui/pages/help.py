@@ -17,7 +17,10 @@ SIGNS = (
     ("name ?", "not all of its calls were counted (press {problems} to see why)"),
     ("! - i", "remarks: a gap in coverage, a loss or a call open for long; ! is worst, i information"),
     ("3x", "in the list of problems: three of one kind that ended or are information"),
-    ("(name)", "nested in another traced call, which contains its time: its share is not part of the 100 %"),
+    (
+        "(name)",
+        "a call inside another traced call, whose time contains it; f, f, f or a filter shows such rows",
+    ),
     (
         "traced 15/16",
         "15 processes are traced of 16 that use CUDA or NCCL (press {problems} to see which is not, and why)",

@@ -66,7 +66,7 @@ class TableViews:
     def way_out(self) -> str:
         """Return what a step back does, in a word; empty if there is no step back."""
         first = self.first
-        return "Back" if first.path else "Clear" if first.filter else "All rows" if first.only else ""
+        return "Back" if first.path else "Clear" if first.filter else "Usual rows" if first.only else ""
 
     @property
     def chosen_columns(self) -> Chosen:

@@ -40,8 +40,8 @@ nor a step of its path has. Inside a process, the container is skipped too."""
 
 
 Only = Literal["", "busy", "warned", "nested"]
-"""The rows to show: all but calls inside other calls; of these, those with a call or a long open call; those
-with a problem or a long open call; or all rows."""
+"""The rows to show. Empty: all rows but those of calls inside other calls. ``busy``: of these, the rows with
+a call or a long open call. ``warned``: rows with a problem or a long open call. ``nested``: all rows."""
 ONLY: dict[Only, str] = {
     "": "without calls inside other calls",
     "busy": "without idle rows",

@@ -355,7 +355,7 @@ def test_a_late_rank_is_named_whatever_it_does_and_whoever_connected(part: str) 
     assert found["late_rank"].ns == pytest.approx(600 * MS, rel=0.05)
     told = next(each for each in waits(Facts(made)) if each.cause == "late_rank")
     assert "another rank of its job" in told.summary
-    # A rank that waits may wait for its own workers.
+    # If the late rank waits, it may wait for its own worker processes.
     dump = "py-spy dump --pid 500" if part == "running" else "py-spy dump --subprocesses --pid 500"
     assert told.fixes[0].command == dump
 
