@@ -70,7 +70,7 @@ def help_page(of: str = "") -> list[PageLine]:
 
 def _legend() -> list[PageLine]:
     lines = [PageLine((("Legend", "head"),))]
-    asked = {"{why}": key("chains"), "{problems}": key("warnings")}
+    asked = {"{why}": key("chains"), "{problems}": key("warnings"), "{rows}": key("only")}
     for name, meaning in SIGNS:
         for sign, pressed in asked.items():
             meaning = meaning.replace(sign, pressed)
