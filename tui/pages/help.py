@@ -19,7 +19,7 @@ SIGNS = (
     ("3x", "in the list of problems: three of one kind that ended or are information"),
     (
         "(name)",
-        "a call inside another traced call, whose time contains it; f, f, f or a filter shows such rows",
+        "a call inside another traced call, whose time contains it; a filter or {rows} shows such rows",
     ),
     (
         "traced 15/16",
