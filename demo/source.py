@@ -33,10 +33,9 @@ def demo_source(
     *,
     everyone: bool = False,
     caption: Caption | None = None,
-    otherwise: Scenario | None = None,
 ) -> Source:
     """Starts the tenants of ``scenario`` and traces them; if they cannot be started or traced, simulates
-    ``otherwise`` instead (default: the same scenario).
+    them.
 
     With ``everyone``, the windows also have the calls of other programs of this host. ``caption`` receives
     lines that say what the scenario's faults do. If windows are simulated, their field ``simulated`` is set,
@@ -56,7 +55,7 @@ def demo_source(
         except BaseException:
             tenants.close()
             raise
-    return simulated_source(otherwise or scenario, reason=f"simulated: {reason}", caption=caption)
+    return simulated_source(scenario, reason=f"simulated: {reason}", caption=caption)
 
 
 def simulated_source(scenario: Scenario, *, reason: str = "", caption: Caption | None = None) -> Source:

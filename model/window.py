@@ -249,7 +249,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "no_activity": "calls missing from the activity on their device: all activity records are in use",
         "no_overlap": "tenants whose overlaps are missing: too many tenants were active on a device",
         "no_ring": "calls not captured, only counted in their rows: the ring for captured calls was full",
-        "missed": "probe hits that the Linux kernel skipped",
+        "missed": "hits of probes that the Linux kernel skipped",
     }
 )
 """Every counter of ``Window.loss`` with its meaning."""

@@ -20,7 +20,7 @@ from stalltop.widgets.drawing.strips import Part, printable, strip_of
 _INDENT = 3
 """Cells before the text of both lines: the first line has the letter of the severity there."""
 _LEAST_REMEDY = 24
-"""A remedy that is no command may be cut to this many cells."""
+"""A remedy may be cut to this many cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ class AnswerLines(Lines):
         return [strip_of(first, width), *self._second(below, room, paint, width)][:height]
 
     def _fix(self, room: int, paint: Palette, *, cut: bool = False) -> list[Part]:
-        """Return the fix for ``room`` cells; none if it does not fit. With ``cut``, a remedy that is no
-        command is cut if needed; in place of a command that does not fit, the key that copies it is shown."""
+        """Return the fix for ``room`` cells; none if it does not fit. With ``cut``, it is cut if needed: the
+        key copies the whole command."""
         state, sentence = self._state, self._state.sentence
         if sentence is None or not sentence.fix:
             return []
@@ -124,11 +124,9 @@ class AnswerLines(Lines):
             return [(arrow, paint.dim), (self.glyphs.plain(fix), paint.accent), *key]
         if not cut:
             return []
-        if sentence.command:
-            return [(state.copy_key, paint.head), (" copies the fix", paint.dim)]
         if rest < _LEAST_REMEDY:
-            return []
-        return [(arrow, paint.dim), (fit(fix, rest, self.glyphs), paint.accent)]
+            return [(state.copy_key, paint.head), (" copies the fix", paint.dim)] if sentence.command else []
+        return [(arrow, paint.dim), (fit(fix, rest, self.glyphs), paint.accent), *key]
 
     def _second(self, fix: list[Part], room: int, paint: Palette, width: int) -> list[Strip]:
         """Return the second line: ``fix``, and as many of the other problems as there is room for."""

@@ -44,8 +44,8 @@ _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "
 age of the clock does not count."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "via MPS", "time-sliced": "time-sliced"}
 """How several tenants share a device, as words that follow the number of tenants: ``3 via MPS``."""
-_HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
-"""Parts of the names in ``Device.throttle_reasons``, each with the word that the screen shows for it."""
+_HELD = ("thermal", "power", "hardware")
+"""Parts of the names in ``Device.throttle_reasons``, which the screen shows in their place."""
 
 
 def is_hot(device: Device) -> bool:
@@ -55,8 +55,8 @@ def is_hot(device: Device) -> bool:
 
 
 def held_by(reasons: Sequence[str]) -> str:
-    """Return the words for throttle ``reasons``, each once: ``heat, power``."""
-    words = (next((word for part, word in _HELD if part in reason), reason) for reason in reasons)
+    """Return the words for throttle ``reasons``, each once: ``thermal, power``."""
+    words = (next((word for word in _HELD if word in reason), reason) for reason in reasons)
     return ", ".join(dict.fromkeys(words))
 
 

@@ -15,10 +15,8 @@ from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, diagnosed, number
 from stalltop.model.source import Source
 
-DEFAULT = "trio"
-"""Default scenario if real tenants can run."""
-DEFAULT_SIMULATED = "tour"
-"""Default scenario if real tenants cannot run and are simulated."""
+DEFAULT = "tour"
+"""Default scenario."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +25,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "scenario",
         nargs="?",
         metavar="SCENARIO",
-        help=f"which tenants to run, see --list (default: {DEFAULT}; where nothing can be traced: "
-        f"{DEFAULT_SIMULATED}; with --simulated: ten tenants with several problems)",
+        help=f"which tenants to run, see --list (default: {DEFAULT}; with --simulated: ten tenants with "
+        "several problems)",
     )
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     parser.add_argument("--once", action="store_true", help="print one window instead of the live screen")
@@ -74,12 +72,9 @@ def run(options: argparse.Namespace) -> int:
             if not options.scenario:
                 return diagnosed(SimulatedSource())
             return diagnosed(simulated_source(scenario, caption=caption))
-        otherwise = scenario if options.scenario else load_scenario(DEFAULT_SIMULATED)
         # The BPF programs are loaded while the tenants start.
         tracing = None if why_simulated() else begun(options, progress)
-        return diagnosed(
-            demo_source(scenario, tracing, everyone=options.everyone, caption=caption, otherwise=otherwise)
-        )
+        return diagnosed(demo_source(scenario, tracing, everyone=options.everyone, caption=caption))
 
     if options.once or options.json or not sys.stdout.isatty():
         source = start()

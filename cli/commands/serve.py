@@ -76,9 +76,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--demo",
         nargs="?",
-        const="trio",
+        const="tour",
         metavar="SCENARIO",
-        help="show sample tenants instead of this host (default scenario: trio)",
+        help="show sample tenants instead of this host (default scenario: tour)",
     )
     group.add_argument("--simulated", action="store_true", help="with --demo: simulate the tenants")
     add_screen_options(parser)

@@ -21,7 +21,7 @@ CAUSES: Final = (
         "sync_storm",
         "Synchronizes after every step",
         "host and device take turns instead of overlapping",
-        Telling("waits for {device} after every step", "waits for {device} after every step"),
+        Telling("synchronizes after every step", "synchronizes with {device} after every step"),
     ),
     Cause(
         "launch_bound",

@@ -265,7 +265,7 @@ CAUSES: Final = (
             "tracer",
             "stalltop is using this tenant's CPU",
             "tracing takes a noticeable part of the time",
-            Telling("costs it time by tracing", "loses time to stalltop itself"),
+            Telling("costs it time by tracing", "loses time because stalltop traces it"),
         ),
         tracer,
         certain=True,

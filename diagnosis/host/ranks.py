@@ -56,7 +56,7 @@ CAUSES: Final = (
             "Waits for a slower rank",
             "the program exchanges data with another rank of its job, and waits for it",
             Telling(
-                "is a rank of the same job and comes late",
+                "is the straggler among the ranks of the job",
                 "waits for another rank of its job",
                 parts=("network", "process", "lock"),
             ),

@@ -28,7 +28,7 @@ CAUSES: Final = (
         "nccl_straggler",
         "Straggler",
         "all ranks of a collective wait for the last one",
-        Telling("enters collectives late", "waits for a rank that comes late"),
+        Telling("enters collectives late", "waits for a straggler"),
     ),
 )
 

@@ -16,6 +16,7 @@ from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, DIM, ENDLESS, RED, YELLOW, Style
+from stalltop.model.text.words import numbered
 from stalltop.model.window import Window
 
 MOST_ROWS: Final = 20
@@ -130,7 +131,7 @@ def _table(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
     found = diff.compared.difference
     shown = [i for i in diff.order if all_rows or found.changed[i]]
     if not shown:
-        return style.folded("", f"None of {len(diff.order)} rows has changed significantly.")
+        return style.folded("", f"None of {numbered(len(diff.order), 'row')} has changed significantly.")
     names = [_names(diff, i) for i in shown]
     columns, widths = _layout([diff.by, *names], style)
     titles = [style.fit(name, width) for name, width in zip(diff.by, widths, strict=True)]
@@ -223,7 +224,7 @@ def _said(diff: ComparedWindows, change: ChainChange, share: float, style: Style
         cost.append(f"{figures.rate(change.ratio).strip()}x")
     if share > 0:
         cost.append(f"{figures.percent(100 * share).strip()} of the change")
-    cost.append(f"confidence {100 * change.confidence:.0f}%")
+    cost.append(f"confidence {100 * change.confidence:.0f} %")
     tenant = chain_text.name_of(chain.tenant, window)
     text = f"{chain.severity.upper()} {chain.summary or f'{tenant}: {chain.title}'}"
     return figures.printable(f"{text} ({', '.join(cost)})")

@@ -9,6 +9,14 @@ def numbered(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def counted(count: int, plural: str) -> str:
+    """Return a count with words that begin with a plural noun, such as ``3 calls not counted``; of 1, with
+    its singular."""
+    noun, _, rest = plural.partition(" ")
+    one = noun.removesuffix("es" if noun.endswith("ches") else "s")
+    return f"{count:,} {one if count == 1 else noun} {rest}".rstrip()
+
+
 def with_pid(process: str, pid: int) -> str:
     """Return the name of a process with its PID, such as ``train 412``. Return only the name if the PID is
     not known, or if the name already is the PID (``pid 412``), because the process ended before its name was

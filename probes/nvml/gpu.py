@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -18,9 +17,8 @@ from stalltop.probes.nvml.gpm import METRICS, Gpm
 from stalltop.probes.nvml.processes import LISTS, Samples, listed, together
 from stalltop.probes.nvml.questions import NOT_GIVEN
 from stalltop.probes.nvml.readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
-from stalltop.probes.nvml.resource_manager import DriverCallError
-from stalltop.probes.nvml.switch_log import RecordsLostError, Residency, SwitchLog
 from stalltop.probes.nvml.switch_log import opened as opened_log
+from stalltop.probes.nvml.time_slices import OpenLog, TimeSlices
 
 AGED_SECONDS: Final = 3.0
 """A figure is reported with its age if the age is at least this, and at least ``SOON`` (2 s) more than the
@@ -81,7 +79,7 @@ class Gpu:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         known: Gpu | None = None,
-        open_log: Callable[[int, str, Residency], SwitchLog] = opened_log,
+        open_log: OpenLog = opened_log,
     ) -> None:
         """``known`` is the GPU that had this index before NVML was opened again. If the GPU cannot report its
         name and UUID any more, it gets those of ``known``. ``open_log`` opens the log of context switches."""
@@ -93,9 +91,7 @@ class Gpu:
         self._kept: dict[str, _LastAnswer] = {}
         self._samples = Samples(clock=wall_clock)
         self._gpm: Gpm | None = None
-        self._open_log = open_log
-        self._log: SwitchLog | None = None
-        self._residency = Residency()
+        self._slices = TimeSlices(open_log)
         self._named = False
         self._mig: bool | None = None
         self._asked: list[tuple[str, _LastAnswer]] = []
@@ -155,7 +151,7 @@ class Gpu:
         if self._gpm is not None:
             self._gpm.close()
             self._gpm = None
-        self._close_log()
+        self._slices.close()
 
     def _take(self, name: str, every: float, question: Question, optional: bool = True) -> dict[str, Any]:
         """Returns the answer to a question. The question is asked now if it is due and the sample has time
@@ -270,39 +266,13 @@ class Gpu:
         name, minor, place = "context switches", told.get("minor"), told.get("pci_bus_id")
         apart = self._mig or len(processes) < 2 or any(one.kind == MPS_CLIENT for one in processes)
         if apart or minor is None or place is None:
-            self._close_log()
+            self._slices.close()
             return {}, processes
-        answer = self._take(name, EACH_LOOK, lambda: self._read_log(minor, place))
+        answer = self._take(name, EACH_LOOK, lambda: self._slices.read(minor, place))
         if not answer or not self._kept[name].asked_now:
             return {}, processes
-        resident = self._residency.total_ns
-        return answer, tuple(replace(one, resident_ns=resident[one.pid]) for one in processes)
-
-    def _read_log(self, minor: int, pci_bus_id: str) -> dict[str, Any]:
-        residency = self._residency
-        try:
-            if self._log is None:
-                self._log = self._open_log(minor, pci_bus_id, residency)
-            self._log.read()
-        except RecordsLostError:
-            raise NvmlCallError("more than there is room for") from None
-        except DriverCallError as reason:
-            self._close_log()
-            raise NvmlCallError(str(reason), lasting=True, unsupported=reason.unsupported) from reason
-        except OSError as error:
-            self._close_log()
-            absent = error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO)
-            raise NvmlCallError(error.strerror or str(error), lasting=True, unsupported=absent) from error
-        if residency.hidden:
-            self._close_log()
-            self._residency = Residency()
-            raise NvmlCallError("only root sees the processes of all users", lasting=True)
-        return {"context_switches": residency.switches, "context_log_ns": residency.logged_ns}
-
-    def _close_log(self) -> None:
-        log, self._log = self._log, None
-        if log is not None:
-            log.close()
+        resident_ns = self._slices.resident_ns
+        return answer, tuple(replace(one, resident_ns=resident_ns(one.pid)) for one in processes)
 
     def _ages(self) -> Iterator[tuple[str, float]]:
         """Yields the names of figures that are not new, and of counters that were not read in this sample,

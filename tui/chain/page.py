@@ -66,7 +66,7 @@ def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
         said = slowest(chain, "no baseline yet", glyphs)
         calls = f"; {numbered(chain.calls, 'call')}" if chain.calls else ""
         lines.append(_pair("p99", said + calls))
-    lines.append(_pair("confidence", f"{100 * chain.confidence:.0f}%"))
+    lines.append(_pair("confidence", f"{100 * chain.confidence:.0f} %"))
     return lines
 
 

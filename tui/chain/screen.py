@@ -47,8 +47,9 @@ class ChainScreen(LiveScreen):
         self.query_one("#page", Page).show(
             chain_page(self.chain, window, glyphs=self.stalltop.glyphs, letters=self.stalltop.letters),
             title=f"{self.TITLE_TEXT}{silenced}",
-            hint=f"{number}{key('chains')} row  {key('copy')} copy fix  {key('commands')} actions"
-            f"  {key('silence')} silence  Esc closes",
+            # On 80 cells there is no room for the first of these.
+            hint=f"{key('save')} save  {number}{key('chains')} row  {key('copy')} copy fix"
+            f"  {key('commands')} actions  {key('silence')} silence  Esc closes",
             said=self._text,
         )
 

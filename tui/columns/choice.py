@@ -38,6 +38,9 @@ BESIDE_CELLS = 13
 _SPARED = ("p95", "share")
 """Columns that tables of tenants and processes place after the other columns of calls, so that columns of
 resources fit. Wide tables move only ``share``."""
+_SPARED_NARROW = ("p50", "p95", "max", "share")
+"""The same, in tables narrower than ``WIDE``: these columns come after those of resources. The calls of a
+tenant are of many operations, so that their median says little."""
 
 
 def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[str, ...]:
@@ -47,7 +50,8 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     ``have`` lists the needs of columns that the data meets.
     """
     if "mark" in have:
-        return tuple(column.id for column in MARK_COLUMNS)
+        named = ("beside",) if by == "process" else ()
+        return (*named, *(column.id for column in MARK_COLUMNS))
 
     def usual(*when: Usual) -> tuple[str, ...]:
         return offered([one.id for one in COLUMNS if one.usual in when and _tells(one.id, by)], have)
@@ -65,7 +69,8 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
         return _within(ids, by, width)
     if width < WIDE:
         if by in OF_TENANTS:
-            first, last = tuple(one for one in first if one not in _SPARED), (*_SPARED, *last)
+            first = tuple(one for one in first if one not in _SPARED_NARROW)
+            last = (*_SPARED_NARROW, *last)
         elif "beside" in last:
             more = ("beside", *more)  # operations of one name belong to several layers
         fitting, spare = _fitting(first, by, width)

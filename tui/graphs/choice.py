@@ -53,18 +53,21 @@ def figures_for(chain: Chain | None) -> tuple[str, ...]:
     return (*fitting, *(name for name in USUAL if name not in fitting))
 
 
-def chosen(wanted: Sequence[str], chain: Chain | None, known: Callable[[str], bool]) -> tuple[str, ...]:
+def chosen(
+    wanted: Sequence[str],
+    chain: Chain | None,
+    known: Callable[[str], bool],
+    rises: Callable[[str], bool] = lambda name: True,
+) -> tuple[str, ...]:
     """Return the ids of the figures to show. ``wanted`` are those that the user chose; ``known`` returns
-    whether a figure has a value."""
+    whether a figure has a value, ``rises`` whether it was above 0 at any time. Figures that were not are
+    shown only if no other figure can be."""
     if NONE in wanted:
         return ()
     if AUTO not in wanted:
         return tuple(name for name in IDS if name in wanted)[:MOST]
-    found: list[str] = []
-    for name in figures_for(chain):
-        if len(found) < MOST and known(name):
-            found.append(name)
-    return tuple(found)
+    there = [name for name in figures_for(chain) if known(name)]
+    return tuple([name for name in there if rises(name)][:MOST] or there[:MOST])
 
 
 def toggled(wanted: Sequence[str], name: str) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ ROWS_AT_ONCE = 3_000
 _MOST_KEPT = 4_000
 """If more values of one graph than this are kept, those of windows that the graph no longer shows are
 dropped."""
+LOOKED_AT = 300
+"""The most windows of the past in which a figure is looked for values above 0."""
 _NEAR = 1e-6
 Floats = NDArray[np.float64]
 
@@ -95,6 +97,7 @@ class PastValues:
         self.subject = subject
         self._known: dict[float, float] = {}
         """Values by the end of their window; NaN if the window has none."""
+        self._rose = False
 
     def value(self, part: Packed) -> float:
         """Return the value in one window; NaN if it is not known."""
@@ -104,6 +107,14 @@ class PastValues:
             value = self.figure.value(part, self.subject)
             found = self._known[at] = float("nan") if value is None else float(value)
         return found
+
+    def rises(self, parts: Sequence[Packed]) -> bool:
+        """Return whether a value was above 0: in any of the newest ``LOOKED_AT`` windows when this was first
+        called, or in the newest window at any call since."""
+        if not self._rose:
+            some = parts[-1:] if self._known else parts[-LOOKED_AT:]
+            self._rose = bool(np.nanmax(self.values(some), initial=0.0) > 0.0)
+        return self._rose
 
     def values(self, parts: Sequence[Packed]) -> Floats:
         """Return the value in each of ``parts``. Values of rows take long to compute: the newest windows come

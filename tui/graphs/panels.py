@@ -51,8 +51,13 @@ class GraphPanels:
                 return chain is not None and figure.value(newest, _row_of(chain, newest)) is not None
             return figure.value(newest, EVERYTHING) is not None
 
-        self.shown = chosen(self.wanted, chain, known)
+        self.shown = chosen(self.wanted, chain, known, lambda name: self._rises(name, parts))
         return len(self.shown)
+
+    def _rises(self, name: str, parts: Sequence[Packed]) -> bool:
+        """Return whether a figure was above 0, as far as known."""
+        subject = self._subject(BY_ID[name], parts[-1], lambda: ((), ""))
+        return self._course(BY_ID[name], subject).rises(parts)
 
     def fill(
         self,

@@ -165,7 +165,7 @@ ACTIONS = (
     Action("copy_row", ("Y",), "Copy row", "Copy the row with its headings", _REST, "files.copy_row"),
     Action("theme", ("t",), "Theme", "Switch to the next theme", _REST, "program.theme"),
     Action("less", ("b",), "Draw less", "Draw less, for slow lines; again: draw everything", _REST, "program.draw_less"),
-    Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
+    Action("palette", ("ctrl+p",), "Find", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "Suspend stalltop; fg resumes", _REST, "suspend_process", by="app"),
     Action("repaint", ("ctrl+l",), "Repaint", "Redraw the whole screen", _REST, "repaint", by="app"),
     Action("help", ("question_mark",), "Help", "Show this help", _REST, "help", by="app"),

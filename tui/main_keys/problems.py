@@ -11,6 +11,7 @@ from stalltop.tui.main_keys.files import READ_SECONDS, FileKeys
 from stalltop.tui.main_keys.panels import PanelKeys
 from stalltop.tui.problems.alert_panel import COVERAGE_LINE, QUIET_LINE
 from stalltop.tui.problems.chains import chains_of, stands
+from stalltop.tui.problems.culprit_rows import chains_by
 from stalltop.tui.tables.steps import TableSteps
 from stalltop.tui.views.groups import Path, scope
 from stalltop.tui.views.processes import processes_of
@@ -185,11 +186,12 @@ class ProblemKeys:
         return chain
 
     def _row_chains(self) -> list[Chain]:
-        """Return the chains of the row under the cursor, the worst first. The chain from which the user came
-        to the row is before all others."""
+        """Return the chains of the row under the cursor, the worst first; if there are none, those that have
+        the row as a culprit. The chain from which the user came to the row is before all others."""
         window = self._main.shown
         if window is None:
             return []
         widget, view = self._main.tables.here
-        found = chains_of(widget.cursor_key, self._main.panel.found.open, window, view)
+        shown = widget.cursor_key, self._main.panel.found.open, window, view
+        found = chains_of(*shown) or chains_by(*shown)
         return sorted(found, key=lambda chain: chain.id != self._came_from)

@@ -14,6 +14,7 @@ SIGNS = (
     ("ns ms s", "durations: dim below a millisecond, bold from a second on"),
     ("C H M L", "problems: critical, high, medium, low; the first line counts them: 1C 2M"),
     ("name C", "a problem involves this row (press {why} to see it)"),
+    ("name <", "the culprit of a problem; it may make no calls itself (press {why} to see which)"),
     ("name ?", "not all of its calls were counted (press {problems} to see why)"),
     ("! - i", "remarks: a gap in coverage, a loss or a call open for long; ! is worst, i information"),
     ("3x", "in the list of problems: three of one kind that ended or are information"),

@@ -85,7 +85,7 @@ class LiveScreen(PageScreen):
             held = f"{freeze} newest  " if main.file else f"{freeze} live  "
         else:
             held = "" if main.file or self.stalltop.options.still else f"{freeze} freeze  "
-        return f"{key('copy')} copy  {held}Esc closes"
+        return f"{key('copy')} copy  {key('save')} save  {held}Esc closes"
 
     def say(self, text: str) -> None:
         """Show ``text`` on the first line for some seconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from stalltop.model.chain import Chain
+from stalltop.tui.keys.actions import key
 
 
 class Silenced:
@@ -19,15 +20,22 @@ class Silenced:
     def toggle(self, chain: Chain) -> str:
         """Silence ``chain`` from now on. If it is silenced already, show it again."""
         self.keys ^= {chain.id}
-        return f"silenced: {chain.title}" if chain.id in self.keys else f"no longer silenced: {chain.title}"
+        return _said(f": {chain.title}", silenced=chain.id in self.keys)
 
-    def toggle_line(self, key: Hashable) -> str:
-        """Silence the line ``key``, which is not about a problem. If it is silenced already, show it
-        again."""
-        self.keys ^= {key}
-        return "silenced: this line" if key in self.keys else "no longer silenced: this line"
+    def toggle_line(self, line: Hashable) -> str:
+        """Silence the line with the key ``line``, which is not about a problem. If it is silenced already,
+        show it again."""
+        self.keys ^= {line}
+        return _said(": this line", silenced=line in self.keys)
 
     def toggle_shown(self) -> str:
         """Show silenced lines too, or hide them again."""
         self.shown = not self.shown
         return "silenced lines are shown" if self.shown else "silenced lines are hidden"
+
+
+def _said(what: str, *, silenced: bool) -> str:
+    """Return the message about a line; that about a silenced one says how to get it back."""
+    if not silenced:
+        return f"no longer silenced{what}"
+    return f"silenced{what}; to undo: {key('silenced')}, then {key('silence')} on its line"

@@ -10,7 +10,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.devices.device import Device
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.model.text.words import with_pid
+from stalltop.model.text.words import counted, with_pid
 from stalltop.model.window import LOSSES, ORDINARY, UNCOUNTED, OpenCall, Window
 from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS
 
@@ -111,7 +111,7 @@ def _open_call(call: OpenCall, window: Window, age: str) -> str:
 
 def _losses(window: Window) -> list[Warn]:
     return [
-        Warn("bad" if name in UNCOUNTED else "warn", f"{window.loss[name]:,} {meaning}")
+        Warn("bad" if name in UNCOUNTED else "warn", counted(window.loss[name], meaning))
         for name, meaning in LOSSES.items()
         if window.loss.get(name) and name not in ORDINARY
     ]

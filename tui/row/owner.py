@@ -8,7 +8,7 @@ from stalltop.model.devices.device import Device, DeviceProcess
 from stalltop.model.evidence import ProcessUse, TenantUse
 from stalltop.model.tenant import Tenant
 from stalltop.model.text import figures
-from stalltop.model.text.words import numbered
+from stalltop.model.text.words import counted, numbered
 from stalltop.model.window import LOSSES, UNCOUNTED, Window
 from stalltop.tui.keys.actions import key
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note, pair
@@ -226,9 +226,8 @@ def unknown(facts: RowFacts, frame: Frame) -> Section:
     if window.coverage.tracing:
         lines.append(note(f"nothing is traced: {window.coverage.tracing}", "warn"))
     lost = [(name, window.loss[name]) for name in UNCOUNTED if window.loss.get(name)]
-    lines += [
-        note(f"on this host, perhaps of this row: {count:,} {LOSSES[name]}", "warn") for name, count in lost
-    ]
+    said = (counted(count, LOSSES[name]) for name, count in lost)
+    lines += [note(f"on this host, perhaps of this row: {text}", "warn") for text in said]
     calls = int(facts.groups.calls[0])
     if 0 < calls < 100:
         lines.append(note(f"only {numbered(calls, 'call')}: p99 needs 100 to be reliable, p95 needs 20"))

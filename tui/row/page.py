@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from stalltop.formats.text.chains import name_of, rate
-from stalltop.model.chain import loss_step
+from stalltop.model.chain import Chain, loss_step
 from stalltop.model.evidence import HOST_GAP, Charge
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS
 from stalltop.model.text import figures
@@ -70,7 +70,8 @@ def chains(facts: RowFacts, frame: Frame) -> Section:
     lines = []
     for chain in facts.chains[:MOST_LISTED]:
         when = f"since {figures.clock(chain.since)}" if chain.open else f"ended {figures.clock(chain.seen)}"
-        said = (loss(chain, frame.glyphs).strip(), culprit(chain, facts.window), when)
+        whose = _of_other(chain, facts) or culprit(chain, facts.window)
+        said = (loss(chain, frame.glyphs).strip(), whose, when)
         mark = (f" {MARK[chain.severity]} ", ROLE[chain.severity] if chain.open else "dim")
         about = "  " + "; ".join(part for part in said if part)
         lines.append(PageLine((mark, (f" {chain.title}", "text"), (about, "dim")), indent=5))
@@ -79,6 +80,13 @@ def chains(facts: RowFacts, frame: Frame) -> Section:
     about = "Enter opens the problem" if len(facts.chains) == 1 else "Enter opens the first one"
     rest = more(len(facts.chains) - MOST_LISTED)
     return Section("chains", (heading("Problems", about), *lines, *rest))
+
+
+def _of_other(chain: Chain, facts: RowFacts) -> str:
+    """Return whose problem ``chain`` is, if the row is only its culprit; else nothing."""
+    if not chain.tenant or chain.tenant in facts.tenants:
+        return ""
+    return f"lost by {name_of(chain.tenant, facts.window)}; this row is the culprit"
 
 
 def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Section:

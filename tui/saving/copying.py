@@ -13,7 +13,7 @@ from stalltop.widgets.alerts import AlertRow
 from stalltop.widgets.drawing.strips import printable
 from stalltop.widgets.table import TableData
 
-_HEADS = ("WARNING", "WHO", "LOST", "OPERATION", "CULPRIT", "SINCE", "ENDED", "FIX")
+_HEADS = ("PROBLEM", "WHO", "LOST", "OPERATION", "CULPRIT", "SINCE", "ENDED", "FIX")
 
 
 def row_text(data: TableData, at: int, window: Window, view: View, chains: Sequence[Chain]) -> str:

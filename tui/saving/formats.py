@@ -95,7 +95,7 @@ def place(typed: str, default: Path) -> SavePlace:
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
     if not os.path.isdir(folder):
-        return SavePlace(path, f"{folder} is no folder", good=False)
+        return SavePlace(path, f"not a folder: {folder}", good=False)
     if not os.access(folder, os.W_OK | os.X_OK):
         return SavePlace(path, f"you may not write in {folder}", good=False)
     if os.path.lexists(path):

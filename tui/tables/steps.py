@@ -13,7 +13,7 @@ from stalltop.tui.problems.chains import keys_of
 from stalltop.tui.tables.table import steps_to
 from stalltop.tui.tables.tables import Tables
 from stalltop.tui.tables.way_back import TablesBefore, WayBack
-from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.groups import PathStep, scope
 from stalltop.tui.views.view import View
 from stalltop.widgets.table import Table
 
@@ -33,7 +33,8 @@ class TableSteps:
         self._tables.look(first.pivoted(by), top=first.by != by)
 
     def enter(self, widget: Table, key: Hashable) -> bool:
-        """Go into the row ``key`` of ``widget``. Returns False if there are no rows inside."""
+        """Go into the row ``key`` of ``widget``. Returns False if there are no rows inside, as in that of a
+        culprit that makes no calls."""
         tables = self._tables
         first = tables.views.first
         view = next((view for shown, view in tables.shown() if shown is widget), first)
@@ -42,7 +43,7 @@ class TableSteps:
         path = steps_to(widget.data, view, key)
         view = view.looking_at(path)
         inside = view.entered(path[-1].key, path[-1].label)
-        if inside is view:
+        if inside is view or not _has_calls(tables, path):
             return False
         widget.put_cursor(key)
         self._remember(inside.path, widget)
@@ -111,6 +112,14 @@ class TableSteps:
         tables.look(view, cursor=cursor)
         if tables.main.cursor_key != cursor:
             tables.post_message(tables.MessageWanted("the row of the problem is not in this window"))
+
+
+def _has_calls(tables: Tables, path: tuple[PathStep, ...]) -> bool:
+    """Return whether the row at ``path`` has calls, open ones too, in the window or in the one to compare
+    with."""
+    shown = (tables.window, tables.against.window if tables.against is not None else None)
+    parts = (scope(window, path) for window in shown if window is not None)
+    return any(len(part.rows) or part.open_calls for part in parts)
 
 
 def _part(key: Hashable) -> str:

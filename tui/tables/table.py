@@ -25,6 +25,8 @@ from stalltop.tui.columns.split import legend
 from stalltop.tui.tables.worst_first import WorstFirst
 from stalltop.tui.views.groups import (
     LONG_OPEN_NS,
+    NOTHING_ADDED,
+    AddedRow,
     Grouped,
     Key,
     PathStep,
@@ -75,13 +77,14 @@ def table(
     pictures: bool = True,
     lost: Mapping[Key, float] = MappingProxyType({}),
     worst: WorstFirst | None = None,
+    added: Mapping[Key, AddedRow] = NOTHING_ADDED,
 ) -> TableData:
     """Return the table of ``window`` that ``view`` describes, for ``width`` cells.
 
     Shares are parts of the time of all outermost calls below the view's path; a filter does not change them.
     ``letters``: draw parts of the time as letters and patterns, for terminals with few colours. ``marks``:
     marks of rows, by key. ``against``: the window to compare with. ``chosen``: ids of the columns; none: the
-    usual ones. ``pictures``: include the columns that are drawings. ``lost`` and ``worst``: as in
+    usual ones. ``pictures``: include the columns that are drawings. ``lost``, ``worst`` and ``added``: as in
     ``lines_of``.
     """
     shown = columns(view.by, width, available(window, against, past), chosen, tree=view.is_tree)
@@ -91,7 +94,8 @@ def table(
     sort = view.sort if view.sort in BY_ID else "total"  # "total", name and worst first need no past
     uses_past = any(BY_ID[name].needs == "past" for name in (*ids, sort))
     found = parse(view.filter)
-    lines = lines_of(window, view, found, against, past if uses_past else NO_TRENDS, marks, lost, worst)
+    trends = past if uses_past else NO_TRENDS
+    lines = lines_of(window, view, found, against, trends, marks, lost, worst, added)
     return TableData(
         title(view, glyphs),
         shown,
@@ -181,12 +185,13 @@ def lines_of(
     marks: Mapping[Key, Cell],
     lost: Mapping[Key, float] = MappingProxyType({}),
     worst: WorstFirst | None = None,
+    added: Mapping[Key, AddedRow] = NOTHING_ADDED,
 ) -> list[TreeRow]:
     """Return all rows in the order of ``view``; in a tree, children follow their parent.
 
     ``found`` is the filter of the view. Of ``marks`` only the keys are used: those rows have a mark. ``lost``
     is the time (ms/s) that rows lose through problems. ``worst`` remembers the order of earlier windows;
-    None: rows are sorted by their figures in this window alone.
+    None: rows are sorted by their figures in this window alone. ``added``: further rows of the first level.
     """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
@@ -198,7 +203,13 @@ def lines_of(
     for number, level in enumerate(levels if view.is_tree else levels[:1]):
         if number and not any(view.is_unfolded(line.key, number - 1) for line in lines[-1]):
             break
-        rows = grouped(narrowed, level.by, all_rows=decided(view.path), whole_ns=whole_ns, against=before)
+        rows = grouped(
+            *(narrowed, level.by),
+            all_rows=decided(view.path),
+            whole_ns=whole_ns,
+            against=before,
+            added=NOTHING_ADDED if number else added,
+        )
         if past is not NO_TRENDS:
             rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
         if view.sort == WORST and against is None:
@@ -251,6 +262,7 @@ def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_
     """Return for each row whether ``view.only`` keeps it."""
     kept = rows.open_ns >= LONG_OPEN_NS
     if view.only == "busy":
+        kept |= np.array([key in rows.added for key in rows.keys], np.bool_)
         return np.asarray(kept | (np.nan_to_num(rows.of(rows.groups.calls), nan=0.0) > 0))
     return np.asarray(kept | np.array([key in marks for key in rows.keys], np.bool_))
 

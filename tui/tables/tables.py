@@ -21,6 +21,7 @@ from stalltop.tui.columns.choice import sort_of
 from stalltop.tui.keys import actions
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.past.times import changes_text
+from stalltop.tui.problems.culprit_rows import culprit_rows
 from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.tables.picking import Pair, Picking
 from stalltop.tui.tables.room import GroupTable, Panel, TableRoom
@@ -31,10 +32,14 @@ from stalltop.tui.tables.worst_first import WorstFirst
 from stalltop.tui.views.groups import PathStep
 from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import View
-from stalltop.widgets.table import Table, TableData
+from stalltop.widgets.table import Cell, Table, TableData
 
 HINTED: Final[tuple[Dimension, ...]] = ("container", "operation", "process", "device")
 """The dimensions whose keys the frame of the first table names."""
+CULPRIT: Final = Cell("<", "accent")
+"""Marks the row of a culprit."""
+LEAST_LOSS: Final = 1e-3
+"""The loss (ms/s) by which rows of culprits are sorted: less than any row with a problem loses."""
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
@@ -213,6 +218,7 @@ class Tables(Panel):
         assert self.window is not None
         against, view = self.against, self.views.in_order(view)
         found = row_losses(self._chains, self.window, view, self.tellings)
+        culprits = culprit_rows(self._chains, self.window, view) if against is None else {}
         data = table(
             self.window,
             view,
@@ -220,10 +226,12 @@ class Tables(Panel):
             glyphs=self.main.glyphs,
             letters=getattr(self.app, "letters", False),
             pictures=getattr(self.app, "pictures", True),
-            # The mark of the picked row replaces other marks.
-            marks=found.marks | self.picking.marks(view),
-            lost=found.lost_ms_per_s,
+            # The mark of the picked row replaces other marks, that of a loss replaces that of a culprit.
+            marks=dict.fromkeys(culprits, CULPRIT) | found.marks | self.picking.marks(view),
+            # Culprits follow the rows that lose time.
+            lost=dict.fromkeys(culprits, LEAST_LOSS) | found.lost_ms_per_s,
             worst=self._worst,
+            added=culprits,
             legend_shown=widget is self.room.for_legend() and against is None,
             against=None if against is None else against.window,
             chosen=self.views.columns.get(view.by, ()),

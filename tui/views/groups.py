@@ -4,8 +4,9 @@ functions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,18 @@ Path = tuple[PathStep, ...]
 """The steps to a row of a table, or to the rows inside a row."""
 
 
+@dataclass(frozen=True, slots=True)
+class AddedRow:
+    """A row of processes that make no calls."""
+
+    labels: tuple[str, ...]
+    processes: frozenset[tuple[str, int]]
+    """The processes (tenant, PID)."""
+
+
+NOTHING_ADDED: Mapping[Key, AddedRow] = MappingProxyType({})
+
+
 @dataclass(frozen=True, eq=False)
 class Grouped:
     """The rows of a table before sorting. Element i of each array belongs to ``keys[i]``."""
@@ -68,6 +81,9 @@ class Grouped:
     """Index into ``before`` for each row; -1 if the row is not in that window."""
     before_window: Window | None = None
     """The window to compare with, narrowed like ``window``."""
+    added: Mapping[Key, AddedRow] = field(default_factory=dict)
+    """Rows of processes that make no calls, by their keys. A row is in ``keys`` in any case; if it has calls,
+    these count."""
     p99_past_ns: NDArray[np.float64] | None = None
     """The p99 of each row in each of the latest windows, oldest first, shape (n, windows); NaN if it has no
     call."""
@@ -138,22 +154,24 @@ class Grouped:
         return self.of(sums)
 
     @cached_property
-    def _members(self) -> list[set[tuple[str, int]]]:
-        """Return the processes (tenant, PID) of each group of ``groups``."""
+    def _members(self) -> list[frozenset[tuple[str, int]] | set[tuple[str, int]]]:
+        """Return the processes (tenant, PID) of each row."""
         found: list[set[tuple[str, int]]] = [set() for _ in range(len(self.groups))]
         for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
             if group >= 0:
                 found[group].add((key.tenant, key.pid))
-        return found
+        added = {key: row.processes for key, row in self.added.items()}
+        rows = zip(self.keys, self.at.tolist(), strict=True)
+        return [found[at] if at >= 0 else added.get(key, frozenset()) for key, at in rows]
 
     def _of_processes(self, figures: Mapping[tuple[str, int], float]) -> NDArray[np.float64]:
         """Return the sum of ``figures`` over the processes of each row; NaN if none has a figure."""
-        sums = np.full(len(self.groups), np.nan)
-        for group, members in enumerate(self._members):
+        sums = np.full(len(self), np.nan)
+        for row, members in enumerate(self._members):
             known = [figures[member] for member in members if member in figures]
             if known:
-                sums[group] = sum(known)
-        return self.of(sums)
+                sums[row] = sum(known)
+        return sums
 
     @cached_property
     def cpu_percent(self) -> NDArray[np.float64]:
@@ -173,10 +191,9 @@ class Grouped:
         """Return the users or namespaces of the tenants of each row; empty if none is known."""
         tenants = self.window.tenants
         name = {one: tenant.user or tenant.namespace for one, tenant in tenants.items()}
-        found = [
+        return tuple(
             tuple(sorted({name.get(tenant, "") for tenant, _ in members} - {""})) for members in self._members
-        ]
-        return tuple(found[at] if at >= 0 else () for at in self.at.tolist())
+        )
 
     @cached_property
     def incomplete(self) -> frozenset[Key]:
@@ -305,9 +322,10 @@ def grouped(
     all_rows: bool = False,
     whole_ns: int = 0,
     against: Window | None = None,
+    added: Mapping[Key, AddedRow] = NOTHING_ADDED,
 ) -> Grouped:
     """Group the rows and the open calls of ``window``. A call that hangs is in no row of the window, yet it
-    must be visible.
+    must be visible; so must the processes of ``added``, which make no calls.
 
     ``against`` is a window to compare with, narrowed like ``window``. Groups that only ``against`` contains
     are included.
@@ -333,6 +351,8 @@ def grouped(
     if before is not None:
         for key, name in zip(before.keys, before.labels, strict=True):
             labels.setdefault(key, name)
+    for key, row in added.items():
+        labels.setdefault(key, row.labels)
     keys = tuple(labels)
     return Grouped(
         window=window,
@@ -346,6 +366,7 @@ def grouped(
         before=before,
         before_at=None if before is None else _found(keys, before),
         before_window=against,
+        added=added,
     )
 
 

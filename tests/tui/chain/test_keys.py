@@ -246,7 +246,6 @@ async def test_frozen_and_saved_windows_show_their_chains() -> None:
 
 async def test_a_chain_that_is_no_longer_listed_stays_on_its_page() -> None:
     async with running(faulty(STARVED), size=(80, 40)) as screen:
-        await screen.press("i")
         await screen.named(["serve", "train"])
         await screen.press("down", "i")
         await screen.sees("summary of loader_disk")

@@ -264,7 +264,7 @@ async def test_pages_show_the_moment_and_the_time_before_it() -> None:
         page = screen.app.screen
         assert isinstance(page, LivePage)
         page.say("")
-        await screen.sees("y copy  Esc closes")
+        await screen.sees("y copy  w save  Esc closes")
         await screen.press("escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)
 

@@ -264,7 +264,7 @@ async def test_a_path_that_cannot_be_written_is_reported(folder: Path, tmp_path:
     async with running(numbered(0), size=(160, 30)) as screen:
         await opened(screen)
         await typed(screen, str(tmp_path / "file" / "w.stalltop"))
-        await screen.sees("is no folder")
+        await screen.sees("not a folder: ")
         await screen.press("enter")
         await screen.sees("not saved")
         assert not screen.app.saving.paths
@@ -350,7 +350,7 @@ async def test_a_warning_is_copied() -> None:
         await screen.press("a", "Y")
         await screen.sees("sent to the terminal's clipboard")
         heads, fields = (line.split("\t") for line in screen.app.clipboard.splitlines())
-        assert dict(zip(heads, fields, strict=True))["WARNING"] == "title of nccl_straggler"
+        assert dict(zip(heads, fields, strict=True))["PROBLEM"] == "title of nccl_straggler"
 
 
 def test_on_a_terminal_copies_use_osc_52_and_saved_files_are_printed_on_leaving(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ async def test_columns_can_be_chosen_and_sorted_by() -> None:
         await screen.press("enter")
         await screen.until(lambda: screen.app.screen is screen.app.main)
         heads = [column.id for column in main(screen).data.columns]
-        assert heads[:4] == ["name", "p99", "p50", "max"]
+        assert heads[:4] == ["name", "total", "p99", "split"]
         assert "calls" not in heads
         await screen.press("s")
         await screen.until(lambda: main(screen).data.sort in heads)

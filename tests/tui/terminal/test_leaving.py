@@ -180,6 +180,8 @@ def test_a_slow_connection_skips_pictures_handles_keys_and_offers_low_bandwidth(
         terminal.until_slowly(lambda: "CONTAINER" in terminal.text)
         terminal.press("b")
         terminal.sees("low bandwidth")
+        # Pictures that were queued before the key come first.
+        terminal.until(lambda: not terminal.read(0.5), "the screen is drawn without a pause")
         written, end = len(terminal.raw), time.monotonic() + 2.5 * LOW_SECONDS
         while time.monotonic() < end:
             terminal.read()

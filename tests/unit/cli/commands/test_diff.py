@@ -266,7 +266,7 @@ def test_new_faults_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, out = ran(capsys, tmp_path, healthy, now, "--fail-if", "faults > 0")
     assert code == 1
     assert "NEW " in out
-    assert re.search(r"NEW +HIGH .*of the change, confidence \d+%\)", " ".join(out.split()))
+    assert re.search(r"NEW +HIGH .*of the change, confidence \d+ %\)", " ".join(out.split()))
     assert ran(capsys, tmp_path, then, now, "--fail-if", "faults > 0")[0] == 0
     code, out = ran(capsys, tmp_path, then, now, "--fail-if", "faults < 1")
     assert code == 1

@@ -1,0 +1,70 @@
+"""Finds the rows for culprits of problems: processes and tenants that make no calls themselves, but take time
+from those that do. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from stalltop.model.chain import Chain
+from stalltop.model.row_key import RowKey
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.filter import parse
+from stalltop.model.rows.pivot import RowNaming
+from stalltop.model.window import Window
+from stalltop.tui.problems.rows import LEAST_SHARE
+from stalltop.tui.views.groups import AddedRow, Key
+from stalltop.tui.views.view import View
+
+_BY_OWNER: Final[Collection[Dimension]] = ("container", "pod", "namespace")
+"""Tables by these dimensions have a row for each owner of culprits, tables by process one for each culprit.
+Tables by other dimensions have rows for calls alone."""
+
+
+def culprit_rows(chains: Iterable[Chain], window: Window, view: View) -> dict[Key, AddedRow]:
+    """Return the rows that the culprits of ``chains`` have in the table of ``view``, by their keys, in the
+    order of ``chains``. Rows inside another row have none: their table shows what that row consists of."""
+    if view.path or view.by not in (*_BY_OWNER, "process"):
+        return {}
+    dimensions = view.levels()[0].by
+    naming, found = RowNaming(window), parse(view.filter)
+    rows: dict[Key, AddedRow] = {}
+    for chain in chains:
+        for key in _culprits(chain, window):
+            tenant = window.tenants.get(key.tenant)
+            if tenant is None and not {"pod", "namespace"}.isdisjoint(dimensions):
+                continue
+            if found and not found.matches(key, tenant):
+                continue
+            parts, labels = naming.parts(dimensions, key)
+            if parts not in rows:
+                rows[parts] = AddedRow(labels, _processes(key, window, view.by))
+    return rows
+
+
+def chains_by(key: object, chains: Iterable[Chain], window: Window, view: View) -> list[Chain]:
+    """Return those of ``chains`` that have the row ``key`` of the table of ``view`` as a culprit."""
+    return [chain for chain in chains if key in culprit_rows((chain,), window, view)]
+
+
+def _culprits(chain: Chain, window: Window) -> Iterator[RowKey]:
+    """Yield the first culprit of ``chain``, and the others that took a large enough part of the loss. The
+    victim itself is left out."""
+    if chain.severity == "info":
+        return
+    for number, link in enumerate(chain.culprits):
+        if link.of_others or not link.tenant or not (link.pid or link.process):
+            continue
+        if (link.tenant, link.pid) == (chain.tenant, chain.pid):
+            continue
+        if not number or (link.share or 0.0) >= LEAST_SHARE:
+            yield RowKey(window.host, link.tenant, link.pid, link.process, "", "")
+
+
+def _processes(key: RowKey, window: Window, by: Dimension) -> frozenset[tuple[str, int]]:
+    """Return the measured processes of the row (tenant, PID): those of the culprit's tenant, or in a table by
+    process the culprit alone."""
+    uses = window.evidence.processes
+    if by == "process":
+        return frozenset({(key.tenant, key.pid)})
+    return frozenset((use.tenant, use.pid) for use in uses if use.tenant == key.tenant)
