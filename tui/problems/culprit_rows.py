@@ -38,7 +38,7 @@ def culprit_rows(chains: Iterable[Chain], window: Window, view: View) -> dict[Ke
                 continue
             parts, labels = naming.parts(dimensions, key)
             if parts not in rows:
-                rows[parts] = AddedRow(labels, _processes(key, window, view.by))
+                rows[parts] = AddedRow(labels, frozenset({(key.tenant, key.pid)}))
     return rows
 
 
@@ -59,12 +59,3 @@ def _culprits(chain: Chain, window: Window) -> Iterator[RowKey]:
             continue
         if not number or (link.share or 0.0) >= LEAST_SHARE:
             yield RowKey(window.host, link.tenant, link.pid, link.process, "", "")
-
-
-def _processes(key: RowKey, window: Window, by: Dimension) -> frozenset[tuple[str, int]]:
-    """Return the measured processes of the row (tenant, PID): those of the culprit's tenant, or in a table by
-    process the culprit alone."""
-    uses = window.evidence.processes
-    if by == "process":
-        return frozenset({(key.tenant, key.pid)})
-    return frozenset((use.tenant, use.pid) for use in uses if use.tenant == key.tenant)

@@ -191,7 +191,8 @@ def lines_of(
 
     ``found`` is the filter of the view. Of ``marks`` only the keys are used: those rows have a mark. ``lost``
     is the time (ms/s) that rows lose through problems. ``worst`` remembers the order of earlier windows;
-    None: rows are sorted by their figures in this window alone. ``added``: further rows of the first level.
+    None: rows are sorted by their figures in this window alone. ``added``: further rows of the first level,
+    which follow the rows that lose time.
     """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
@@ -216,6 +217,7 @@ def lines_of(
             by_name = sorted_by(rows, None, descending=False, own=level.own)
             table_id = (view.path, view.filter, level.by)
             order = (worst or WorstFirst()).order(table_id, rows, lost, by_name)
+            order = _added_after(rows, lost, order)
             order = order if view.descending else order[::-1]
         else:
             order = sorted_by(rows, values_of, view.descending, level.own)
@@ -228,6 +230,17 @@ def lines_of(
             order = order[~hidden[order]]
         lines.append([TreeRow(rows, i, number) for i in order.tolist()])
     return lines[0] if len(lines) == 1 else _unfolded(lines, view, levels)
+
+
+def _added_after(rows: Grouped, lost: Mapping[Key, float], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return ``order`` with the rows that were added right after the last row that loses time."""
+    if not rows.added:
+        return order
+    added = np.array([key in rows.added for key in rows.keys], np.bool_) & (rows.at < 0)
+    loses = np.array([lost.get(key, 0.0) > 0.0 for key in rows.keys], np.bool_)
+    others = order[~added[order]]
+    place = int(np.flatnonzero(loses[others]).max(initial=-1)) + 1
+    return np.concatenate((others[:place], order[added[order]], others[place:]))
 
 
 def _unfolded(lines: Sequence[Sequence[TreeRow]], view: View, levels: Sequence[Level]) -> list[TreeRow]:

@@ -38,8 +38,6 @@ HINTED: Final[tuple[Dimension, ...]] = ("container", "operation", "process", "de
 """The dimensions whose keys the frame of the first table names."""
 CULPRIT: Final = Cell("<", "accent")
 """Marks the row of a culprit."""
-LEAST_LOSS: Final = 1e-3
-"""The loss (ms/s) by which rows of culprits are sorted: less than any row with a problem loses."""
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
@@ -228,8 +226,7 @@ class Tables(Panel):
             pictures=getattr(self.app, "pictures", True),
             # The mark of the picked row replaces other marks, that of a loss replaces that of a culprit.
             marks=dict.fromkeys(culprits, CULPRIT) | found.marks | self.picking.marks(view),
-            # Culprits follow the rows that lose time.
-            lost=dict.fromkeys(culprits, LEAST_LOSS) | found.lost_ms_per_s,
+            lost=found.lost_ms_per_s,
             worst=self._worst,
             added=culprits,
             legend_shown=widget is self.room.for_legend() and against is None,

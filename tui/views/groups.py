@@ -28,6 +28,10 @@ LEAST_PAST = 5
 """The p99 of a row is compared with its median in earlier windows if the row had calls in at least this many
 of them."""
 
+Process = tuple[str, int]
+"""Identifies a process: its tenant and its PID."""
+_OF_TENANTS = frozenset(("container", "namespace", "pod"))
+"""The dimensions whose rows are one or several whole tenants."""
 Key = tuple[str, ...]
 """Identifies a row of a table: one value for each dimension."""
 
@@ -50,8 +54,7 @@ class AddedRow:
     """A row of processes that make no calls."""
 
     labels: tuple[str, ...]
-    processes: frozenset[tuple[str, int]]
-    """The processes (tenant, PID)."""
+    processes: frozenset[Process]
 
 
 NOTHING_ADDED: Mapping[Key, AddedRow] = MappingProxyType({})
@@ -154,17 +157,24 @@ class Grouped:
         return self.of(sums)
 
     @cached_property
-    def _members(self) -> list[frozenset[tuple[str, int]] | set[tuple[str, int]]]:
-        """Return the processes (tenant, PID) of each row."""
-        found: list[set[tuple[str, int]]] = [set() for _ in range(len(self.groups))]
+    def _members(self) -> list[set[Process]]:
+        """Return the processes of each row: those that made its calls or, in a table of tenants, all that are
+        measured."""
+        found: list[set[Process]] = [set() for _ in range(len(self.groups))]
         for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
             if group >= 0:
                 found[group].add((key.tenant, key.pid))
-        added = {key: row.processes for key, row in self.added.items()}
+        added = {key: set(row.processes) for key, row in self.added.items()}
         rows = zip(self.keys, self.at.tolist(), strict=True)
-        return [found[at] if at >= 0 else added.get(key, frozenset()) for key, at in rows]
+        members = [found[at] if at >= 0 else added.get(key, set()) for key, at in rows]
+        if not _OF_TENANTS.issuperset(self.groups.by):
+            return members
+        measured: dict[str, set[Process]] = {}
+        for use in self.window.evidence.processes:
+            measured.setdefault(use.tenant, set()).add((use.tenant, use.pid))
+        return [row.union(*(measured.get(tenant, ()) for tenant, _ in row)) for row in members]
 
-    def _of_processes(self, figures: Mapping[tuple[str, int], float]) -> NDArray[np.float64]:
+    def _of_processes(self, figures: Mapping[Process, float]) -> NDArray[np.float64]:
         """Return the sum of ``figures`` over the processes of each row; NaN if none has a figure."""
         sums = np.full(len(self), np.nan)
         for row, members in enumerate(self._members):
@@ -175,10 +185,15 @@ class Grouped:
 
     @cached_property
     def cpu_percent(self) -> NDArray[np.float64]:
-        """Return the CPU time of the processes of each row, in percent of one CPU; NaN if not measured."""
-        scale = 100 / (self.window.seconds or 1.0) / 1e9
-        uses = self.window.evidence.processes
-        return self._of_processes({(use.tenant, use.pid): scale * use.cpu_ns for use in uses})
+        """Return the CPU time of the processes of each row, in percent of one CPU; NaN if not measured. In a
+        table of tenants, the time that their cgroups used counts, if it is more."""
+        scale, evidence = 100 / (self.window.seconds or 1.0) / 1e9, self.window.evidence
+        found = self._of_processes({(use.tenant, use.pid): scale * use.cpu_ns for use in evidence.processes})
+        if not _OF_TENANTS.issuperset(self.groups.by):
+            return found
+        whole = {use.tenant: scale * use.cpu_ns for use in evidence.tenants}
+        tenants = ({tenant for tenant, _ in members} for members in self._members)
+        return np.fmax(found, [sum(whole.get(one, 0.0) for one in row) or np.nan for row in tenants])
 
     @cached_property
     def rss_bytes(self) -> NDArray[np.float64]:

@@ -8,14 +8,19 @@ from dataclasses import replace
 from stalltop.diagnosis.causes import TELLINGS
 from stalltop.model.chain import OTHERS, Chain, Fix, Link
 from stalltop.model.evidence import Evidence, ProcessUse
+from stalltop.model.rows.filter import parse
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
 from stalltop.tui.problems.culprit_rows import chains_by, culprit_rows
+from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.row.facts import facts
 from stalltop.tui.screens.run_options import RunOptions
+from stalltop.tui.tables.table import lines_of
+from stalltop.tui.tables.worst_first import WorstFirst
 from stalltop.tui.views.groups import PathStep, grouped
+from stalltop.tui.views.trends import NO_TRENDS
 from stalltop.tui.views.view import View
-from tests.tui.faults import GAP, LAUNCH, chain, faulty
+from tests.tui.faults import GAP, LAUNCH, REDUCE, chain, faulty
 from tests.tui.screen import running
 
 OPTIONS = RunOptions(interval=0.0, theme="dark", tellings=lambda: TELLINGS, tour=False)
@@ -78,6 +83,22 @@ def test_the_problem_is_found_from_the_row_of_its_culprit() -> None:
     assert chains_by((BACKUP.id,), one.chains, one, View()) == [HOGGED]
     assert not chains_by(("docker:aa",), one.chains, one, View())
     assert facts(one, (PathStep("container", BACKUP.id, "backup"),)).chains == (HOGGED,)
+
+
+def test_a_culprit_follows_the_rows_that_lose_time_wherever_these_stand() -> None:
+    """A row that begins to lose time moves up only after some windows."""
+    one, view, worst = hogged(), View(), WorstFirst()
+
+    def names(window: Window) -> list[str]:
+        lost = row_losses(window.chains, window, view).lost_ms_per_s
+        added = culprit_rows(window.chains, window, view)
+        lines = lines_of(window, view, parse(""), None, NO_TRENDS, {}, lost, worst, added)
+        return [line.rows.labels[line.i][0] for line in lines]
+
+    victim = replace(HOGGED, tenant="cri:bb", pid=200, process="tritonserver", rows=(REDUCE,))
+    assert names(one)[0] == "serve"
+    assert names(hogged(victim)) == ["serve", "backup", "train"]
+    assert names(hogged(replace(HOGGED, rows=(GAP,)))) == ["serve", "train", "backup"]
 
 
 async def test_a_culprit_stands_below_the_rows_that_lose_time_and_leads_to_the_problem() -> None:
