@@ -117,7 +117,9 @@ class AnswerLines(Lines):
             return []
         arrow, fix = self.glyphs.remedy, printable(sentence.fix)
         key: list[Part] = [("  ", None), (state.copy_key, paint.head), (" copy", paint.dim)]
-        if not sentence.command:
+        if sentence.look:
+            key = [("  ", None), (state.copy_key, paint.head), (" copies a command", paint.dim)]
+        elif not sentence.command:
             key = []
         rest = room - cell_len(arrow) - sum(cell_len(text) for text, _ in key)
         if cell_len(fix) <= rest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -35,9 +36,10 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     fix = next((one for one in chain.fixes if one.command and not one.look), None)
     remedy = fix.command if fix is not None else chain.fixes[0].text if chain.fixes else ""
     lost = amount(chain.lost_ms_per_s * 1e6, glyphs) + "/s" if chain.lost_ms_per_s > 0 else ""
+    command, look = fix is not None, fix is None and any(one.command for one in chain.fixes)
     telling = tellings.get(chain.cause)
     if telling is None:
-        return Sentence(chain.summary or chain.title, lost=lost, fix=remedy, command=fix is not None)
+        return Sentence(chain.summary or chain.title, lost=lost, fix=remedy, command=command, look=look)
     victim = _victim(chain, window)
     culprit, detail, link = _culprit(chain, window)
     if link is None:
@@ -47,9 +49,7 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     else:
         does = _filled(telling.does, chain, telling, link)
         said = Sentence(does, victim=victim, state=telling.state, culprit=culprit, detail=detail)
-    return Sentence(
-        said.does, said.victim, said.state, said.culprit, said.detail, lost, remedy, fix is not None
-    )
+    return replace(said, lost=lost, fix=remedy, command=command, look=look)
 
 
 def _victim(chain: Chain, window: Window) -> str:

@@ -14,8 +14,9 @@ from stalltop.tui.graphs.figures import GraphFigure, Subject
 
 SECONDS = 300.0
 """Seconds that a graph covers at least, if values of that many seconds are known."""
-STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300)
-"""The possible lengths of the time that one column covers, in seconds."""
+STEPS = (0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300)
+"""The possible lengths of the time that one column covers, in seconds. The first ones fill a graph soon after
+the start."""
 ROWS_AT_ONCE = 3_000
 """The most rows of past windows to unpack for one refresh. Later refreshes unpack the rest."""
 _MOST_KEPT = 4_000
@@ -32,7 +33,7 @@ class GraphAxis:
     """The columns of a graph. They begin at whole multiples of their length, so that a value stays in its
     column."""
 
-    step: int
+    step: float
     """Seconds of a column."""
     last: int
     """The number of the newest column, counted from the epoch."""

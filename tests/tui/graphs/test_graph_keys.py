@@ -44,7 +44,7 @@ async def test_a_frozen_moment_is_marked_in_graphs() -> None:
         await screen.press("left_square_bracket", "left_square_bracket")
         await screen.until(lambda: graph._data is not None and graph._data.shown is not None)
         assert graph._data is not None
-        assert graph._data.shown == len(graph._data.values) - 3
+        assert graph._data.shown == len(graph._data.values) - 9  # two windows of four columns each
 
 
 async def test_plain_has_no_frames() -> None:
