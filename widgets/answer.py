@@ -41,8 +41,6 @@ class AnswerState:
     about: str = ""
     """When the problem began, and its confidence; if there is no problem, a note such as the number of
     silenced problems, or which resource limits a tenant."""
-    about_role: str = "dim"
-    """Name of the palette's style for ``about``."""
     more: tuple[str, ...] = ()
     """The other problems, the worst first."""
     copy_key: str = ""
@@ -141,8 +139,7 @@ class AnswerLines(Lines):
             keys, wide = [], 0
         told = self._more(room - used - wide - 2 - (3 if fix else 0))
         if told:
-            role = paint.dim if state.more else getattr(paint, state.about_role)
-            parts += [("   " if fix else "", None), (told, role)]
+            parts += [("   " if fix else "", None), (told, paint.dim)]
             used += cell_len(told) + (3 if fix else 0)
         if keys and used + wide + 2 <= room:
             parts += [("  " if used else "", None), *keys]

@@ -59,6 +59,10 @@ reported, but with low severity."""
 UNEXPLAINED: Final = 0.3
 """If the driver gives no reason, a low clock is reported only if it is at least this part below the highest
 clock. Clocks that somebody set on purpose are mostly nearer to the highest clock."""
+_COOLER: Final = 0.85
+"""The power cap that is proposed for a hot device, as a part of the present one. Power grows with about the
+cube of the clock (dynamic power: clock times voltage squared, and the voltage rises with the clock), so that
+this costs about 5 % of the clock."""
 BUSY_PERCENT: Final = 50.0
 """A device with at least this utilization, percent, runs near its highest clocks unless something throttles
 them."""
@@ -236,12 +240,18 @@ def _unknown(missing: float | None, users: Sequence[Usage]) -> tuple[str, ...]:
 
 
 def _power_fixes(device: Device) -> tuple[Fix, ...]:
-    limit = f"; now {device.power_limit_watts:.0f} W" if device.power_limit_watts else ""
+    now, usual = device.power_limit_watts, device.power_limit_default_watts
+    if now and usual and now < usual:
+        text = f"set the power cap of GPU {device.index} back to its default, {usual:.0f} W, from {now:.0f} W"
+        raised = Fix(text, f"nvidia-smi -i {device.index} -pl {usual:.0f}")
+    else:
+        limit = f" above {now:.0f} W" if now else ""
+        raised = Fix(
+            f"raise the power cap of GPU {device.index}{limit} (nvidia-smi -i {device.index} -pl), where "
+            "power and cooling allow it"
+        )
     return (
-        Fix(
-            f"raise the power cap of GPU {device.index} (nvidia-smi -i {device.index} -pl), where power and "
-            f"cooling allow it{limit}"
-        ),
+        raised,
         Fix(
             "see how far the power cap can be raised (Max Power Limit), and how much power the GPU draws",
             f"nvidia-smi -i {device.index} -q -d POWER,PERFORMANCE",
@@ -251,11 +261,17 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
 
 
 def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
+    check = f"check fans, air flow and inlet temperature of GPU {device.index}"
+    now = device.power_limit_watts
+    if not now:
+        first = Fix(check)
+    else:
+        text = (
+            f"until its cooling is mended, let GPU {device.index} draw {_COOLER * now:.0f} W, not {now:.0f} W"
+        )
+        first = Fix(f"{text}; {check}", f"nvidia-smi -i {device.index} -pl {_COOLER * now:.0f}")
     return (
-        Fix(
-            f"check fans, air flow and inlet temperature of GPU {device.index}; until the cause is found, a "
-            f"lower power cap (nvidia-smi -i {device.index} -pl) keeps the clocks steady"
-        ),
+        first,
         Fix(
             "see temperatures and limits",
             f"nvidia-smi -i {device.index} -q -d TEMPERATURE,PERFORMANCE",

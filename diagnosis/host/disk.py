@@ -203,8 +203,8 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
         return [Fix(limit, command)]
     text = f"let {culprit.process} of {name} use {device} only when nobody else does"
     return [
-        Fix(text, commands.idle_io(culprit.pid)),
-        Fix(f"if {device} has no I/O scheduler (none), or writes are buffered: {limit}", command),
+        Fix(limit, command),
+        Fix(f"{text} (only if {device} has the I/O scheduler BFQ)", commands.idle_io(culprit.pid)),
     ]
 
 

@@ -177,7 +177,7 @@ CAUSES: Final = (
             "Data loader waits for a disk",
             "the GPU waits for workers that wait for a disk",
             Telling(
-                "keeps {device} busy, from which it loads data",
+                "keeps {device} busy, where its data is",
                 "waits for data from {device}",
                 device="the disk",
                 parts=("lock", "process", "network", "sleep"),

@@ -25,7 +25,12 @@ _NETWORK: Final = "network"
 """``Link.device`` of links about connections; it is not the name of a device."""
 _SEVERAL: Final = re.compile(r" \((\d+ processes)\)$")
 """The end of a process name that stands for several processes."""
+_NEARLY_ALL: Final = 0.9
+"""If the first culprit took less than this part of the loss, the sentence says how much it took."""
 _UNIT: Final = re.compile(r"(?<=\d)(?=[a-zµ])")
+FIRST_SECONDS: Final = 3.0
+"""Seconds after the start of tracing in which it is too early to say that there is no problem: most causes
+are reported after two to three seconds."""
 _ROWS_AT_ONCE: Final = 16
 """Number of rows whose p99 ``slowest`` computes in one step."""
 
@@ -35,21 +40,49 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     the sentence is the summary of the chain."""
     fix = next((one for one in chain.fixes if one.command and not one.look), None)
     remedy = fix.command if fix is not None else chain.fixes[0].text if chain.fixes else ""
-    lost = amount(chain.lost_ms_per_s * 1e6, glyphs) + "/s" if chain.lost_ms_per_s > 0 else ""
+    lost = _lost(chain, glyphs)
     command, look = fix is not None, fix is None and any(one.command for one in chain.fixes)
     telling = tellings.get(chain.cause)
     if telling is None:
         return Sentence(chain.summary or chain.title, lost=lost, fix=remedy, command=command, look=look)
-    victim = _victim(chain, window)
+    victim, state = _victim(chain, window), telling.state
     culprit, detail, link = _culprit(chain, window)
+    users = _users(chain, window) if link is not None and culprit == link.device else 0
+    if users > 1:
+        victim, state = f"{users} tenants", state.replace("is ", "are ", 1)
     if link is None:
         said = Sentence(_filled(telling.without, chain, telling, None), victim=victim)
     elif culprit == victim:
         said = Sentence(_filled(telling.does, chain, telling, link), culprit=culprit, detail=detail)
     else:
         does = _filled(telling.does, chain, telling, link)
-        said = Sentence(does, victim=victim, state=telling.state, culprit=culprit, detail=detail)
+        said = Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
     return replace(said, lost=lost, fix=remedy, command=command, look=look)
+
+
+def _lost(chain: Chain, glyphs: Glyphs) -> str:
+    """Return the time lost per second as text; if the first culprit took less than ``_NEARLY_ALL`` of it, how
+    much of it that culprit took. Empty if no time was lost yet."""
+    lost_ns = chain.lost_ms_per_s * 1e6
+    if lost_ns <= 0:
+        return ""
+    whole = amount(lost_ns, glyphs) + "/s"
+    first = next(iter(chain.culprits), None)
+    part_ns = first.ns_per_s if first is not None and not first.of_others else None
+    if part_ns is None or not 0 < part_ns < _NEARLY_ALL * lost_ns:
+        return whole
+    part, unit = amount(part_ns, glyphs), whole.partition(" ")[2].removesuffix("/s")
+    return f"{part.removesuffix(' ' + unit)} of {whole}"
+
+
+def _users(chain: Chain, window: Window) -> int:
+    """Return how many tenants use the GPU that ``chain`` is about, if it names none of them as the one that
+    loses time."""
+    if chain.tenant:
+        return 0
+    names = {link.device for link in chain.links}
+    used = (device for device in window.devices.devices if f"GPU {device.index}" in names)
+    return len({process.tenant for device in used for process in device.processes} - {""})
 
 
 def _victim(chain: Chain, window: Window) -> str:
@@ -98,20 +131,24 @@ def amount(ns: float, glyphs: Glyphs = UNICODE) -> str:
 # ---- without a problem
 
 
-def healthy(window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None) -> tuple[str, str]:
+def healthy(
+    window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None, *, young: bool = False
+) -> tuple[str, str]:
     """Return the answer for a ``window`` without an open problem, in two parts that belong together: ``No
     problems. 4 containers`` and ``slowest p99 cudaStreamSynchronize 5.20 ms (train)``. The second part may be
     empty.
 
     ``kept`` is the row to name as long as it has calls in the window, so that the text does not change every
-    second.
+    second. ``young``: tracing began less than ``FIRST_SECONDS`` ago.
     """
     coverage = window.coverage
     if coverage.tracing:
         return f"Nothing is traced: {coverage.tracing}", ""
     untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
     no_problems = "No problems."
-    if untraced:
+    if young:
+        no_problems = f"Measuring: problems are known after {FIRST_SECONDS:.0f} s."
+    elif untraced:
         processes = coverage.processes + untraced
         no_problems = f"No problems in {coverage.processes} of {processes} processes ({untraced} untraced)."
     callers = {key.tenant for key in window.rows.keys if key.outermost}

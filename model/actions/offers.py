@@ -32,15 +32,19 @@ _HAND: Final = "by hand: see what the command changed"
 
 CAUSES: Final[dict[Resource, tuple[str, ...]]] = {
     "cpu": (
-        *("cpu_contention", "own_threads", "cfs_throttling", "cpu_pinning", "interrupts", "loader_cpu"),
-        *("late_rank", "nccl_straggler", "unexplained_wait"),
+        "cpu_contention",
+        "cpu_pinning",
+        "interrupts",
+        "unexplained_wait",
     ),
     "disk": ("loader_disk", "slow_disk", "fsync", "major_faults"),
     "memory": ("reclaim", "oom_kill"),
     "gpu": ("gpu_neighbours", "gpu_memory_full", "gpu_not_given"),
 }
-"""For each resource: ids of the causes in which culprits take it from the victim. For all other causes, apart
-from the fixes of the problem, only ending, restarting or moving a program helps."""
+"""For each resource: ids of the causes in which culprits take it from the victim. In other causes a limit for
+the culprit, such as a rank that is late, would make the problem worse."""
+RESTARTED: Final = frozenset(("hung_call", "nccl_hang", "memory_leak", "gpu_lost", "gpu_xid"))
+"""Ids of the causes in which it helps to end or restart the victim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Offer:
     """Heading of the command: the process or tenant that it changes; ``FIXES`` or ``LOOKS`` for the fixes of
     a problem. Offers with the same heading follow each other."""
     command: str
+    """The command; '' if there is none, but something to do by hand, which ``does`` says."""
     does: str
     undo: str
     """The command that undoes it; '' if there is none, or if it is not known."""
@@ -73,35 +78,36 @@ def for_row(window: Window, tenants: Sequence[str], processes: Sequence[tuple[st
 
 
 def for_chain(window: Window, chain: Chain) -> list[Offer]:
-    """Returns the commands for a problem: its own fixes, then further commands for its culprits, then
-    commands that end or move its victim, then commands that only show more."""
-    typed = [fix for fix in chain.fixes if fix.command]
+    """Returns the commands for a problem: its own fixes, also those without a command, and the commands that
+    only show more; then further commands for culprits that take a resource from the victim, and commands that
+    end, restart or move the victim where that helps."""
     found = [
-        Offer(FIXES, fix.command, fix.text, *undo_of(window, chain, fix)) for fix in typed if not fix.look
+        Offer(FIXES, fix.command, fix.text, *(undo_of(window, chain, fix) if fix.command else ("",)))
+        for fix in chain.fixes
+        if not fix.look
     ]
+    found += [Offer(LOOKS, fix.command, fix.text, "", look=True) for fix in chain.fixes if fix.look]
     wanted: set[Resource] = {resource for resource, causes in CAUSES.items() if chain.cause in causes}
-    culprits = [
-        link for link in chain.culprits if link.tenant and not link.of_others and link.pid != chain.pid
-    ][:MOST_PROCESSES]
+    culprits = [link for link in chain.culprits if wanted and link.tenant not in ("", chain.tenant)][
+        :MOST_PROCESSES
+    ]
     places = _places(window, chain, [CpuTarget(link.tenant, link.pid) for link in culprits])
     rest: list[Offer] = []
     for link, cpus in zip(culprits, places, strict=True):
         if link.pid:
             rest += _process(window, link.tenant, link.pid, link.process, cpus, wanted)
-        if link.tenant != chain.tenant:
-            rest += _tenant(window, link.tenant, cpus, wanted)
-    victim = (chain.tenant, chain.pid)
-    if chain.tenant:
-        if chain.pid:
-            rest += _process(window, *victim, chain.process, frozenset(), victim=True)
+        rest += _tenant(window, link.tenant, cpus, wanted)
+    if chain.tenant and chain.pid and chain.cause in RESTARTED:
+        rest += _process(window, chain.tenant, chain.pid, chain.process, frozenset(), victim=True)
+    if chain.tenant and (wanted or chain.cause in RESTARTED):
         rest += _tenant(window, chain.tenant, frozenset(), victim=True)
     # A fix that is offered already, or that does the same with other figures, is not offered again.
-    known = {_verb(offer.command) for offer in found}
+    known = {_verb(offer.command) for offer in found if offer.command}
     for offer in rest:
         if _verb(offer.command) not in known:
             known.add(_verb(offer.command))
             found.append(offer)
-    return [*found, *(Offer(LOOKS, fix.command, fix.text, "", look=True) for fix in typed if fix.look)]
+    return found
 
 
 def undo_of(window: Window, chain: Chain, fix: Fix) -> tuple[str, str]:

@@ -33,6 +33,9 @@ def entries(
         if offer.about != about:
             about = offer.about
             found.append(ListEntry((PageLine(), PageLine(((about, "head"),), indent=2))))
+        if not offer.command:
+            found.append(ListEntry((PageLine((("  by hand  ", "dim"), (offer.does, "text")), indent=11),)))
+            continue
         lines = [PageLine((("  " + offer.command, "accent"),), indent=6), _said("does", offer.does, "text")]
         if offer.undo:
             lines.append(_said("undo", offer.undo, "label", f"  ({offer.note})" if offer.note else ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from stalltop.formats.text.chains import name_of
 from stalltop.model.actions.offers import for_chain, for_row
 from stalltop.model.chain import Chain
 from stalltop.tui.main.view import MainView
@@ -63,7 +64,12 @@ class ProblemKeys:
             self.open(told.id)
 
     def chains(self) -> None:
-        """Go from a row to its problems, or from a problem to its row."""
+        """Go from a row to its problems, or from a problem to its row. If the user did not move the cursor,
+        go to the problem that the first lines of the screen show."""
+        told = self._unmoved()
+        if told is not None:
+            self.open(told.id)
+            return
         chain = self._chain_here()
         if chain is not None and self._main.panel.has_focus:
             self.to_row(chain)
@@ -121,8 +127,13 @@ class ProblemKeys:
 
     def commands(self) -> None:
         """Open the commands for the problem under the cursor. In a table, open those for the worst problem of
-        the row under the cursor or, if the row has no problem, those for the row."""
+        the row under the cursor or, if the row has no problem, those for the row. If the user did not move
+        the cursor, open those for the problem that the first lines of the screen show."""
         panel, window = self._main.panel, self._main.shown
+        told = self._unmoved()
+        if told is not None and window is not None:
+            self.commands_of(told, name_of(told.tenant, window) if told.tenant else "")
+            return
         if panel.has_focus:
             chain = self._chain_here()
             if chain is not None:
@@ -161,6 +172,13 @@ class ProblemKeys:
         self._main.drawing.everything()
         self._say(said, "label")
 
+    def _unmoved(self) -> Chain | None:
+        """Return the chain that the first lines of the screen show, while a table has the focus and the user
+        did not move its cursor."""
+        if self._main.panel.has_focus or self._main.tables.here[0].chosen_key is not None:
+            return None
+        return self._main.panel.answering.chain
+
     def _told(self) -> Chain | None:
         """Return the chain that the first lines of the screen show. Returns None if the user selected
         something else: the list of problems has the focus, or the user moved the cursor to a row that only
@@ -169,7 +187,7 @@ class ProblemKeys:
         told = panel.answering.chain
         if told is None or panel.has_focus:
             return None
-        if self._main.tables.here[0].chosen_key is None:
+        if self._unmoved() is not None:
             return told
         found = self._row_chains()
         return told if not found or any(chain.id == told.id for chain in found) else None

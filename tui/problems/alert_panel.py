@@ -82,13 +82,14 @@ class AlertPanel(AlertList, can_focus=True):
         *,
         tellings: Tellings = NO_TELLINGS,
         still: bool = False,
+        young: bool = False,
         told_above: bool = False,
     ) -> AnswerState:
         """Show the problems of ``window`` and ``notes``, or the text ``starting`` while there is no window.
         Returns what the first lines of the screen show.
 
-        ``tellings`` and ``still`` are those of ``Answering.update``. With ``told_above`` the list leaves out
-        what the first lines show already, except while it has the focus.
+        ``tellings``, ``still`` and ``young`` are those of ``Answering.update``. With ``told_above`` the list
+        leaves out what the first lines show already, except while it has the focus.
         """
         before = self.found
         found = self.found = listed(
@@ -113,11 +114,13 @@ class AlertPanel(AlertList, can_focus=True):
             silenced=self.silenced.keys,
             tellings=tellings,
             still=still,
+            young=young,
             starting=starting,
             glyphs=self.glyphs,
         )
         told = self.answering.chain
-        above = {QUIET_LINE, told.id if told is not None else ""} if told_above else ()
+        first = self.answering.warned if told is None else told.id
+        above = {QUIET_LINE, first} if told_above else ()
         self.show(rows, [*found.aside, coverage], silenced, above)
         return answer
 

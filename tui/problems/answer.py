@@ -58,6 +58,8 @@ class Answering:
         """The row that is named while there is no problem, and since when (Unix seconds)."""
         self.chain: Chain | None = None
         """The problem that is shown; None if none is."""
+        self.warned: Hashable = None
+        """The key of the warning that is shown in place of a problem; None if none is."""
 
     def update(
         self,
@@ -67,15 +69,17 @@ class Answering:
         silenced: Collection[Hashable] = (),
         tellings: Tellings = NO_TELLINGS,
         still: bool = False,
+        young: bool = False,
         starting: str = "",
         glyphs: Glyphs = UNICODE,
     ) -> AnswerState:
         """Return what to show of ``window``, whose list of problems is ``found``.
 
         ``silenced`` has ids of chains that are not shown. ``still``: the window is a moment of the past; its
-        worst problem is always shown. ``starting`` is shown while there is no window.
+        worst problem is always shown. ``young``: tracing began only some seconds ago. ``starting`` is shown
+        while there is no window.
         """
-        self.chain = None
+        self.chain = self.warned = None
         if window is None:
             return AnswerState(text=starting)
         faults = [one for one in found.open if one.severity != "info" and one.id not in silenced]
@@ -83,7 +87,7 @@ class Answering:
         self._standing = stand(before, faults, window.end)
         self.chain = next((one for one in faults if one.id == self._standing.shown), None)
         if self.chain is None:
-            return self._healthy(window, found, silenced, glyphs)
+            return self._healthy(window, found, silenced, glyphs, young=young)
         shown = self.chain
         return AnswerState(
             mark=MARK[shown.severity],
@@ -96,22 +100,36 @@ class Answering:
         )
 
     def _healthy(
-        self, window: Window, found: Listed, silenced: Collection[Hashable], glyphs: Glyphs
+        self,
+        window: Window,
+        found: Listed,
+        silenced: Collection[Hashable],
+        glyphs: Glyphs,
+        *,
+        young: bool,
     ) -> AnswerState:
         row, since = self._slowest
         if row is None or not 0.0 <= window.end - since < STANDS_SECONDS:
             known = slowest(window)
             row, since = known[0] if known is not None else None, window.end
         self._slowest = row, since
-        text, last_part = healthy(window, glyphs, row)
+        text, last_part = healthy(window, glyphs, row, young=young)
         bad = bool(window.coverage.tracing)
         warned = [one for one in found.rows if one.role in ("warn", "bad") and warns(one.key)]
         ended = [one for one in found.chains if not one.open]
         told = [f"{found.silenced} silenced"] if found.silenced else []
         if warned and not bad:
-            text = text.replace("No problems", "No problem with a known cause", 1)
-            told.append(warned[0].text)
-        elif ended:
+            # What is wrong comes first, although its cause is not known.
+            self.warned = warned[0].key
+            counted = f"No problem with a known cause. {text.partition('. ')[2]}"
+            return AnswerState(
+                mark=warned[0].mark,
+                role=warned[0].role,
+                text=warned[0].text,
+                about=", ".join(part for part in (*told, counted, last_part) if part),
+                list_key=key("warnings"),
+            )
+        if ended:
             last = max(ended, key=lambda one: one.seen)
             told.append(f"{_told(last, window)} ended {figures.clock(last.seen)}")
         else:
@@ -119,11 +137,10 @@ class Answering:
             told += [_told(one, window) for one in facts[:1]]
         about = ", ".join(told)
         return AnswerState(
-            role="bad" if bad else "text" if warned else "good",
+            role="bad" if bad else "text" if young else "good",
             text=text,
             slowest=last_part,
             about=about,
-            about_role="dim" if bad or not warned else warned[0].role,
             list_key=key("warnings") if about or bad else "",
         )
 

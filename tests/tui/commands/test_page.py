@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stalltop.model.actions.offers import Offer
+from stalltop.model.chain import Fix
 from stalltop.model.tenant import Tenant
 from stalltop.tui.commands.page import entries
 from stalltop.tui.commands.screen import CommandsScreen
@@ -96,7 +97,8 @@ async def test_commands_of_a_problem_begin_with_its_fix() -> None:
 
 
 async def test_commands_of_a_row_with_a_problem_are_those_of_the_problem() -> None:
-    async with running(faulty(LATE, STARVED), size=(120, 40)) as screen:
+    late = replace(LATE, fixes=(Fix("move it", "taskset -acp 1 201"),))
+    async with running(faulty(late, STARVED), size=(120, 40)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("A")
         page = await opened(screen)

@@ -8,6 +8,7 @@ import pytest
 
 from stalltop.diagnosis.causes import TELLINGS
 from stalltop.model.chain import Chain, Fix, Link, Severity
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import OpenCall, Window
 from stalltop.tui.main.layout import ANSWER_FROM, layout
@@ -20,7 +21,7 @@ from tests.tui.faults import GAP, LAUNCH, OVER, REDUCE, chain, faulty
 from tests.tui.screen import Screen, running
 
 OPTIONS = RunOptions(interval=0.0, theme="dark", tellings=lambda: TELLINGS, tour=False)
-HOG = Link("culprit", "encode has the CPU", 0.9, 400e6, "cri:bb", 21741, "encode", depth=2)
+HOG = Link("culprit", "encode has the CPU", 1.0, 516e6, "cri:bb", 21741, "encode", depth=2)
 
 
 def named(name: str, severity: Severity = "high", lost: float = 100.0) -> Chain:
@@ -93,7 +94,7 @@ def test_silenced_problems_information_and_ended_ones_are_not_told() -> None:
     assert state.about.startswith("1 silenced, serve: title of reclaim ended ")
     # The note is told if nothing else is.
     told = answering.update(faulty(note), listed(faulty(note)))
-    assert (told.role, told.about, told.about_role) == ("good", "train: title of gil", "dim")
+    assert (told.role, told.about) == ("good", "train: title of gil")
     # A silenced problem is not shown even while the list contains silenced problems.
     answering.update(window, listed(window, silenced={"a"}, show_silenced=True), silenced={"a"})
     assert answering.chain is None
@@ -103,8 +104,34 @@ def test_a_warning_without_a_problem_is_told() -> None:
     hung = OpenCall("docker:aa", 100, 7, "python3", "runtime", "cudaFree", 42_000_000_000)
     window = faulty(calls=(hung,))
     state = Answering().update(window, listed(window))
-    assert state.text.startswith("No problem with a known cause.")
-    assert state.about.startswith("cudaFree open for 42.0s in train")
+    assert state.text.startswith("cudaFree open for 42.0s in train")
+    assert state.about.startswith("No problem with a known cause. 2 containers, slowest p99")
+
+
+def test_the_first_seconds_raise_no_hope() -> None:
+    state = Answering().update(faulty(), listed(faulty()), young=True)
+    assert (state.role, state.text) == ("text", "Measuring: problems are known after 3 s. 2 containers")
+
+
+def test_a_problem_of_a_shared_gpu_names_no_single_tenant() -> None:
+    device = Link("culprit", "GPU 0: 88 C", 1.0, 400e6, device="GPU 0", depth=2)
+    hot = chain("gpu_thermal", LAUNCH, tenant="", links=(device,), lost_ms_per_s=400.0)
+    one = faulty(hot)
+    shared = Device(
+        0, "GPU-1", "H100", processes=tuple(DeviceProcess(n, "compute", tenant=f"t{n}") for n in (1, 2, 3))
+    )
+    one = replace(one, devices=Devices((shared,)))
+    said = Answering().update(one, listed(one), tellings=TELLINGS).sentence
+    assert said is not None
+    assert said.text().startswith("3 tenants are slow: GPU 0 is thermally throttled, 400 ms/s")
+
+
+def test_the_sentence_says_how_much_of_the_loss_the_named_culprit_took() -> None:
+    hog = replace(HOG, share=0.7, ns_per_s=361e6)
+    one = faulty(replace(STORM, links=(hog,)))
+    said = Answering().update(one, listed(one), tellings=TELLINGS).sentence
+    assert said is not None
+    assert said.lost == "361 of 516 ms/s"
 
 
 def test_the_named_row_of_a_healthy_host_stays_for_some_seconds() -> None:
@@ -211,7 +238,7 @@ async def test_a_click_on_the_list_opens_the_problem_that_was_clicked() -> None:
 
 
 async def test_without_a_problem_the_host_is_described() -> None:
-    async with running(faulty(), size=(100, 30), options=OPTIONS) as screen:
+    async with running(*(faulty(number=n) for n in range(3)), size=(100, 30), options=OPTIONS) as screen:
         said = "   No problems. 2 containers, slowest p99 ncclAllReduce 45.0 µs (serve)"
         await screen.until(lambda: answer(screen)[0] == said)
         await screen.pilot.resize_terminal(60, 24)

@@ -19,7 +19,7 @@ from stalltop.model.window import Coverage, Missing, Window
 from tests.tui.faults import GAP, LAUNCH, chain
 from tests.windows.by_hand import Calls, key, window
 
-HOG = Link("culprit", "encode has the CPU", 0.9, 400e6, "cri:bb", 21741, "encode", depth=2)
+HOG = Link("culprit", "encode has the CPU", 1.0, 516e6, "cri:bb", 21741, "encode", depth=2)
 PIN = Fix("keep encode on CPU 1", "taskset -acp 1 21741")
 
 
