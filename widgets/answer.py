@@ -117,6 +117,15 @@ class AnswerLines(Lines):
         key: list[Part] = [("  ", None), (state.copy_key, paint.head), (" copy", paint.dim)]
         if sentence.look:
             key = [("  ", None), (state.copy_key, paint.head), (" copies a command", paint.dim)]
+            shown = [
+                ("  ", None),
+                (printable(sentence.look), paint.accent),
+                ("  ", None),
+                *key[1:2],
+                (" copy", paint.dim),
+            ]
+            if cell_len(arrow) + cell_len(fix) + sum(cell_len(text) for text, _ in shown) <= room:
+                return [(arrow, paint.dim), (self.glyphs.plain(fix), paint.text), *shown]
         elif not sentence.command:
             key = []
         rest = room - cell_len(arrow) - sum(cell_len(text) for text, _ in key)

@@ -41,7 +41,8 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     fix = next((one for one in chain.fixes if one.command and not one.look), None)
     remedy = fix.command if fix is not None else chain.fixes[0].text if chain.fixes else ""
     lost = _lost(chain, glyphs)
-    command, look = fix is not None, fix is None and any(one.command for one in chain.fixes)
+    command = fix is not None
+    look = "" if command else next((one.command for one in chain.fixes if one.command), "")
     telling = tellings.get(chain.cause)
     if telling is None:
         return Sentence(chain.summary or chain.title, lost=lost, fix=remedy, command=command, look=look)

@@ -41,8 +41,8 @@ class Sentence:
     """The command that helps or, if there is none, what to do."""
     command: bool = False
     """Whether ``fix`` is a command that can be copied."""
-    look: bool = False
-    """Whether ``fix`` is text, and there is a command to copy that shows more of the problem."""
+    look: str = ""
+    """If ``fix`` is text: the command to copy that shows more of the problem; empty if there is none."""
 
     def parts(self, *, detail: bool = True, lost: bool = True) -> list[SentencePart]:
         """Return the sentence without its fix, in parts."""

@@ -6,12 +6,14 @@ Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from stalltop.tui.tables.sizes import (
     BESIDE_FROM,
+    GOOD_GRAPH,
+    HEADS,
     NO_TABLE,
     Frames,
     Room,
@@ -38,6 +40,8 @@ BOXES_FROM = (100, 30)
 """Least numbers of terminal columns and lines at which panels have boxes. On a smaller terminal, panels have
 only a title line, because boxes take lines."""
 
+_EDGES = 3
+"""Lines of the frames of all panels, at most."""
 ROOMY_FROM = 50
 """Least number of terminal lines at which the time line is shown even while it is not needed. The terminal
 must also have ``HISTORY_FROM`` columns."""
@@ -152,10 +156,10 @@ def layout(
     shown = set(wanted)
     if enlarged or height < BARS_FROM:
         shown -= {"host", "devices"}
-    beside = width >= BESIDE_FROM
+    wide = width >= BESIDE_FROM
     if enlarged == "warnings":
         shown = shown - {"table"} | {"warnings"}
-    if "table" not in shown or enlarged or not (beside or height >= TWO_TABLES_FROM):
+    if "table" not in shown or enlarged or not (wide or height >= TWO_TABLES_FROM):
         shown.discard("second")
     frames = frames_of(width, height, plain=plain)
     boxes = frames == "box"
@@ -176,6 +180,13 @@ def layout(
         if needs.reading:
             warnings = min(max(needs.warnings, 3), max(height // 2 - 4, most))
         warnings = min(warnings, 1) if enlarged == "tables" else warnings
+    filled = _filled(needs.tables if "second" in shown else needs.tables[:1])
+    spare = left - host - devices - warnings - filled - (_EDGES if boxes else 0)
+    # Tables as wide as the terminal show more columns. They stand side by side if there are not enough lines.
+    beside = wide and (bool(enlarged) or spare < (GOOD_GRAPH if needs.graphs else 0))
+    if "warnings" in shown and not enlarged and 0 < spare < GOOD_GRAPH:
+        # Lines that neither tables nor graphs fill.
+        warnings += max(min(needs.warnings - warnings, spare), 0)
     # The host's bars, the devices and the problems share one box. If the first table is as wide as this box,
     # the table's top edge is also the bottom edge of the box.
     two = "second" in shown and needs.tables[1].wanted
@@ -215,6 +226,11 @@ def layout(
         history=width >= HISTORY_FROM,
         enlarged=enlarged,
     )
+
+
+def _filled(tables: Sequence[TableNeeds]) -> int:
+    """Return how many lines ``tables`` fill, one above the other."""
+    return sum(HEADS + table.rows for table in tables if table.wanted)
 
 
 def _panel_frame(name: str, names: list[str], *, boxes: bool, joined: bool) -> PanelFrame:

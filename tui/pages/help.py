@@ -16,7 +16,7 @@ SIGNS = (
     ("name C", "a problem involves this row (press {why} to see it)"),
     ("name <", "the culprit of a problem; it may make no calls itself (press {why} to see which)"),
     ("name ?", "not all of its calls were counted (press {problems} to see why)"),
-    ("! - i", "remarks: a gap in coverage, a loss or a call open for long; ! is worst, i information"),
+    ("! -", "remarks: a gap in coverage, a loss or a call open for long; - is information, no problem"),
     ("3x", "in the list of problems: three of one kind that ended or are information"),
     (
         "(name)",

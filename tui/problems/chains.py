@@ -22,7 +22,7 @@ from stalltop.widgets.alerts import AlertRow
 from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.table import Role
 
-MARK: dict[Severity, str] = {"critical": "C", "high": "H", "medium": "M", "low": "L", "info": "i"}
+MARK: dict[Severity, str] = {"critical": "C", "high": "H", "medium": "M", "low": "L", "info": "-"}
 """The letter of each severity, to tell severities apart without colours."""
 ROLE: dict[Severity, Role] = {
     "critical": "critical",
@@ -49,6 +49,8 @@ CLEARLY: Final = 2.0
 factor."""
 HELD_SECONDS: Final = 30.0
 """Seconds for which a problem keeps its severity after it became less severe."""
+_MOST_NAMED: Final = 3
+"""The most tenants that a line for several problems names."""
 _NOT_SHOWN: Final[Mapping[str, float]] = {}
 _NOT_HELD: Final[Mapping[str, tuple[Severity, float]]] = {}
 
@@ -177,7 +179,8 @@ def listed(
         else:
             alike.setdefault((row.title, chain.open), []).append((chain, row))
     for (_, goes_on), of in alike.items():
-        line = folded(of)
+        assert window is not None
+        line = folded(of, window)
         ranked.append((_NO_FAULT if goes_on else _OVER, line))
         lines.update((chain.id, line.key) for chain, _ in of)
     standing_silenced = 0
@@ -213,11 +216,10 @@ def listed(
     )
 
 
-def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
+def folded(alike: Sequence[tuple[Chain, AlertRow]], window: Window) -> AlertRow:
     """Return one line for ``alike``, chains of one kind. If there are several, the loss and the fix are left
-    out, and so is a column in which they differ. Only in place of different victims there is a text such as
-    ``3 tenants``. Enter opens the worst chain if the chains are open, else the chain that was
-    seen last."""
+    out, and so is a column in which they differ. Only in place of different victims there is a text
+    (``_several``). Enter opens the worst chain if the chains are open, else the chain that was seen last."""
     newest, row = max(alike, key=lambda pair: pair[0].seen)
     if len(alike) == 1:
         return row
@@ -230,7 +232,7 @@ def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
     return replace(
         row,
         title=f"{len(alike)}x {row.title}",
-        who=common({one.who for _, one in alike}, _several([chain for chain, _ in alike])),
+        who=common({one.who for _, one in alike}, _several([chain for chain, _ in alike], window)),
         lost="",
         where=common({one.where for _, one in alike}),
         culprit=common({one.culprit for _, one in alike}),
@@ -269,10 +271,13 @@ def _devices(chain: Chain) -> str:
     return ", ".join(sorted({link.device for link in chain.links if link.device.startswith("GPU")}))
 
 
-def _several(chains: Sequence[Chain]) -> str:
-    """Return, as text, how many tenants lose time because of ``chains``. If there are fewer than two, return
-    how many GPUs the chains name. If there are fewer than two GPUs, return ``several``."""
+def _several(chains: Sequence[Chain], window: Window) -> str:
+    """Return, as text, which tenants lose time because of ``chains`` or, of more than ``_MOST_NAMED``, how
+    many. If there are fewer than two, return how many GPUs the chains name. If there are fewer than two GPUs,
+    return ``several``."""
     tenants = {chain.tenant for chain in chains if chain.tenant}
+    if 1 < len(tenants) <= _MOST_NAMED:
+        return ", ".join(sorted(name_of(tenant, window) for tenant in tenants))
     if len(tenants) > 1:
         return f"{len(tenants)} tenants"
     devices = {number for chain in chains for number in _device_numbers(chain)}

@@ -114,13 +114,28 @@ def test_200x60_with_four_containers_has_no_empty_third() -> None:
 
 
 def test_few_rows_leave_room_for_graphs_below_both_columns() -> None:
-    found = layout(200, 60, PANELS, "", needs(4, 9))
+    found = layout(200, 60, PANELS, "", needs(14, 29))
     below = [one for one in found.tables.places if one.name.startswith("graph")]
     assert len(below) == 3
     band = [one for one in below if one.y + one.height == found.room]
     assert sum(one.width for one in band) == 200
     beside = next(one for one in below if one not in band)
     assert (beside.x, beside.y + beside.height) == (0, band[0].y)
+
+
+def test_tables_that_fit_are_as_wide_as_the_terminal() -> None:
+    found = layout(200, 60, PANELS, "", needs(4, 9))
+    assert not found.beside
+    assert [place(found, name).width for name in ("main", "second")] == [200, 200]
+    assert place(found, "main").y < place(found, "second").y < place(found, "graph1").y
+    assert found.lines == 60
+
+
+def test_lines_that_neither_tables_nor_graphs_fill_show_problems() -> None:
+    few = layout(80, 24, PANELS, "", replace(needs(3, 5), warnings=9))
+    many = layout(80, 24, PANELS, "", replace(needs(30, 90), warnings=9))
+    assert few.warnings > many.warnings
+    assert few.lines == many.lines == 24
 
 
 @pytest.mark.parametrize(
@@ -146,7 +161,7 @@ def test_boxes_above_each_other_share_a_line_and_others_do_not() -> None:
     assert stacked.warnings_frame.bottom is False
     assert [one.frame.top for one in stacked.tables.places] == ["tee", "tee"]
     assert [one.frame.bottom for one in stacked.tables.places] == [False, True]
-    beside = layout(200, 40, PANELS, "", needs(4, 9, graphs=0))
+    beside = layout(200, 40, PANELS, "", needs(4, 40, graphs=0))
     assert beside.warnings_frame.bottom is True
     assert [one.frame.top for one in beside.tables.places] == ["corner", "corner"]
     alone = layout(120, 40, ("devices", "table"), "", needs(4, 9, graphs=0))
