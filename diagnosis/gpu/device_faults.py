@@ -14,6 +14,7 @@ from stalltop.diagnosis.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage
 from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
+from stalltop.model.row_key import RowKey
 from stalltop.model.telling import Telling
 from stalltop.model.text.words import numbered, program_of
 
@@ -84,6 +85,8 @@ class Loser:
     lost_ns: float
     """Time that the process loses in the window, ns."""
     share: float
+    also: tuple[RowKey, ...] = ()
+    """Rows of other processes that lose time by the same fault."""
 
 
 def suspect(
@@ -128,7 +131,7 @@ def suspect(
         ),
         fixes=tuple(fixes),
         effect=effect.key if effect else None,
-        rows=tuple(row.key for row in hit.rows),
+        rows=(*(row.key for row in hit.rows), *loser.also),
         pid=pid,
         process=process,
         about=gpu + about,
@@ -156,9 +159,13 @@ def _only_tenant(device: Device) -> str:
 def slower(users: Sequence[Usage], share: float) -> Loser:
     """Returns the process that loses most if a fault makes everything on the device slower. ``share`` is the
     part of each wait that is lost, 0 to 1."""
-    usage = max(users, key=lambda user: user.synced.waited_ns, default=None)
-    waits = usage.synced if usage else NO_CALLS
-    return Loser(usage, waits, waits.waited_ns * share, share)
+    most_first = sorted(users, key=lambda user: -user.synced.waited_ns)
+    if not most_first:
+        return Loser(None, NO_CALLS, 0.0, share)
+    usage, *others = most_first
+    waits = usage.synced
+    also = tuple(row.key for user in others for row in user.synced.rows)
+    return Loser(usage, waits, waits.waited_ns * share, share, also)
 
 
 def stopped(users: Sequence[Usage]) -> Loser:

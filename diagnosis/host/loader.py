@@ -55,7 +55,7 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
         text = f"{less.text}; more workers do not help: CPUs are {busy:.0f}% busy"
         fixes: tuple[Fix, ...] = (look, replace(less, text=text))
     else:
-        more = f"use more workers; CPUs are {busy:.0f}% busy: {_workers(worker.process)}"
+        more = f"use more workers, {_workers(worker.process)}; CPUs are {busy:.0f}% busy"
         fixes = (Fix(more), look, less)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} computes",
@@ -192,7 +192,7 @@ CAUSES: Final = (
             "Data loader starved of CPU",
             "the GPU waits for workers that compute all the time",
             Telling(
-                "computes for its data loader",
+                "prepares data too slowly",
                 "waits for data that its workers compute",
                 parts=("lock", "process", "network", "sleep"),
             ),
