@@ -115,6 +115,15 @@ class AnswerLines(Lines):
             return []
         arrow, fix = self.glyphs.remedy, printable(sentence.fix)
         key: list[Part] = [("  ", None), (state.copy_key, paint.head), (" copy", paint.dim)]
+        if sentence.does_it and cut:
+            # There is room on the second line to say what the command does.
+            shown = [
+                (f"{printable(sentence.does_it)}:  ", paint.text),
+                (self.glyphs.plain(fix), paint.accent),
+                *key,
+            ]
+            if cell_len(arrow) + sum(cell_len(text) for text, _ in shown) <= room:
+                return [(arrow, paint.dim), *shown]
         if sentence.look:
             key = [("  ", None), (state.copy_key, paint.head), (" copies a command", paint.dim)]
             shown = [
@@ -160,6 +169,9 @@ class AnswerLines(Lines):
         state = self._state
         if not state.more:
             about = printable(state.about)
+            if state.sentence is not None and cell_len(about) > room:
+                about = about.rpartition(", ")[2]  # the confidence
+                return about if cell_len(about) <= room else ""
             return fit(about, min(cell_len(about), room), self.glyphs) if room >= _LEAST_REMEDY else ""
         text = f"{len(state.more)} more"
         if cell_len(text) > room:

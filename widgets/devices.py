@@ -171,5 +171,7 @@ class DeviceRows(Lines):
                 parts.append((f"  {fitted}", style))
         room = width - 2 - sum(cell_len(text) for text, _ in parts)
         if drawn and room >= _LEAST_PAST:
-            parts.append((drawn[-room:].rjust(room + 1), paint.accent))
+            label = "busy " if room >= PAST_CELLS + 6 else ""
+            parts += [(label.rjust(room + 1 - PAST_CELLS), paint.dim)] if label else []
+            parts.append((drawn[-room:].rjust(PAST_CELLS if label else room + 1), paint.accent))
         return parts

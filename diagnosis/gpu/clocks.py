@@ -60,7 +60,7 @@ UNEXPLAINED: Final = 0.3
 """If the driver gives no reason, a low clock is reported only if it is at least this part below the highest
 clock. Clocks that somebody set on purpose are mostly nearer to the highest clock."""
 _COOLER: Final = 0.85
-"""The power cap that is proposed for a hot device, as a part of the present one. Power grows with about the
+"""The power cap that is proposed for a hot device, as a part of what it draws. Power grows with about the
 cube of the clock (dynamic power: clock times voltage squared, and the voltage rises with the clock), so that
 this costs about 5 % of the clock."""
 BUSY_PERCENT: Final = 50.0
@@ -262,10 +262,11 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
 
 def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
     check = f"check fans, air flow and inlet temperature of GPU {device.index}"
-    now = device.power_limit_watts
-    if not now:
+    limit, drawn = device.power_limit_watts, device.power_watts
+    if not limit:
         first = Fix(check)
     else:
+        now = min(limit, drawn or limit)
         text = (
             f"until its cooling is mended, let GPU {device.index} draw {_COOLER * now:.0f} W, not {now:.0f} W"
         )

@@ -177,7 +177,7 @@ CAUSES: Final = (
             "Data loader waits for a disk",
             "the GPU waits for workers that wait for a disk",
             Telling(
-                "keeps {device} busy, where its data is",
+                "keeps {device} busy, which holds its data",
                 "waits for data from {device}",
                 device="the disk",
                 parts=("lock", "process", "network", "sleep"),

@@ -58,7 +58,8 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     else:
         does = _filled(telling.does, chain, telling, link)
         said = Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
-    return replace(said, lost=lost, fix=remedy, command=command, look=look)
+    does_it = fix.text if fix is not None else ""
+    return replace(said, lost=lost, fix=remedy, command=command, does_it=does_it, look=look)
 
 
 def _lost(chain: Chain, glyphs: Glyphs) -> str:

@@ -28,6 +28,7 @@ LEAST_USED_CPUS: Final = 0.2
 tenant uses."""
 FIXES: Final = "What helps with this problem"
 LOOKS: Final = "What shows more, and changes nothing"
+_POWER_CAP: Final = re.compile(r"nvidia-smi -i (\d+) -pl \d+")
 _HAND: Final = "by hand: see what the command changed"
 
 CAUSES: Final[dict[Resource, tuple[str, ...]]] = {
@@ -113,6 +114,10 @@ def for_chain(window: Window, chain: Chain) -> list[Offer]:
 def undo_of(window: Window, chain: Chain, fix: Fix) -> tuple[str, str]:
     """Returns the command that undoes a fix, and a note about the undo. The fix is recognised by its command.
     Returns ('', note) if the command is not in the catalogue."""
+    if cap := _POWER_CAP.fullmatch(fix.command):
+        limits = {str(device.index): device.power_limit_watts for device in window.devices.devices}
+        limit = limits.get(cap[1])
+        return (f"nvidia-smi -i {cap[1]} -pl {limit:.0f}", "") if limit else ("", _HAND)
     named = [(link.tenant, link.pid) for link in chain.links]
     # The command of a fix for many processes of one name is for one of them, whose PID no link has.
     numbers = [int(number) for number in re.findall(r"\d+", fix.command.rpartition(" ")[2])]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from stalltop.model.text import figures
@@ -52,10 +54,12 @@ def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLI
     return tuple(pieces) or ((" " * most, "text"),)
 
 
-def legend(*, letters: bool) -> Pieces:
-    """Return one line that explains the parts of a bar."""
+def legend(parts: Collection[str] = PARTS, *, letters: bool) -> Pieces:
+    """Return one line that explains ``parts`` of a bar."""
     pieces: list[tuple[str, Role]] = []
     for name, part in PARTS.items():
+        if name not in parts:
+            continue
         blanks = "  " if pieces else ""
         pieces += [
             (blanks, "text"),

@@ -21,9 +21,9 @@ from stalltop.model.source import Source
 from stalltop.model.window import Window
 from stalltop.recordings.past.kept import InMemory, Past, Stale, never
 
-FIRST_SECONDS = (0.1, 0.4)
-"""Seconds before the second and the third read. They are short, because the user waits for the first
-figures."""
+FIRST_SECONDS = (0.1, 0.4, 0.5, 0.8)
+"""Seconds before each of the next reads. They are short, because the user waits for the first figures, and
+the diagnosis for two windows of ``diagnosis.engine.NEWEST_SECONDS``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

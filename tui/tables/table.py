@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stalltop.model.rows.filter import Filter, parse
 from stalltop.model.sharing.placing import held_bytes
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.model.window import Window
+from stalltop.model.window import SPLITS, Window
 from stalltop.tui.columns.against import CELLS as MARK_CELLS
 from stalltop.tui.columns.catalogue import BY_ID, Need
 from stalltop.tui.columns.cells import ColumnCells, ColumnStyle, Values, cell
@@ -42,6 +42,10 @@ from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
 
 INCOMPLETE = Cell("?", "warn")
 """Marks a row whose figures do not contain all of its calls."""
+LEGEND_FROM = 110
+"""Least width in cells at which a table has room for a legend of all parts of a split."""
+_SEEN = 0.01
+"""Parts with a smaller share of the time are left out of a short legend."""
 PICTURES = ("bar", "split", "trend")
 """Columns that are drawings. They are left out on slow connections."""
 _CELLS = {**CELLS, **MARK_CELLS}
@@ -103,8 +107,20 @@ def table(
         view.sort,
         view.descending,
         empty(window, view),
-        legend(letters=letters) if legend_shown and _in_view("split", shown, width) else (),
+        legend(_parts(window, width), letters=letters)
+        if legend_shown and _in_view("split", shown, width)
+        else (),
     )
+
+
+def _parts(window: Window, width: int) -> Collection[str]:
+    """Return the parts of a split that the legend of a table of ``width`` cells explains: all of them, or in
+    a narrow table those with a visible part of the time."""
+    split_ns = window.rows.split_ns
+    if width >= LEGEND_FROM or split_ns is None or not len(split_ns):
+        return SPLITS
+    sums = split_ns.sum(axis=0).astype(np.float64)
+    return [name for name, ns in zip(SPLITS, sums, strict=True) if ns >= _SEEN * max(sums.sum(), 1.0)]
 
 
 def _in_view(column: str, shown: Sequence[Column], width: int) -> bool:

@@ -76,6 +76,8 @@ class Grouped:
     """Age (ns) of the row's oldest open call; 0 if it has none."""
     waited_ns: NDArray[np.int64]
     """Time (ns) within the window that long open calls of the row took so far, summed over threads."""
+    open_by: Mapping[Key, set[Process]]
+    """The processes of the open calls of each row."""
     whole_ns: int
     """The time (ns) of all outermost calls below the path of the view: 100 % for shares."""
     before: Groups | None = None
@@ -166,7 +168,10 @@ class Grouped:
                 found[group].add((key.tenant, key.pid))
         added = {key: set(row.processes) for key, row in self.added.items()}
         rows = zip(self.keys, self.at.tolist(), strict=True)
-        members = [found[at] if at >= 0 else added.get(key, set()) for key, at in rows]
+        members = [
+            (found[at] if at >= 0 else added.get(key, set())) | self.open_by.get(key, set())
+            for key, at in rows
+        ]
         if not _OF_TENANTS.issuperset(self.groups.by):
             return members
         measured: dict[str, set[Process]] = {}
@@ -349,6 +354,7 @@ def grouped(
     labels = dict(zip(groups.keys, groups.labels, strict=True))
     ages: dict[Key, int] = {}
     waited: dict[Key, int] = {}
+    callers: dict[Key, set[Process]] = {}
     everything = all_rows or "operation" in by or "layer" in by
     naming = RowNaming(window)
     for call in window.open_calls:
@@ -359,6 +365,7 @@ def grouped(
             if call.age_ns < LONG_OPEN_NS:
                 continue  # it will return soon: do not add a row that would vanish again
             labels[key] = name
+        callers.setdefault(key, set()).add((call.tenant, call.pid))
         ages[key] = max(ages.get(key, 0), call.age_ns)
         if call.age_ns >= LONG_OPEN_NS:
             waited[key] = waited.get(key, 0) + min(call.age_ns, int(window.seconds * 1e9))
@@ -377,6 +384,7 @@ def grouped(
         at=_found(keys, groups),
         open_ns=np.array([ages.get(key, 0) for key in keys], np.int64),
         waited_ns=np.array([waited.get(key, 0) for key in keys], np.int64),
+        open_by=callers,
         whole_ns=whole_ns,
         before=before,
         before_at=None if before is None else _found(keys, before),

@@ -51,7 +51,7 @@ USER = "/user.slice/user-1000.slice/user@1000.service/app.slice"
         # The culprit reads 52.4 MB a second from vda; the fix allows half of that.
         (
             "loader_disk",
-            "podman update --device-read-bps /dev/vda:26214400 cdcdcdcdcdcd",
+            "podman update --device-read-bps /dev/vda:26000000 cdcdcdcdcdcd",
         ),
         ("tcp_retransmits", "nsenter -t 100 -n ss -tinp state established"),
         ("reclaim", "docker update --memory 128m --memory-swap 256m abababababab"),
