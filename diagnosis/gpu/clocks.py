@@ -59,6 +59,10 @@ reported, but with low severity."""
 UNEXPLAINED: Final = 0.3
 """If the driver gives no reason, a low clock is reported only if it is at least this part below the highest
 clock. Clocks that somebody set on purpose are mostly nearer to the highest clock."""
+_STEP_WATTS: Final = 50
+"""Proposed power caps are multiples of this, so that the command does not change with each sample."""
+_LEAST_CAP: Final = 0.4
+"""A power cap below this part of the present one is not proposed: boards refuse caps that are too low."""
 _COOLER: Final = 0.85
 """The power cap that is proposed for a hot device, as a part of what it draws. Power grows with about the
 cube of the clock (dynamic power: clock times voltage squared, and the voltage rises with the clock), so that
@@ -262,15 +266,16 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
 
 def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
     check = f"check fans, air flow and inlet temperature of GPU {device.index}"
-    limit, drawn = device.power_limit_watts, device.power_watts
-    if not limit:
-        first = Fix(check)
+    limit, usual = device.power_limit_watts, device.power_limit_default_watts
+    now = min(limit or 0.0, device.power_watts or limit or 0.0)
+    lower = int(_COOLER * now / _STEP_WATTS) * _STEP_WATTS
+    if not limit or (usual and limit < usual) or lower < _LEAST_CAP * limit:
+        first = Fix(check)  # it draws little, or somebody lowered its power cap already
     else:
-        now = min(limit, drawn or limit)
         text = (
-            f"until its cooling is mended, let GPU {device.index} draw {_COOLER * now:.0f} W, not {now:.0f} W"
+            f"until its cooling is mended, let GPU {device.index} draw {lower} W: slower, but steady clocks"
         )
-        first = Fix(f"{text}; {check}", f"nvidia-smi -i {device.index} -pl {_COOLER * now:.0f}")
+        first = Fix(f"{text}; {check}", f"nvidia-smi -i {device.index} -pl {lower}")
     return (
         first,
         Fix(

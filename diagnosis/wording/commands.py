@@ -78,9 +78,8 @@ def limit_disk(facts: Facts, tenant: str, device: str, bytes_per_s: float, *, wr
     """Returns a command that limits how many bytes per second a tenant reads from a block device, or writes
     to it. '' if no command does that."""
     what = "write" if write else "read"
-    rate = str(
-        int(float(f"{max(bytes_per_s, 1.0):.1e}"))
-    )  # two digits: a limit that does not change all the time
+    # Two digits: the limit does not change with each window.
+    rate = str(int(float(f"{max(bytes_per_s, 1.0):.1e}")))
     given = {"device_path": shlex.quote(f"/dev/{device}"), f"{what}_rate": rate}
     return _on_tenant(facts, tenant, (f"container_{what}s", f"unit_{what}s"), given)
 

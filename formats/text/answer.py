@@ -28,7 +28,7 @@ _SEVERAL: Final = re.compile(r" \((\d+ processes)\)$")
 _NEARLY_ALL: Final = 0.9
 """If the first culprit took less than this part of the loss, the sentence says how much it took."""
 _UNIT: Final = re.compile(r"(?<=\d)(?=[a-zµ])")
-FIRST_SECONDS: Final = 3.0
+UNSURE_SECONDS: Final = 3.0
 """Seconds after the start of tracing in which it is too early to say that there is no problem: most causes
 are reported after two to three seconds."""
 _ROWS_AT_ONCE: Final = 16
@@ -48,8 +48,8 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
         return Sentence(chain.summary or chain.title, lost=lost, fix=remedy, command=command, look=look)
     victim, state = _victim(chain, window), telling.state
     culprit, detail, link = _culprit(chain, window)
-    users = _users(chain, window) if link is not None and culprit == link.device else 0
-    if users > 1:
+    users = _users(chain) if link is not None and culprit == link.device else 0
+    if users > 1 and state.startswith("is "):
         victim, state = f"{users} tenants", state.replace("is ", "are ", 1)
     if link is None:
         said = Sentence(_filled(telling.without, chain, telling, None), victim=victim)
@@ -77,14 +77,10 @@ def _lost(chain: Chain, glyphs: Glyphs) -> str:
     return f"{part.removesuffix(' ' + unit)} of {whole}"
 
 
-def _users(chain: Chain, window: Window) -> int:
-    """Return how many tenants use the GPU that ``chain`` is about, if it names none of them as the one that
-    loses time."""
-    if chain.tenant:
-        return 0
-    names = {link.device for link in chain.links}
-    used = (device for device in window.devices.devices if f"GPU {device.index}" in names)
-    return len({process.tenant for device in used for process in device.processes} - {""})
+def _users(chain: Chain) -> int:
+    """Return how many tenants lose time because of ``chain``, if it names none of them as the one that does:
+    if several use the GPU that it is about."""
+    return 0 if chain.tenant else len({key.tenant for key in chain.rows} - {""})
 
 
 def _victim(chain: Chain, window: Window) -> str:
@@ -141,7 +137,7 @@ def healthy(
     empty.
 
     ``kept`` is the row to name as long as it has calls in the window, so that the text does not change every
-    second. ``young``: tracing began less than ``FIRST_SECONDS`` ago.
+    second. ``young``: tracing began less than ``UNSURE_SECONDS`` ago.
     """
     coverage = window.coverage
     if coverage.tracing:
@@ -149,7 +145,7 @@ def healthy(
     untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
     no_problems = "No problems."
     if young:
-        no_problems = f"Measuring: problems are known after {FIRST_SECONDS:.0f} s."
+        no_problems = f"Measuring: problems are known after {UNSURE_SECONDS:.0f} s."
     elif untraced:
         processes = coverage.processes + untraced
         no_problems = f"No problems in {coverage.processes} of {processes} processes ({untraced} untraced)."

@@ -115,7 +115,10 @@ def undo_of(window: Window, chain: Chain, fix: Fix) -> tuple[str, str]:
     """Returns the command that undoes a fix, and a note about the undo. The fix is recognised by its command.
     Returns ('', note) if the command is not in the catalogue."""
     if cap := _POWER_CAP.fullmatch(fix.command):
-        limits = {str(device.index): device.power_limit_watts for device in window.devices.devices}
+        limits = {
+            str(device.index): device.power_limit_default_watts or device.power_limit_watts
+            for device in window.devices.devices
+        }
         limit = limits.get(cap[1])
         return (f"nvidia-smi -i {cap[1]} -pl {limit:.0f}", "") if limit else ("", _HAND)
     named = [(link.tenant, link.pid) for link in chain.links]

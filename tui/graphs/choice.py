@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -67,7 +68,7 @@ def chosen(
     if AUTO not in wanted:
         return tuple(name for name in IDS if name in wanted)[:MOST]
     there = [name for name in figures_for(chain) if known(name)]
-    return tuple([name for name in there if rises(name)][:MOST] or there[:MOST])
+    return tuple(islice(filter(rises, there), MOST)) or tuple(there[:MOST])
 
 
 def toggled(wanted: Sequence[str], name: str) -> tuple[str, ...]:

@@ -110,11 +110,14 @@ class PastValues:
         return found
 
     def rises(self, parts: Sequence[Packed]) -> bool:
-        """Return whether a value was above 0: in any of the newest ``LOOKED_AT`` windows when this was first
-        called, or in the newest window at any call since."""
+        """Return whether a value was above 0 in any window that was looked at: the newest ``LOOKED_AT`` when
+        this was first called, those that a graph showed, and the newest at each call."""
         if not self._rose:
-            some = parts[-1:] if self._known else parts[-LOOKED_AT:]
-            self._rose = bool(np.nanmax(self.values(some), initial=0.0) > 0.0)
+            if self._known:
+                self.value(parts[-1])
+            else:
+                self.values(parts[-LOOKED_AT:])
+            self._rose = any(value > 0.0 for value in self._known.values())  # False if unknown
         return self._rose
 
     def values(self, parts: Sequence[Packed]) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from stalltop.formats.text.answer import FIRST_SECONDS
+from stalltop.formats.text.answer import UNSURE_SECONDS
 from stalltop.model.devices.device import Devices
 from stalltop.model.telling import NO_TELLINGS
 from stalltop.model.window import Window
@@ -154,17 +154,16 @@ class Drawing:
         step = progress.step if progress is not None and window is None else None
         options = app.options
         newest = self._moments.newest
-        young = (
-            *(not self._file, not options.still, window is not None, newest is not None),
-            window is not None and newest is not None and window.end - newest.began < FIRST_SECONDS,
-        )
+        young = False
+        if window is not None and newest is not None and not (self._file or options.still):
+            young = window.end - newest.began < UNSURE_SECONDS
         shown = self._panel.update_from(
             window,
             self.notes,
             starting_text(step, app.glyphs),
             tellings=options.tellings() if window is not None else NO_TELLINGS,
             still=options.still or self._moments.frozen,
-            young=all(young),
+            young=young,
             told_above=self._arrangement.layout.answer > 0,
         )
         self._screen.query_one("#answer", AnswerLines).show(shown)

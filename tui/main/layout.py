@@ -184,7 +184,11 @@ def layout(
     spare = left - host - devices - warnings - filled - (_EDGES if boxes else 0)
     # Tables as wide as the terminal show more columns. They stand side by side if there are not enough lines.
     beside = wide and (bool(enlarged) or spare < (GOOD_GRAPH if needs.graphs else 0))
-    if "warnings" in shown and not enlarged and 0 < spare < GOOD_GRAPH:
+    if (
+        "warnings" in shown
+        and not (enlarged or beside)
+        and 0 < spare < (GOOD_GRAPH if needs.graphs else height)
+    ):
         # Lines that neither tables nor graphs fill.
         warnings += max(min(needs.warnings - warnings, spare), 0)
     # The host's bars, the devices and the problems share one box. If the first table is as wide as this box,

@@ -173,9 +173,13 @@ class ProblemKeys:
         self._say(said, "label")
 
     def _unmoved(self) -> Chain | None:
-        """Return the chain that the first lines of the screen show, while a table has the focus and the user
-        did not move its cursor."""
-        if self._main.panel.has_focus or self._main.tables.here[0].chosen_key is not None:
+        """Return the chain that the first lines of the screen show, while the first table has the focus and
+        shows all rows of the host, and the user did not move its cursor."""
+        tables = self._main.tables
+        widget, view = tables.here
+        if self._main.panel.has_focus or widget is not tables.main or widget.chosen_key is not None:
+            return None
+        if view.path or view.filter:
             return None
         return self._main.panel.answering.chain
 

@@ -121,7 +121,7 @@ class Answering:
         if warned and not bad:
             # What is wrong comes first, although its cause is not known.
             self.warned = warned[0].key
-            counted = f"No problem with a known cause. {text.partition('. ')[2]}"
+            counted = text.replace("No problems", "No problem with a known cause", 1)
             return AnswerState(
                 mark=warned[0].mark,
                 role=warned[0].role,

@@ -3,6 +3,7 @@ from those that do. Pure functions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
@@ -13,12 +14,14 @@ from stalltop.model.rows.filter import parse
 from stalltop.model.rows.pivot import RowNaming
 from stalltop.model.window import Window
 from stalltop.tui.problems.rows import LEAST_SHARE
-from stalltop.tui.views.groups import AddedRow, Key
+from stalltop.tui.views.groups import AddedRow, Key, Process
 from stalltop.tui.views.view import View
 
 _BY_OWNER: Final[Collection[Dimension]] = ("container", "pod", "namespace")
 """Tables by these dimensions have a row for each owner of culprits, tables by process one for each culprit.
 Tables by other dimensions have rows for calls alone."""
+_NUMBER: Final = re.compile(r" \(\d+ processes\)$")
+"""The end of a process name that stands for several processes; the number changes."""
 
 
 def culprit_rows(chains: Iterable[Chain], window: Window, view: View) -> dict[Key, AddedRow]:
@@ -30,15 +33,15 @@ def culprit_rows(chains: Iterable[Chain], window: Window, view: View) -> dict[Ke
     naming, found = RowNaming(window), parse(view.filter)
     rows: dict[Key, AddedRow] = {}
     for chain in chains:
-        for key in _culprits(chain, window):
+        for key in culprits_of(chain, window):
             tenant = window.tenants.get(key.tenant)
             if tenant is None and not {"pod", "namespace"}.isdisjoint(dimensions):
                 continue
             if found and not found.matches(key, tenant):
                 continue
             parts, labels = naming.parts(dimensions, key)
-            if parts not in rows:
-                rows[parts] = AddedRow(labels, frozenset({(key.tenant, key.pid)}))
+            before = rows[parts].processes if parts in rows else frozenset[Process]()
+            rows[parts] = AddedRow(labels, before | _processes(key, window))
     return rows
 
 
@@ -47,9 +50,9 @@ def chains_by(key: object, chains: Iterable[Chain], window: Window, view: View) 
     return [chain for chain in chains if key in culprit_rows((chain,), window, view)]
 
 
-def _culprits(chain: Chain, window: Window) -> Iterator[RowKey]:
-    """Yield the first culprit of ``chain``, and the others that took a large enough part of the loss. The
-    victim itself is left out."""
+def culprits_of(chain: Chain, window: Window) -> Iterator[RowKey]:
+    """Yield the first culprit of ``chain``, and the others that took a large enough part of the loss, as keys
+    without an operation. The victim itself is left out. The PID of several processes of one name is 0."""
     if chain.severity == "info":
         return
     for number, link in enumerate(chain.culprits):
@@ -58,4 +61,14 @@ def _culprits(chain: Chain, window: Window) -> Iterator[RowKey]:
         if (link.tenant, link.pid) == (chain.tenant, chain.pid):
             continue
         if not number or (link.share or 0.0) >= LEAST_SHARE:
-            yield RowKey(window.host, link.tenant, link.pid, link.process, "", "")
+            yield RowKey(window.host, link.tenant, link.pid, _NUMBER.sub("", link.process), "", "")
+
+
+def _processes(key: RowKey, window: Window) -> frozenset[Process]:
+    """Return the processes that ``key`` stands for."""
+    if key.pid:
+        return frozenset({(key.tenant, key.pid)})
+    uses = window.evidence.processes
+    return frozenset(
+        (use.tenant, use.pid) for use in uses if (use.tenant, use.process) == (key.tenant, key.process)
+    )

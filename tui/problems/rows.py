@@ -54,7 +54,8 @@ def row_losses(
             for row, key in grouped_keys(chain, window, view, level):
                 shares[key] = shares.get(key, 0.0) + (1.0 if row is None else weights[row])
             for key, share in shares.items():
-                if share >= LEAST_SHARE:
+                # A problem of a whole device is one of all its tenants.
+                if share >= LEAST_SHARE or not chain.tenant:
                     lost[key] = lost.get(key, 0.0) + share * chain.lost_ms_per_s
                     marks.setdefault(key, Cell(MARK[chain.severity], ROLE[chain.severity]))
     return RowLosses(marks, lost)

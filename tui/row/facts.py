@@ -5,7 +5,6 @@ A row is given by its path: the steps of the view's path, and the steps that nam
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.window import SPLITS, OpenCall, Rows, Window
 from stalltop.tui.problems.chains import keys_of, steady
+from stalltop.tui.problems.culprit_rows import culprits_of
 from stalltop.tui.views.groups import Path, below, decided, scope
 from stalltop.tui.views.processes import processes_of
 
@@ -38,8 +38,9 @@ class RowFacts:
     open_calls: tuple[OpenCall, ...]
     """The open calls of the row, the oldest first; then calls whose thread ended inside them."""
     chains: tuple[Chain, ...]
-    """The problems that the row has, the worst first; then those of others that have a process of the row as
-    a culprit."""
+    """The problems that the row has, the worst first; then ``takes``."""
+    takes: tuple[Chain, ...]
+    """The problems of others that have a process of the row as a main culprit."""
     tenants: tuple[str, ...]
     """Ids of the row's tenants, the one with the most time first."""
     processes: tuple[ProcessUse, ...]
@@ -77,7 +78,9 @@ def facts(window: Window, path: Path) -> RowFacts:
     )
     open_calls = tuple(sorted(scoped.open_calls, key=lambda call: (call.ended, -call.age_ns, call.tid)))
     named = [chain for chain in window.chains if any(own(key) for key in keys_of(chain, window))]
-    taken = [chain for chain in window.chains if chain not in named and _takes(chain, own, window)]
+    takes = steady(
+        chain for chain in window.chains if chain not in named and any(map(own, culprits_of(chain, window)))
+    )
     processes = processes_of(window, path, scoped)
     pids = {(use.tenant, use.pid) for use in processes}
     held = (
@@ -91,21 +94,13 @@ def facts(window: Window, path: Path) -> RowFacts:
         groups=pivot(scoped, (), all_rows=decided(path)),
         charges=charges,
         open_calls=open_calls,
-        chains=(*steady(named), *steady(taken)),
+        chains=(*steady(named), *takes),
+        takes=takes,
         tenants=tuple(dict.fromkeys(use.tenant for use in processes)),
         processes=processes,
         devices=tuple((device, holders) for device, holders in held if holders),
         kept=_kept(window, path),
         nested={key.nested for key in window.rows.keys if own(key)} == {True},
-    )
-
-
-def _takes(chain: Chain, own: Callable[[RowKey], bool], window: Window) -> bool:
-    """Return whether a culprit of ``chain`` is a process of the row whose keys ``own`` accepts."""
-    return any(
-        own(RowKey(window.host, link.tenant, link.pid, link.process, "", ""))
-        for link in chain.culprits
-        if link.tenant and not link.of_others
     )
 
 

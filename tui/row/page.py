@@ -84,9 +84,10 @@ def chains(facts: RowFacts, frame: Frame) -> Section:
 
 def _of_other(chain: Chain, facts: RowFacts) -> str:
     """Return whose problem ``chain`` is, if the row is only its culprit; else nothing."""
-    if not chain.tenant or chain.tenant in facts.tenants:
+    if chain not in facts.takes:
         return ""
-    return f"lost by {name_of(chain.tenant, facts.window)}; this row is the culprit"
+    loser = f"lost by {name_of(chain.tenant, facts.window)}; " if chain.tenant else ""
+    return f"{loser}this row is the culprit"
 
 
 def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Section:

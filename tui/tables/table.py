@@ -17,7 +17,7 @@ from stalltop.model.sharing.placing import held_bytes
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import SPLITS, Window
 from stalltop.tui.columns.against import CELLS as MARK_CELLS
-from stalltop.tui.columns.catalogue import BY_ID, Need
+from stalltop.tui.columns.catalogue import BY_ID, SPLIT_CELLS, Need
 from stalltop.tui.columns.cells import ColumnCells, ColumnStyle, Values, cell
 from stalltop.tui.columns.choice import columns
 from stalltop.tui.columns.now import CELLS
@@ -44,8 +44,6 @@ INCOMPLETE = Cell("?", "warn")
 """Marks a row whose figures do not contain all of its calls."""
 LEGEND_FROM = 110
 """Least width in cells at which a table has room for a legend of all parts of a split."""
-_SEEN = 0.01
-"""Parts with a smaller share of the time are left out of a short legend."""
 PICTURES = ("bar", "split", "trend")
 """Columns that are drawings. They are left out on slow connections."""
 _CELLS = {**CELLS, **MARK_CELLS}
@@ -115,12 +113,13 @@ def table(
 
 def _parts(window: Window, width: int) -> Collection[str]:
     """Return the parts of a split that the legend of a table of ``width`` cells explains: all of them, or in
-    a narrow table those with a visible part of the time."""
+    a narrow table those that fill a cell of a bar."""
     split_ns = window.rows.split_ns
     if width >= LEGEND_FROM or split_ns is None or not len(split_ns):
         return SPLITS
-    sums = split_ns.sum(axis=0).astype(np.float64)
-    return [name for name, ns in zip(SPLITS, sums, strict=True) if ns >= _SEEN * max(sums.sum(), 1.0)]
+    whole_ns = np.maximum(split_ns.sum(axis=1, keepdims=True), 1)
+    seen = (split_ns * np.uint64(SPLIT_CELLS) >= whole_ns).any(axis=0)
+    return [name for name, is_seen in zip(SPLITS, seen, strict=True) if is_seen]
 
 
 def _in_view(column: str, shown: Sequence[Column], width: int) -> bool:
@@ -254,6 +253,8 @@ def _added_after(rows: Grouped, lost: Mapping[Key, float], order: NDArray[np.int
         return order
     added = np.array([key in rows.added for key in rows.keys], np.bool_) & (rows.at < 0)
     loses = np.array([lost.get(key, 0.0) > 0.0 for key in rows.keys], np.bool_)
+    if not loses.any():
+        return order
     others = order[~added[order]]
     place = int(np.flatnonzero(loses[others]).max(initial=-1)) + 1
     return np.concatenate((others[:place], order[added[order]], others[place:]))

@@ -147,13 +147,22 @@ class Grouped:
         """
         held, devices = held_bytes(self.window), placement(self.window).devices
         of_device = "device" in self.groups.by
+        if not of_device:
+            host = self.window.host
+            totals = {
+                process: float(sum(mine.values()))
+                for members in self._members
+                for process in members
+                if (mine := held.get(process) or held.get((host, process[1])))
+            }
+            return self._of_processes(totals)
         found: list[dict[tuple[str, int, str], int]] = [{} for _ in range(len(self.groups))]
         for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
             if group < 0:
                 continue
             mine = held.get((key.tenant, key.pid)) or held.get((key.host, key.pid), {})
             for label, size in mine.items():
-                if not of_device or label in devices(key):
+                if label in devices(key):
                     found[group][key.host, key.pid, label] = size
         sums = np.array([sum(one.values()) if one else np.nan for one in found], np.float64)
         return self.of(sums)
@@ -169,7 +178,7 @@ class Grouped:
         added = {key: set(row.processes) for key, row in self.added.items()}
         rows = zip(self.keys, self.at.tolist(), strict=True)
         members = [
-            (found[at] if at >= 0 else added.get(key, set())) | self.open_by.get(key, set())
+            (found[at] if at >= 0 else set[Process]()).union(added.get(key, ()), self.open_by.get(key, ()))
             for key, at in rows
         ]
         if not _OF_TENANTS.issuperset(self.groups.by):

@@ -8,7 +8,6 @@ import pytest
 
 from stalltop.diagnosis.causes import TELLINGS
 from stalltop.model.chain import Chain, Fix, Link, Severity
-from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import OpenCall, Window
 from stalltop.tui.main.layout import ANSWER_FROM, layout
@@ -115,12 +114,8 @@ def test_the_first_seconds_raise_no_hope() -> None:
 
 def test_a_problem_of_a_shared_gpu_names_no_single_tenant() -> None:
     device = Link("culprit", "GPU 0: 88 C", 1.0, 400e6, device="GPU 0", depth=2)
-    hot = chain("gpu_thermal", LAUNCH, tenant="", links=(device,), lost_ms_per_s=400.0)
-    one = faulty(hot)
-    shared = Device(
-        0, "GPU-1", "H100", processes=tuple(DeviceProcess(n, "compute", tenant=f"t{n}") for n in (1, 2, 3))
-    )
-    one = replace(one, devices=Devices((shared,)))
+    rows = (LAUNCH, REDUCE, LAUNCH._replace(tenant="docker:cc"))
+    one = faulty(chain("gpu_thermal", LAUNCH, tenant="", links=(device,), lost_ms_per_s=400.0, rows=rows))
     said = Answering().update(one, listed(one), tellings=TELLINGS).sentence
     assert said is not None
     assert said.text().startswith("3 tenants are slow: GPU 0 is thermally throttled, 400 ms/s")

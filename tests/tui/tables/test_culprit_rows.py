@@ -86,7 +86,6 @@ def test_the_problem_is_found_from_the_row_of_its_culprit() -> None:
 
 
 def test_a_culprit_follows_the_rows_that_lose_time_wherever_these_stand() -> None:
-    """A row that begins to lose time moves up only after some windows."""
     one, view, worst = hogged(), View(), WorstFirst()
 
     def names(window: Window) -> list[str]:

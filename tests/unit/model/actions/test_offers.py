@@ -218,8 +218,10 @@ def test_a_problem_offers_its_fixes_first_then_its_looks() -> None:
 def test_a_late_rank_and_ones_own_worker_are_not_slowed_down_further() -> None:
     for name in ("loader_cpu", "lock_contention"):
         made, chain = problem(name)
-        offered = {offer.command for offer in for_chain(made, chain)}
-        assert offered <= {fix.command for fix in chain.fixes}
+        offered = [offer.command for offer in for_chain(made, chain)]
+        assert sorted(offered) == sorted(fix.command for fix in chain.fixes)
+        late = for_chain(made, replace(chain, cause="nccl_straggler", tenant="docker:other"))
+        assert not any(offer.command.startswith(("taskset", "renice", "kill")) for offer in late)
 
 
 def test_what_is_done_by_hand_is_among_the_fixes() -> None:
