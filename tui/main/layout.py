@@ -181,7 +181,9 @@ def layout(
             warnings = min(max(needs.warnings, 3), max(height // 2 - 4, most))
         warnings = min(warnings, 1) if enlarged == "tables" else warnings
     filled = _filled(needs.tables if "second" in shown else needs.tables[:1])
-    spare = left - host - devices - warnings - filled - (_EDGES if boxes else 0)
+    # The time line comes and goes without moving other panels.
+    kept = 1 - timeline if needs.timeline else 0
+    spare = left - host - devices - warnings - filled - (_EDGES if boxes else 0) - kept
     # Tables as wide as the terminal show more columns. They stand side by side if there are not enough lines.
     beside = wide and (bool(enlarged) or spare < (GOOD_GRAPH if needs.graphs else 0))
     if (
