@@ -46,7 +46,7 @@ def looks(state: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_demo_tenants_are_explained_and_a_baseline_is_stored(tmp_path: Path) -> None:
     """The demo runs until the test ends it, so that the test does not depend on the machine's speed."""
     path = normals_path(socket.gethostname(), tmp_path / "stalltop")
-    tenants = started("demo", "--once", "--seconds", "600", state=tmp_path / "demo")
+    tenants = started("demo", "trio", "--once", "--seconds", "600", state=tmp_path / "demo")
     deadline = time.monotonic() + 300
     try:
         # The demo does not say when all its tenants call, and a baseline needs some quiet windows. So this

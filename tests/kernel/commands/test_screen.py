@@ -138,7 +138,7 @@ def held(shown: str) -> str:
 
 def test_the_screen_is_driven_from_the_first_picture_to_a_saved_window(tmp_path: Path) -> None:
     with tmux(tmp_path) as screen:
-        screen.start("demo", "--no-config", "--no-state", then="the screen left with")
+        screen.start("demo", "trio", "--no-config", "--no-state", then="the screen left with")
         shown = screen.sees("LIVE DEMO", "bert-trainer", "chat-server", "notebook-anna")
         assert "SIMULATED" not in shown
         began = time.monotonic()
@@ -193,7 +193,7 @@ def test_the_screen_is_driven_from_the_first_picture_to_a_saved_window(tmp_path:
         screen.press("q")
         screen.sees("the screen left with 0")
         left = screen.all_text()
-        assert "cudaLaunchKernel" in left.rpartition("-m stalltop demo")[2]
+        assert "cudaLaunchKernel" in left.rpartition("-m stalltop demo trio")[2]
 
         screen.start("open", "--no-config", "--no-state", str(file), then="the file left with")
         screen.sees("SAVED ", "bert-trainer", " q Quit")
@@ -208,7 +208,7 @@ def test_the_screen_is_driven_from_the_first_picture_to_a_saved_window(tmp_path:
 def test_a_recording_made_by_the_screen_can_be_played(tmp_path: Path) -> None:
     file = tmp_path / "seen.stalltop"
     with tmux(tmp_path / "state") as screen:
-        screen.start("demo", "--no-config", "--no-state", "--record", str(file), then="the screen left with")
+        screen.start("demo", "trio", "--no-config", "--no-state", "--record", str(file), then="the screen left with")
         screen.sees("LIVE DEMO", "bert-trainer", "chat-server", "REC ")
         wait_until(
             lambda: len(moments(file)) >= 5,
