@@ -208,7 +208,8 @@ def test_the_screen_is_driven_from_the_first_picture_to_a_saved_window(tmp_path:
 def test_a_recording_made_by_the_screen_can_be_played(tmp_path: Path) -> None:
     file = tmp_path / "seen.stalltop"
     with tmux(tmp_path / "state") as screen:
-        screen.start("demo", "trio", "--no-config", "--no-state", "--record", str(file), then="the screen left with")
+        options = ("--no-config", "--no-state", "--record", str(file))
+        screen.start("demo", "trio", *options, then="the screen left with")
         screen.sees("LIVE DEMO", "bert-trainer", "chat-server", "REC ")
         wait_until(
             lambda: len(moments(file)) >= 5,
