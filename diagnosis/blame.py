@@ -8,14 +8,13 @@ has clearly taken more.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from stalltop.diagnosis.links import Who
 from stalltop.model.chain import OTHERS, Link
-from stalltop.model.text.words import numbered
+from stalltop.model.text.words import SEVERAL, numbered
 
 REMEMBERED_SECONDS: Final = 5.0
 """Time constant of the exponential weight, s: an amount that was taken this long ago counts 1/e of it. An
@@ -30,7 +29,6 @@ two processes take the same on average, with variations of ±50 % from second to
 differ by this factor. So the name does not flip."""
 LEAST_REMEMBERED: Final = 1e-3
 """A culprit that takes nothing now is forgotten once its sum is below this part of the largest sum."""
-_SEVERAL: Final = re.compile(r" \(\d+ processes\)$")
 
 
 ChainKey = tuple[str, str, str]
@@ -92,7 +90,7 @@ def culprit_of(link: Link) -> Who:
 def name_of(process: str) -> str:
     """Returns ``process`` without the number of processes that `several` adds: ``cc1`` for ``cc1 (8
     processes)``."""
-    return _SEVERAL.sub("", process)
+    return SEVERAL.sub("", process)
 
 
 def several(process: str, count: int) -> str:

@@ -115,10 +115,10 @@ class AnswerLines(Lines):
             return []
         arrow, fix = self.glyphs.remedy, printable(sentence.fix)
         key: list[Part] = [("  ", None), (state.copy_key, paint.head), (" copy", paint.dim)]
-        if sentence.does_it and cut:
+        if sentence.effect and cut:
             # There is room on the second line to say what the command does.
             shown = [
-                (f"{printable(sentence.does_it)}:  ", paint.text),
+                (f"{printable(sentence.effect)}:  ", paint.text),
                 (self.glyphs.plain(fix), paint.accent),
                 *key,
             ]

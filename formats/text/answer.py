@@ -19,12 +19,11 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.sentence import Sentence
 from stalltop.model.text.style import BOLD, RED, YELLOW, Style
+from stalltop.model.text.words import SEVERAL
 from stalltop.model.window import Window
 
 _NETWORK: Final = "network"
 """``Link.device`` of links about connections; it is not the name of a device."""
-_SEVERAL: Final = re.compile(r" \((\d+ processes)\)$")
-"""The end of a process name that stands for several processes."""
 _NEARLY_ALL: Final = 0.9
 """If the first culprit took less than this part of the loss, the sentence says how much it took."""
 _UNIT: Final = re.compile(r"(?<=\d)(?=[a-zµ])")
@@ -58,8 +57,8 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     else:
         does = _filled(telling.does, chain, telling, link)
         said = Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
-    does_it = fix.text if fix is not None else ""
-    return replace(said, lost=lost, fix=remedy, command=command, does_it=does_it, look=look)
+    effect = fix.text if fix is not None else ""
+    return replace(said, lost=lost, fix=remedy, command=command, effect=effect, look=look)
 
 
 def _lost(chain: Chain, glyphs: Glyphs) -> str:
@@ -98,7 +97,7 @@ def _culprit(chain: Chain, window: Window) -> tuple[str, str, Link | None]:
     link = next((one for one in chain.culprits), None)
     if link is None or link.of_others:
         return "", "", None
-    process = _SEVERAL.sub(r", \1", link.process)
+    process = SEVERAL.sub(r", \1", link.process)
     pid = f"pid {link.pid}" if link.pid else ""
     tenant = name_of(link.tenant, window) if link.tenant else ""
     own = bool(link.tenant) and link.tenant == chain.tenant

@@ -41,7 +41,7 @@ class Sentence:
     """The command that helps or, if there is none, what to do."""
     command: bool = False
     """Whether ``fix`` is a command that can be copied."""
-    does_it: str = ""
+    effect: str = ""
     """If ``fix`` is a command: what it does."""
     look: str = ""
     """If ``fix`` is text: the command to copy that shows more of the problem; empty if there is none."""

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+SEVERAL: Final = re.compile(r" \((\d+ processes)\)$")
+"""The end of a name that stands for several processes, such as ``cc1 (8 processes)``. The number changes."""
+
 
 def numbered(count: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun, such as ``1 call`` and ``1,200 calls``. ``plural`` is the plural of the

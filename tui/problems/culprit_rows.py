@@ -1,9 +1,8 @@
-"""Finds the rows for culprits of problems: processes and tenants that make no calls themselves, but take time
-from those that do. Pure functions."""
+"""Finds the rows of culprits in tables: of processes that take time from callers and may make no calls
+themselves. Pure functions."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
@@ -12,6 +11,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.filter import parse
 from stalltop.model.rows.pivot import RowNaming
+from stalltop.model.text.words import SEVERAL
 from stalltop.model.window import Window
 from stalltop.tui.problems.rows import LEAST_SHARE
 from stalltop.tui.views.groups import AddedRow, Key, Process
@@ -20,8 +20,6 @@ from stalltop.tui.views.view import View
 _BY_OWNER: Final[Collection[Dimension]] = ("container", "pod", "namespace")
 """Tables by these dimensions have a row for each owner of culprits, tables by process one for each culprit.
 Tables by other dimensions have rows for calls alone."""
-_NUMBER: Final = re.compile(r" \(\d+ processes\)$")
-"""The end of a process name that stands for several processes; the number changes."""
 
 
 def culprit_rows(chains: Iterable[Chain], window: Window, view: View) -> dict[Key, AddedRow]:
@@ -61,7 +59,7 @@ def culprits_of(chain: Chain, window: Window) -> Iterator[RowKey]:
         if (link.tenant, link.pid) == (chain.tenant, chain.pid):
             continue
         if not number or (link.share or 0.0) >= LEAST_SHARE:
-            yield RowKey(window.host, link.tenant, link.pid, _NUMBER.sub("", link.process), "", "")
+            yield RowKey(window.host, link.tenant, link.pid, SEVERAL.sub("", link.process), "", "")
 
 
 def _processes(key: RowKey, window: Window) -> frozenset[Process]:

@@ -18,7 +18,7 @@ CLEARLY: Final = 1.5
 """A value differs from another one if it is larger or smaller by more than this factor."""
 LOOKS: Final = 3
 """Number of consecutive windows in which a value must differ from the one by which its row is sorted. Then
-the row is sorted by the new value. A row that begins to lose time is sorted by that at once."""
+the row is sorted by the new value. A row that begins to lose time is sorted by its loss at once."""
 LEAST_CALLS: Final = 20
 """Least number of calls in a row whose p99 is compared with its baseline."""
 MOST_TABLES: Final = 50

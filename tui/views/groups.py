@@ -87,8 +87,8 @@ class Grouped:
     before_window: Window | None = None
     """The window to compare with, narrowed like ``window``."""
     added: Mapping[Key, AddedRow] = field(default_factory=dict)
-    """Rows of processes that make no calls, by their keys. A row is in ``keys`` in any case; if it has calls,
-    these count."""
+    """Rows of processes that make no calls, by their keys. A row with such a key may also have calls of other
+    processes."""
     p99_past_ns: NDArray[np.float64] | None = None
     """The p99 of each row in each of the latest windows, oldest first, shape (n, windows); NaN if it has no
     call."""
