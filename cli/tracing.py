@@ -55,12 +55,39 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
         "16 KiB each "
         "(default: %(default)s)",
     )
+    group.add_argument(
+        "--budget",
+        type=_budget,
+        default="2%",
+        metavar="PERCENT",
+        help="the most CPU time that probes may take in any process, in percent of one CPU; on the whole "
+        "host they may take a quarter of that, in percent of all CPUs. Above it, calls made inside other "
+        "traced calls are no longer counted; off: no limit (default: 2%%)",
+    )
+    group.add_argument(
+        "--sample",
+        action="store_true",
+        help="if that does not suffice to stay within the budget, count calls of the busiest functions for 1 "
+        "second in 10, or not at all",
+    )
+
+
+def _budget(text: str) -> str:
+    """An argparse type: a percentage or ``off``."""
+    from stalltop.probes.budget.limits import percent_of
+
+    try:
+        percent_of(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a percentage from 0 to 100 nor off") from None
+    return text
 
 
 def monitor_options(options: argparse.Namespace) -> MonitorOptions:
     """Converts the options to those of the monitor. On a terminal, the monitor's steps that take seconds are
     reported."""
     from stalltop.model.progress import Progress
+    from stalltop.probes.budget.limits import Budget, percent_of
     from stalltop.probes.options import MonitorOptions
 
     class NarratedProgress(Progress):
@@ -69,7 +96,13 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
             if usual_seconds and sys.stderr.isatty():  # explains the delay to the user
                 say(f"{text} (about {max(usual_seconds, 1.0):.0f} s)")
 
-    return MonitorOptions(attach=options.attach, slots=int(options.slots), progress=NarratedProgress())
+    percent = percent_of(options.budget)
+    return MonitorOptions(
+        attach=options.attach,
+        slots=int(options.slots),
+        budget=None if percent is None else Budget.of_host(percent, sample=options.sample),
+        progress=NarratedProgress(),
+    )
 
 
 def begun(options: argparse.Namespace, progress: Progress) -> MonitorOptions:

@@ -174,6 +174,22 @@ class OpenCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Reduction:
+    """A function whose calls are not counted all of the time, so that probes stay within their budget."""
+
+    symbol: str
+    share: float
+    """Part of the time for which calls are counted, 0 to 1. Figures are not scaled up."""
+    nested: bool = False
+    """Whether its calls are made inside calls of other functions, which are counted."""
+
+    @property
+    def text(self) -> str:
+        """The state of its probes in few words."""
+        return f"sampled {100.0 * self.share:.0f} %" if self.share else "off, budget"
+
+
+@dataclass(frozen=True, slots=True)
 class Library:
     """One traced library file. Copies seen through several processes or mount namespaces count once."""
 
@@ -183,12 +199,14 @@ class Library:
     """Number of functions of the library that have probes (an entry and a return probe each)."""
     processes: int
     """Number of processes that have the library mapped at the end of the window."""
+    reduced: tuple[Reduction, ...] = ()
+    """Functions that are not traced all of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A gap in the coverage: calls that should be traced and are not, or other information that is
-    missing."""
+    """A gap in the coverage: calls that should be traced and are not, other information that is missing, or
+    probes that cost too much."""
 
     what: str
     """Path of the file, name of the process or tenant, or a description of the missing information."""
@@ -196,12 +214,14 @@ class Missing:
     remedy: str = ""
     pid: int = 0
     tenant: str = ""
+    cost: bool = False
+    """True if nothing is missing, but probes cost more than their budget."""
 
     @property
     def untraced(self) -> bool:
         """True if calls of a file, process or tenant are not counted; False if other information is
         missing."""
-        return bool(self.pid or self.tenant) or "/" in self.what
+        return not self.cost and (bool(self.pid or self.tenant) or "/" in self.what)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,10 @@ from stalltop.model.merge.merging import longest_ended
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.clean import clean
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import U64, Coverage, Missing, OpenCall, Rows, Window
 from stalltop.probes import operations
+from stalltop.probes.budget.keeper import BudgetKeeper
 from stalltop.probes.captured_calls import captured_calls
 from stalltop.probes.cuda_devices.owners import (
     OTHER_NUMBERS,
@@ -94,6 +96,7 @@ class Monitor:
         self._kernel: KernelSide | None = None
         self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
+        self._budget: BudgetKeeper | None = None
         self._looker: threading.Thread | None = None
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -103,6 +106,8 @@ class Monitor:
                 options.progress.begin("looking for CUDA processes")
             self._kernel_names = KernelNames(self._kernel.cuda.inherited_name, self._kernel.cuda.runs_program)
             self._libraries = Libraries(self._kernel.attach)
+            if options.budget is not None:
+                self._budget = BudgetKeeper(options.budget, self._kernel.probe_ns, self._libraries)
             # The first window begins when the first probe is attached, so that it covers all counted calls.
             self._clock = time.monotonic()
             self._libraries.start()
@@ -136,6 +141,7 @@ class Monitor:
         evidence = Evidence()
         kernels: tuple[KernelCount, ...] = ()
         calls = CapturedCalls()
+        counts: Counts | None = None
         if self._kernel is not None:
             # A process that has ended by now makes no calls after this read. So it can be forgotten after the
             # read.
@@ -171,6 +177,8 @@ class Monitor:
         evidence = replace(evidence, network_ports=self._network.read())
         evidence = replace(evidence, unknown=(*evidence.unknown, *self._network.unknown))
         seconds = max(clock - self._clock, 1e-6)
+        if self._budget is not None and counts is not None:
+            self._budget.take(counts, seconds)
         probed = sum(
             calls
             for key, calls in zip(rows.keys, rows.calls.tolist(), strict=True)
@@ -240,6 +248,8 @@ class Monitor:
                 return
             try:
                 libraries.update()
+                if self._budget is not None:
+                    self._budget.apply()
                 kernel.evidence.look()
                 if libraries.library_rows():
                     self._evidence.begin()
@@ -352,6 +362,9 @@ class Monitor:
             self._keys.pop(tgid, None)
         self._callers = {caller for caller in self._callers if caller[0] not in gone}
 
+    def _named(self, pid: int) -> str:
+        return f"{with_pid(self._names.name(pid), pid)} of {self._tenants.find(pid, 0).name}"
+
     def _coverage(self, calls: int, seconds: float) -> Coverage:
         kernel, libraries = self._kernel, self._libraries
         if kernel is None or libraries is None:
@@ -360,6 +373,9 @@ class Monitor:
                 tracing=f"{reason.reason}; {reason.remedy}" if reason and reason.remedy else str(reason)
             )
         rows = libraries.library_rows()
+        over: tuple[Missing, ...] = ()
+        if self._budget is not None:
+            rows, over = self._budget.told(rows), self._budget.complaints(self._named)
         functions = sum(library.functions for library in rows)
         return Coverage(
             attached=2 * functions,
@@ -371,6 +387,7 @@ class Monitor:
                     for gap in libraries.missing()
                 ),
                 *_not_split(kernel),
+                *over,
             ),
             processes=len(libraries.traced_pids()),
             probe_ns=kernel.probe_ns,

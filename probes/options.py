@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from stalltop.model.progress import Progress
+from stalltop.probes.budget.limits import Budget
 from stalltop.probes.tenants.host_files import host_files
 from stalltop.probes.tracer.kernel_side import KernelSide
 
@@ -24,6 +25,8 @@ class MonitorOptions:
     each of its devices."""
     threads: int = 8192
     """Maximum number of threads that are traced at once."""
+    budget: Budget | None = field(default_factory=Budget.of_host)
+    """Limits on the CPU time of probes; None: no limit."""
     host_root: Path = field(default_factory=host_files)
     """Folder with the host's sockets and state files, in which the names of containers, pods and users are
     found."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from stalltop.model.text.clean import clean
 from stalltop.model.window import Library, Missing
+from stalltop.probes.budget.planner import HotFunction
 from stalltop.probes.libraries.file_identity import FileIdentity
 from stalltop.probes.libraries.probed_file import Attach, ProbedFile, Version
 from stalltop.probes.libraries.processes import Processes
@@ -101,6 +102,26 @@ class Libraries:
     def traced_pids(self) -> set[int]:
         """Returns the processes whose calls are counted."""
         return set(self._traced)
+
+    def hot_functions(self) -> list[HotFunction]:
+        """Returns the functions of all probed files that have probes of their own, in place or not."""
+        with self._lock:
+            files = set(self._files.values())
+        return [HotFunction(file, symbol) for file in files if file.probed for symbol in file.hot_symbols()]
+
+    def set_attached(self, function: HotFunction, *, attached: bool) -> bool:
+        """Puts the probes of one function in place, or removes them. Returns whether anything changed."""
+        with self._lock:
+            file = function.file
+            if self._closed or not isinstance(file, ProbedFile) or not file.probed:
+                return False
+            if attached == (function.symbol in file.hot):
+                return False
+            if attached:
+                file.attach(function.symbol)
+            else:
+                file.detach(function.symbol)
+            return True
 
     def watched_from_begin(self, pid: int) -> bool:
         """Returns whether the CUDA runtime of the process was probed before the process loaded CUDA's driver.

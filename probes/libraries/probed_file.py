@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
+from stalltop.probes.budget.hot import HOT
 from stalltop.probes.libraries.elf import ElfError, read_image
 from stalltop.probes.libraries.file_identity import FileIdentity
 from stalltop.probes.libraries.placement import ProbePlace, places
@@ -28,6 +29,10 @@ class Probes(Protocol):
     @property
     def failed(self) -> Sequence[tuple[Point, str]]:
         """Returns the functions that could not be probed, each with the reason."""
+        ...
+
+    def joined(self, other: Self) -> Self:
+        """Moves the probes of both into one object, so that they can be removed together."""
         ...
 
     def close(self) -> None:
@@ -66,11 +71,18 @@ class ProbedFile:
         """By layer: the number of probed functions whose calls are counted."""
         self.problem: Missing | None = None
         self.probes: Probes | None = None
+        """The probes of all functions that have none of their own."""
+        self.hot: dict[str, Probes] = {}
+        """By symbol: the probes of a function that has probes of its own (``HOT``). While they are removed,
+        their ``count`` is 0."""
         self.identity: FileIdentity | None = None
+        self._attach = attach
+        self._hot_points: dict[str, list[Point]] = {}
+        self._compares_hot = False
         self._originals: tuple[tuple[int, bytes], ...] = ()
         self._fd = -1
         try:
-            self._probe(fd, mapping, attach)
+            self._probe(fd, mapping)
         except ElfError as reason:
             if mapping.library:
                 self._missing(
@@ -106,8 +118,11 @@ class ProbedFile:
         differs from the file.
 
         Also returns True if the process's memory cannot be read any more, because then the process is ending;
-        and if ``mapping`` contains none of the places that are compared.
+        and if ``mapping`` contains none of the places that are compared, or if the probes that are compared
+        may be removed for a time.
         """
+        if self._compares_hot and self.hot.keys() != self._hot_points.keys():
+            return True
         for offset, original in self._originals:
             address = mapping.address(offset)
             if address is not None:
@@ -118,12 +133,29 @@ class ProbedFile:
                     return True
         return True
 
+    def detach(self, symbol: str) -> None:
+        """Removes the probes of the hot function ``symbol``. A call that has begun may lack its return."""
+        if symbol in self.hot:
+            self.hot.pop(symbol).close()
+
+    def attach(self, symbol: str) -> None:
+        """Puts the probes of the hot function ``symbol`` in place again. Does nothing if they are there."""
+        if symbol not in self.hot and self._fd >= 0:
+            self.hot[symbol] = self._attach(f"/proc/self/fd/{self._fd}", self._hot_points[symbol])
+
+    def hot_symbols(self) -> tuple[str, ...]:
+        """Returns the functions that have probes of their own, whether these are in place or not."""
+        return tuple(self._hot_points)
+
     def close(self) -> None:
         """Removes the probes and closes the file. May be called twice."""
         probes, self.probes = self.probes, None
+        hot, self.hot = self.hot, {}
         identity, self.identity = self.identity, None
         fd, self._fd = self._fd, -1
         if probes is not None:
+            for own in hot.values():
+                probes = probes.joined(own)
             probes.close()
         if fd >= 0:
             with contextlib.suppress(OSError):
@@ -131,21 +163,26 @@ class ProbedFile:
         if identity is not None:
             identity.close()
 
-    def _probe(self, fd: int, mapping: Mapping, attach: Attach) -> None:
+    def _probe(self, fd: int, mapping: Mapping) -> None:
         image = read_image(fd, mapping.layers)
         chosen = places(fd, image)
         if not chosen:
             if mapping.library and len(mapping.layers) == 1:
                 self._missing("it defines none of the traced functions", "its symbols may have been stripped")
             return
-        self._originals = tuple(
-            (place.offset, os.pread(fd, 4, place.offset)) for place in (chosen[0], chosen[-1])
-        )
         self.identity = FileIdentity(fd)
         self._fd = os.dup(fd)
-        points = [Point(place.offset, place.found.function.id) for place in chosen]
-        self.probes = probes = attach(f"/proc/self/fd/{fd}", points)
-        failed = {point.offset: reason for point, reason in probes.failed}
+        others = self._divided(chosen)
+        # Probes of hot functions are compared only if there are no others, because they may be removed.
+        self._compares_hot = not others
+        compared = [point.offset for point in others] or [place.offset for place in chosen]
+        self._originals = tuple((offset, os.pread(fd, 4, offset)) for offset in (compared[0], compared[-1]))
+        path = f"/proc/self/fd/{fd}"
+        self.probes = self._attach(path, others)
+        for symbol, points in self._hot_points.items():
+            self.hot[symbol] = self._attach(path, points)
+        attached = (self.probes, *self.hot.values())
+        failed = {point.offset: reason for probes in attached for point, reason in probes.failed}
         self._count(place for place in chosen if place.offset not in failed)
         if failed:
             first = next(place for place in chosen if place.offset in failed)
@@ -154,8 +191,21 @@ class ProbedFile:
                 f"{first.found.symbol}: {failed[first.offset]}",
                 "run: stalltop check",
             )
-        if not probes.count:
+        if not any(probes.count for probes in attached):
             self.close()
+
+    def _divided(self, chosen: Iterable[ProbePlace]) -> list[Point]:
+        """Notes the points of hot functions; returns all others."""
+        others = []
+        # Several names may have one address. Only the first is probed, or a call would be counted twice.
+        for place in {place.offset: place for place in reversed([*chosen])}.values():
+            function = place.found.function
+            point = Point(place.offset, function.id)
+            if function.operation and function.symbol in HOT:
+                self._hot_points.setdefault(function.symbol, []).append(point)
+            else:
+                others.append(point)
+        return others
 
     def _count(self, chosen: Iterable[ProbePlace]) -> None:
         for place in chosen:

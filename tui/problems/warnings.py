@@ -72,10 +72,12 @@ def _tracing(window: Window) -> list[Warn]:
     found += [
         Warn(
             "warn",
-            f"not {'traced' if one.untraced else 'known'}: {one.what}: {one.reason}",
+            f"over budget: {one.what}: {one.reason}"
+            if one.cost
+            else f"not {'traced' if one.untraced else 'known'}: {one.what}: {one.reason}",
             one.remedy,
             one.what,
-            standing=True,
+            standing=not one.cost,
         )
         for one in window.coverage.missing
     ]

@@ -24,6 +24,10 @@ class FakeProbes:
         self.count = 2 * (len(points) - failed)
         self.closed = False
 
+    def joined(self, other: FakeProbes) -> FakeProbes:
+        other.closed = True
+        return self
+
     def close(self) -> None:
         self.closed = True
 

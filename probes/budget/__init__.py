@@ -1,0 +1,1 @@
+"""Keeps the CPU time that probes take in traced processes within a budget."""

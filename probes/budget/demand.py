@@ -1,0 +1,67 @@
+"""Measures what the probes cost: calls per second of each process and function, averaged over at least a
+second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from stalltop.probes.maps.slots import Counts
+from stalltop.probes.operations import OPERATIONS
+
+LEAST_SECONDS: Final = 0.95
+"""Shortest time, in seconds, over which calls per second are computed. Windows are shorter at the start."""
+
+SYMBOL_OF: Final[Mapping[int, str]] = {info.id: info.name.partition(" ")[0] for info in OPERATIONS}
+"""Symbol of the function of each operation. Copies have an operation for each direction."""
+
+
+class Rate(NamedTuple):
+    """Calls per second of one function in one process."""
+
+    outermost: float
+    nested: float
+    """Calls inside other traced calls."""
+
+    @property
+    def calls(self) -> float:
+        """Returns all calls per second."""
+        return self.outermost + self.nested
+
+
+NO_CALLS: Final = Rate(0.0, 0.0)
+
+Rates = Mapping[int, Mapping[str, Rate]]
+"""Calls per second by PID and symbol."""
+
+
+@dataclass(slots=True)
+class Demand:
+    """Adds up calls until they cover ``LEAST_SECONDS``."""
+
+    _seconds: float = 0.0
+    _calls: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+
+    def add(self, counts: Counts, seconds: float) -> Rates | None:
+        """Adds the calls of a window of ``seconds``. Returns the rates once they cover enough time, else
+        None."""
+        for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
+            symbol = SYMBOL_OF.get(key.operation)
+            if symbol is not None:
+                self._calls.setdefault((key.tgid, symbol), [0, 0])[key.nested] += calls
+        self._seconds += seconds
+        if self._seconds < LEAST_SECONDS:
+            return None
+        rates: dict[int, dict[str, Rate]] = {}
+        for (pid, symbol), (outermost, nested) in self._calls.items():
+            found = rates.setdefault(pid, {})
+            found[symbol] = Rate(outermost / self._seconds, nested / self._seconds)
+        self._calls.clear()
+        self._seconds = 0.0
+        return rates
+
+
+def calls_per_s(rates: Iterable[Rate]) -> float:
+    """Returns the sum of all calls per second."""
+    return sum(rate.calls for rate in rates)

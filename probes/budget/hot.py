@@ -1,0 +1,22 @@
+"""Names the functions that programs may call very often. Each has probes of its own in a library, so that
+they can be removed without those of other functions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HOT: Final = frozenset(
+    symbol
+    for symbols in (
+        # of the runtime
+        "cudaLaunchKernel cudaLaunchKernelExC cudaGraphLaunch cudaMemcpyAsync cudaMemsetAsync",
+        "cudaMallocAsync cudaFreeAsync cudaStreamWaitEvent cudaStreamSynchronize",
+        # of the driver
+        "cuLaunchKernel cuLaunchKernelEx cuGraphLaunch cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuMemcpyDtoDAsync",
+        "cuMemcpyAsync cuMemsetD8Async cuMemsetD32Async cuStreamWaitEvent cuStreamSynchronize",
+    )
+    for symbol in symbols.split()
+)
+"""Symbols without a variant (``Function.symbol``): functions that give work to a device, which programs call
+thousands of times per second, and the usual waits. Programs that wait by asking again and again make no
+traced calls, because functions that only ask are not traced."""

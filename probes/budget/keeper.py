@@ -1,0 +1,123 @@
+"""Keeps the cost of probes within the budget: watches what they cost, and removes or attaches probes of hot
+functions as the planner decides."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final, Protocol
+
+from stalltop.model.window import Library, Missing, Reduction
+from stalltop.probes.budget.demand import Demand
+from stalltop.probes.budget.limits import Budget
+from stalltop.probes.budget.planner import HotFunction, Planner
+from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, Step
+from stalltop.probes.maps.slots import Counts
+
+_SHARE: Final = {Step.TWIN: 0.0, Step.SAMPLED: SAMPLED_SECONDS / CYCLE_SECONDS, Step.STOPPED: 0.0}
+"""By step: the part of the time for which calls are counted."""
+
+
+class HotFunctions(Protocol):
+    """The part of ``Libraries`` that this module uses."""
+
+    def hot_functions(self) -> list[HotFunction]:
+        """Returns all hot functions of the files that are probed."""
+        ...
+
+    def set_attached(self, function: HotFunction, *, attached: bool) -> bool:
+        """Attaches or removes the probes of one function. Returns whether anything changed."""
+        ...
+
+
+class BudgetKeeper:
+    """``take`` is called by the thread that reads windows, ``apply`` by the one that looks for libraries."""
+
+    def __init__(
+        self,
+        budget: Budget,
+        probe_ns: float,
+        libraries: HotFunctions,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._budget = budget
+        self._libraries = libraries
+        self._planner = Planner(budget, probe_ns)
+        self._demand = Demand()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._covered = 0.0
+        self._detached: set[HotFunction] = set()
+
+    def take(self, counts: Counts, seconds: float) -> None:
+        """Takes the counts of a window of ``seconds`` into account."""
+        self._covered += seconds
+        rates = self._demand.add(counts, seconds)
+        if rates is None:
+            return
+        functions = self._libraries.hot_functions()
+        with self._lock:
+            self._planner.observe(self._clock(), rates, self._covered, functions)
+        self._covered = 0.0
+
+    def apply(self) -> None:
+        """Attaches and removes probes as far as that is due. Takes about 0.1 s if probes are removed."""
+        now = self._clock()
+        with self._lock:
+            due = {
+                function: self._planner.wanted(function, now)
+                for function in {*self._planner.reduced(), *self._detached}
+            }
+        # Probes of outer functions (cuda…) are attached before those of inner ones (cu…), and removed after
+        # them, so that nested calls are always seen as nested.
+        ordered = sorted(due.items(), key=lambda item: item[0].symbol)
+        for function, attached in (
+            *(item for item in ordered if not item[1]),
+            *(item for item in reversed(ordered) if item[1]),
+        ):
+            changed = self._libraries.set_attached(function, attached=attached)
+            if changed:
+                with self._lock:
+                    self._planner.applied(function, attached=attached, now=self._clock())
+            if attached:
+                self._detached.discard(function)
+            elif changed:
+                self._detached.add(function)
+
+    def told(self, libraries: Iterable[Library]) -> tuple[Library, ...]:
+        """Returns ``libraries`` with the functions that are not traced all of the time."""
+        with self._lock:
+            steps = {function: self._planner.step(function) for function in self._planner.reduced()}
+        if not steps:
+            return tuple(libraries)
+        found: dict[tuple[str, str], list[Reduction]] = {}
+        for function, step in sorted(steps.items(), key=lambda item: item[0].symbol):
+            layer = "runtime" if function.symbol.startswith("cuda") else "driver"
+            found.setdefault((function.file.path, layer), []).append(
+                Reduction(function.symbol, _SHARE[step], nested=step is Step.TWIN)
+            )
+        return tuple(
+            replace(library, reduced=tuple(found.get((library.path, library.layer), ())))
+            for library in libraries
+        )
+
+    def complaints(self, named: Callable[[int], str]) -> tuple[Missing, ...]:
+        """Returns a note about each process that stays above its limit. ``named`` returns the name of a
+        process for display."""
+        with self._lock:
+            over = dict(self._planner.over)
+        return tuple(
+            Missing(
+                f"probes in {named(pid)}" if pid else "probes on the whole host",
+                f"they take {percent:.0f} % of a CPU, the budget is {self._limit(pid):g} %",
+                "start stalltop with --budget and a higher limit"
+                + ("" if self._budget.sample else ", or with --sample: then not every call is counted"),
+                cost=True,
+            )
+            for pid, percent in sorted(over.items())
+        )
+
+    def _limit(self, pid: int) -> float:
+        return self._budget.process_percent if pid else self._budget.host_percent
