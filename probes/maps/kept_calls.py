@@ -13,7 +13,7 @@ become slow, the BPF program also limits their number per second (``bpf/kept.h``
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -85,27 +85,28 @@ class KeptCalls:
         self._early = found[early]
         return self._told(found[~early] if len(self._early) else found)
 
-    def adapt(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
+    def adapt(self, risen: tuple[NDArray[np.intp], Histograms]) -> None:
         """Sets the thresholds. ``risen`` has the slots with new counts since the previous call, and the
         histograms of these counts."""
         now = self._clock()
-        parts = [self._of_calls(*part) for part in risen]
-        active = max(sum(len(slots) for slots, _ in parts), 1)
-        slow_a_second = min(SLOW_A_SECOND / active, MOST_OF_SLOT / 2)
-        samples_a_second = min(SAMPLES_A_SECOND / active, 1.0)
-        for slots, histograms in parts:
-            calls = self._remembered(slots, histograms, now)
-            seconds = MEMORY_SECONDS * -np.expm1((self._began[slots] - now) / MEMORY_SECONDS)
-            seconds = np.maximum(seconds, _LEAST_SECONDS)
-            # Column k is the number of calls in the k + 1 highest steps.
-            above = np.cumsum(calls[:, ::-1], axis=1)
-            n = above[:, -1]
-            # One call per second allows s + 1 calls in s seconds, because the first may come at once.
-            may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
-            steps = (above <= may_be[:, None]).sum(axis=1)
-            self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)
-            self._slots["sample_every"][slots] = np.maximum(n / (seconds * samples_a_second), 1)
+        slots, histograms = self._of_calls(*risen)
+        if len(slots):
+            self._set_thresholds(slots, self._remembered(slots, histograms, now), now)
         self._last = now
+
+    def _set_thresholds(self, slots: NDArray[np.intp], calls: NDArray[np.float32], now: float) -> None:
+        slow_a_second = min(SLOW_A_SECOND / len(slots), MOST_OF_SLOT / 2)
+        samples_a_second = min(SAMPLES_A_SECOND / len(slots), 1.0)
+        seconds = MEMORY_SECONDS * -np.expm1((self._began[slots] - now) / MEMORY_SECONDS)
+        seconds = np.maximum(seconds, _LEAST_SECONDS)
+        # Column k is the number of calls in the k + 1 highest steps.
+        above = np.cumsum(calls[:, ::-1], axis=1)
+        n = above[:, -1]
+        # One call per second allows s + 1 calls in s seconds, because the first may come at once.
+        may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
+        steps = np.count_nonzero(above <= may_be[:, None], axis=1)
+        self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)
+        self._slots["sample_every"][slots] = np.maximum(n / (seconds * samples_a_second), 1)
 
     def _of_calls(
         self, slots: NDArray[np.intp], histograms: Histograms

@@ -8,7 +8,6 @@ are left for the next read. So no window has more launches of CUDA kernels than 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,15 +18,13 @@ from stalltop.model.cuda_kernels import bucket_highest_ns, bucket_lowest_ns
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.probes.layout import (
     BUCKETS,
-    DEVICE_SHIFT,
     FUNCTION_KEY,
     KERNELS,
     NAME_BYTES,
-    NESTED,
     REGISTERED,
     TOLD_PROGRAM,
 )
-from stalltop.probes.maps.slots import SlotKey
+from stalltop.probes.maps.slots import SlotKey, slot_key
 from stalltop.probes.programs.bpf_calls import delete_all, fill_queue, get
 from stalltop.probes.programs.loading import Programs, pid_namespace
 
@@ -79,7 +76,7 @@ class Kernels:
         self._left: list[RawKernel] = []
         """Counts of records that were freed since the latest read."""
 
-    def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> list[RawKernel]:
+    def read(self, risen: tuple[NDArray[np.intp], Histograms]) -> list[RawKernel]:
         """Returns what was launched since the previous read. ``risen`` is ``Slots.risen`` of the read of the
         slots just before: the slots with new counts, and the histograms of these counts."""
         found, self._left = self._left, []
@@ -87,8 +84,8 @@ class Kernels:
         if not len(changed):
             return found
         counted = np.zeros(len(self._owners), np.int64)
-        for slots, histograms in risen:
-            counted[slots] = histograms.totals()
+        slots, histograms = risen
+        counted[slots] = histograms.totals()
         return found + self._read(changed, counted)
 
     def let_go(self, slots: NDArray[np.intp]) -> None:
@@ -144,7 +141,7 @@ class Kernels:
             longest = max(min(int(highest[row]), int(_HIGHEST[top])), int(_LOWEST[top]))
             found.append(
                 RawKernel(
-                    _key(self._owners[int(launched["slot"]) - 1]),
+                    slot_key(self._owners[int(launched["slot"]) - 1]),
                     int(launched["function"]),
                     int(launched["born_ns"]),
                     int(launched["generation"]),
@@ -206,17 +203,6 @@ def _born_ns(programs: Programs, tgid: int) -> int:
     process has neither registered, looked up nor launched a CUDA kernel, or if it has ended."""
     told = get(programs.told_programs, np.uint32(tgid).tobytes(), TOLD_PROGRAM.itemsize)
     return int(np.frombuffer(told, TOLD_PROGRAM)["born_ns"][0])
-
-
-def _key(owner: np.void) -> SlotKey:
-    operation = int(owner["operation"])
-    return SlotKey(
-        int(owner["cgroup_id"]),
-        int(owner["tgid"]),
-        operation & (NESTED - 1),
-        operation & NESTED != 0,
-        operation >> DEVICE_SHIFT,
-    )
 
 
 def _hold_back(

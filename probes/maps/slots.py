@@ -9,22 +9,25 @@ the slot before it was released, and goes on counting in it. No call is lost or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
+from stalltop.model.histograms.hdr import COUNTERS, HALF, HIGHEST_OF_INDEX, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.window import U64
 from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS
 from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
 from stalltop.probes.programs.loading import Programs
 
+_GROUPS = COUNTERS // HALF
+"""Counters are read in groups of ``HALF``, an octave of durations, because the calls of an operation are in
+few octaves."""
 _ROWS_AT_ONCE = 32
-"""Number of histograms that are processed together: half a megabyte, which stays in the CPU's cache."""
+"""Number of histograms whose remaining groups are read together: half a megabyte."""
 
 
 class SlotKey(NamedTuple):
@@ -106,9 +109,14 @@ class Slots:
         # Time of all parts of the split except the first, which is running.
         self._off = np.zeros((n, SPLITS - 1), np.uint64) if splits else None
         self._counters = np.zeros((n, COUNTERS), np.uint32)
+        self._filled = np.zeros((n, _GROUPS), np.bool_)
+        """Which groups of counters of each slot ever had counts. Only these are read, unless a slot has
+        calls that they lack."""
         self._released = np.zeros(n, np.bool_)
         self._passed_over = np.zeros(n, np.uint64)
-        self.risen: list[tuple[NDArray[np.intp], Histograms]] = []
+        self._keys: dict[int, SlotKey] = {}
+        """Keys of slots with counts. The owner of such a slot does not change until the slot is freed."""
+        self.risen: tuple[NDArray[np.intp], Histograms] = np.zeros(0, np.intp), Histograms.empty()
         """Slots in which the latest read found new counts, and the histograms of these counts."""
         self.before_free: Callable[[NDArray[np.intp]], None] = _nothing
         """Called with slots before they are freed. The slots are no longer written then."""
@@ -119,22 +127,17 @@ class Slots:
         # If a process has no thread any more at this point, it has counted everything, and this read sees all
         # its counts.
         threads = self._threads["tgid"].copy() if len(released) else None
-        # Operations are read before the copy is made. The BPF programs write the operation of an owner last,
-        # so the copy has all of each owner whose operation was seen.
         used = np.flatnonzero(self._owners["operation"])
-        owners = self._owners.copy()
-        changed = used[self._slots["calls"][used] != self._calls[used]]
-        parts = [
-            self._read_part(changed[first : first + _ROWS_AT_ONCE])
-            for first in range(0, len(changed), _ROWS_AT_ONCE)
-        ]
+        # A counter rises before the calls of its slot, so more calls may have been read than the slot has.
+        new = (self._slots["calls"][used] - self._calls[used]).view(np.int64)
+        changed = np.flatnonzero(new)
+        counts = self._read_slots(used[changed], new[changed])
         passed_over = self._slots["passed_over"][used]
         newly = int((passed_over - self._passed_over[used]).sum())
         self._passed_over[used] = passed_over
-        self.risen = [(part.slots, part.histograms) for part in parts]
         if threads is not None:
-            self._free(released[~np.isin(owners["tgid"][released], threads)])
-        return replace(_joined(owners, parts), passed_over=newly)
+            self._free(released[~np.isin(self._owners["tgid"][released], threads)])
+        return replace(counts, passed_over=newly)
 
     def leave_splits_out(self) -> None:
         """Reports no splits from now on. Called if it turns out that the BPF programs cannot measure them."""
@@ -156,9 +159,11 @@ class Slots:
 
     def _free(self, slots: NDArray[np.intp]) -> None:
         self.before_free(slots)
-        for slot in slots:
+        for slot in slots.tolist():
             self._memory[slot] = 0
             self._counters[slot] = 0
+            self._keys.pop(slot, None)
+        self._filled[slots] = False
         self._calls[slots] = 0
         self._passed_over[slots] = 0
         self._totals[slots] = 0
@@ -168,15 +173,16 @@ class Slots:
         self._owners[slots] = np.zeros(1, self._owners.dtype)
         fill_queue(self._queue, slots.tolist())
 
-    def _read_part(self, slots: NDArray[np.intp]) -> _SlotPart:
+    def _read_slots(self, slots: NDArray[np.intp], new: NDArray[np.int64]) -> Counts:
+        """Returns the new counts of ``slots``, whose calls rose by ``new`` before this method was called."""
         # Counters are read before totals. The BPF programs write the counters after the totals, so every call
         # in a histogram is in the totals, too. The totals may also have calls that the histogram lacks: a
         # slot with only such calls, and any excess of errors over calls, is left for the next read. Parts of
         # the split are read after their total, so that time off the CPU is never reported as running.
-        histograms, counters = self._risen(slots)
+        histograms, counters = self._risen(slots, new)
         calls = histograms.totals()
         totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)
-        off = None if self._off is None else self._slots["split_ns"][slots][:, 1:]
+        off = None if self._off is None else self._slots["split_ns"][slots, 1:]
         highest = self._slots["max_ns"][slots]
         self._slots["max_ns"][slots] = 0
 
@@ -185,10 +191,14 @@ class Slots:
             slots, histograms, calls = slots[seen], histograms.take(seen), calls[seen]
             totals, highest = totals[seen], highest[seen]
             off = None if off is None else off[seen]
+        self.risen = slots, histograms
+        if not len(slots):
+            return _counts((), calls, totals, highest, histograms, None)
         added = totals - self._totals[slots]
         added[:, 0] = np.minimum(added[:, 0], calls)
         self._calls[slots] += calls
-        self._counters[np.repeat(slots, np.diff(histograms.start)), histograms.index] = counters
+        places = np.repeat(slots * COUNTERS, np.diff(histograms.start)) + histograms.index
+        self._counters.reshape(-1)[places] = counters
         self._totals[slots] += added
         splits = None
         if self._off is not None and off is not None:
@@ -200,39 +210,53 @@ class Slots:
         top = histograms.index[histograms.start[1:] - 1].astype(np.int64)
         least = lowest_ns(top).astype(np.uint64)
         most = np.where(top == COUNTERS - 1, highest, HIGHEST_OF_INDEX[top].astype(np.uint64))
-        return _SlotPart(
-            slots, calls, added, np.maximum(np.minimum(highest, most), least), histograms, splits
-        )
+        longest = np.maximum(np.minimum(highest, most), least)
+        return _counts(self._keys_of(slots), calls, added, longest, histograms, splits)
 
-    def _risen(self, slots: NDArray[np.intp]) -> tuple[Histograms, NDArray[np.uint32]]:
+    def _risen(
+        self, slots: NDArray[np.intp], new: NDArray[np.int64]
+    ) -> tuple[Histograms, NDArray[np.uint32]]:
         """Returns by how much the counters of ``slots`` rose, and the new values of the counters that
         rose."""
-        first, end = slots[0], slots[-1] + 1
-        # The BPF programs go on counting, so a copy of the counters is compared with the earlier values. The
-        # earlier values need no copy if the slots are consecutive. Most slots are, and this halves the work.
-        if end - first == len(slots):
-            now, before = self._slots["counters"][first:end].copy(), self._counters[first:end]
-        else:
-            now, before = self._slots["counters"][slots], self._counters[slots]
-        place = np.flatnonzero(now != before)
-        row, index = np.divmod(place, COUNTERS)
-        risen = now.reshape(-1)[place]
-        start = np.zeros(len(slots) + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=len(slots)), out=start[1:])
-        # The counters overflow at 2^32, so the difference is taken modulo 2^32.
-        rise = risen - before[row, index]
-        return Histograms(start, index.astype(np.uint16), rise.astype(np.uint64)), risen
+        place, now, rise = self._compared(slots, *np.nonzero(self._filled[slots]))
+        counted = np.bincount(place // COUNTERS, rise, len(slots))
+        # If fewer calls are found than are new, the others are in groups that were empty so far. If a call
+        # that ``new`` lacks was found instead, the next read finds the call in the empty group, because the
+        # slot then still has more calls than were read.
+        lacking = np.flatnonzero(counted < new)
+        for first in range(0, len(lacking), _ROWS_AT_ONCE):
+            row, group = np.nonzero(~self._filled[slots[lacking[first : first + _ROWS_AT_ONCE]]])
+            place_2, now_2, rise_2 = self._compared(slots, lacking[first + row], group)
+            self._filled[slots[place_2 // COUNTERS], place_2 % COUNTERS // HALF] = True
+            place = np.concatenate((place, place_2))
+            now, rise = np.concatenate((now, now_2)), np.concatenate((rise, rise_2))
+        if len(lacking):
+            order = np.argsort(place, kind="stable")
+            place, now, rise = place[order], now[order], rise[order]
+        start = np.searchsorted(place, np.arange(len(slots) + 1) * COUNTERS)
+        return Histograms(start, (place % COUNTERS).astype(np.uint16), rise.astype(np.uint64)), now
 
+    def _compared(
+        self, slots: NDArray[np.intp], row: NDArray[np.intp], group: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.uint32]]:
+        """Compares some groups of counters with their earlier values: element i of ``group`` is a group of
+        ``slots[row[i]]``. Returns the place (row * COUNTERS + index), the new value and the rise of each
+        counter that differs."""
+        # The BPF programs go on counting, so the counters are copied before they are compared.
+        now = self._slots["counters"].reshape(-1, _GROUPS, HALF)[slots[row], group]
+        before = self._counters.reshape(-1, _GROUPS, HALF)[slots[row], group]
+        risen = np.flatnonzero(now != before)
+        now, before = now.reshape(-1)[risen], before.reshape(-1)[risen]
+        place = (row * COUNTERS + group * HALF)[risen // HALF] + risen % HALF
+        return place, now, now - before  # Counters overflow at 2^32, so this is taken modulo 2^32.
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SlotPart:
-    slots: NDArray[np.intp]
-    calls: U64
-    totals: U64
-    """Columns: errors, bytes, total_ns; shape (n, 3)."""
-    max_ns: U64
-    histograms: Histograms
-    split_ns: U64 | None
+    def _keys_of(self, slots: NDArray[np.intp]) -> tuple[SlotKey, ...]:
+        known = self._keys
+        numbers = slots.tolist()
+        for slot in numbers:
+            if slot not in known:
+                known[slot] = slot_key(self._owners[slot])
+        return tuple(map(known.__getitem__, numbers))
 
 
 def _nothing(slots: NDArray[np.intp]) -> None:
@@ -252,30 +276,27 @@ def split_up(total_ns: U64, off_ns: U64) -> U64:
     ]
 
 
-def _joined(owners: NDArray[np.void], parts: Sequence[_SlotPart]) -> Counts:
-    if not parts:
-        nothing = np.zeros(0, np.uint64)
-        return Counts((), nothing, nothing, nothing, nothing, nothing, Histograms.empty())
-    slots = np.concatenate([part.slots for part in parts])
-    calls = np.concatenate([part.calls for part in parts])
-    totals = np.concatenate([part.totals for part in parts])
-    max_ns = np.concatenate([part.max_ns for part in parts])
-    histograms = Histograms.concatenate([part.histograms for part in parts])
-    measured = [part.split_ns for part in parts if part.split_ns is not None]
-    splits = np.concatenate(measured) if measured else None
-    owner = owners[slots]
-    operation = owner["operation"]
-    keys = [
-        SlotKey(*key)
-        for key in zip(
-            owner["cgroup_id"].tolist(),
-            owner["tgid"].tolist(),
-            (operation & (NESTED - 1)).tolist(),
-            ((operation & NESTED) != 0).tolist(),
-            (operation >> DEVICE_SHIFT).tolist(),
-            strict=True,
-        )
-    ]
+def slot_key(owner: np.void) -> SlotKey:
+    """Returns the key of a slot with this owner (``layout.OWNER``)."""
+    operation = int(owner["operation"])
+    return SlotKey(
+        int(owner["cgroup_id"]),
+        int(owner["tgid"]),
+        operation & (NESTED - 1),
+        operation & NESTED != 0,
+        operation >> DEVICE_SHIFT,
+    )
+
+
+def _counts(
+    keys: tuple[SlotKey, ...],
+    calls: U64,
+    totals: U64,
+    max_ns: U64,
+    histograms: Histograms,
+    splits: U64 | None,
+) -> Counts:
+    """Returns the counts of slots with these ``keys``. ``totals`` has the columns errors, bytes, total_ns."""
     place: dict[SlotKey, int] = {}
     group = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
     # A released slot that is still written has the same key as the slot that replaces it.

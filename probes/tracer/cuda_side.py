@@ -3,8 +3,6 @@ launch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +26,7 @@ class CudaSide:
         """For each record of a thread: its number in ``choices`` (``struct thread``) at the last call of the
         method `choices`."""
 
-    def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
+    def read(self, risen: tuple[NDArray[np.intp], Histograms]) -> None:
         """Reads launches, which `launches` then returns. ``risen`` is as for `Kernels.read`. Called while the
         lock of the maps is held."""
         self._launches += self._kernels.read(risen)

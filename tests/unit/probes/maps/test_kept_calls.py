@@ -51,7 +51,7 @@ class CaptureMaps:
         for slot, calls in enumerate(durations):
             for ns, n in calls.items():
                 dense[slot, index_of(ns)] += np.uint64(n)
-        self.kept.adapt([(np.arange(len(durations)), Histograms.from_dense(dense))])
+        self.kept.adapt((np.arange(len(durations)), Histograms.from_dense(dense)))
 
     def slow_ns(self, slot: int = 0) -> int:
         return int(self.slots["slow_ns"][slot])

@@ -67,3 +67,31 @@ def test_a_call_that_is_not_in_its_histogram_yet_is_read_later(programs: Program
     counts = reader.read()
     assert counts.calls.tolist() == [2]
     assert counts.total_ns.tolist() == [300]
+
+
+def test_a_call_is_read_later_if_a_call_that_is_not_counted_yet_hides_it(programs: Programs) -> None:
+    reader = Slots(programs, splits=False)
+    programs.slots["counters"][3, 1000] = programs.slots["calls"][3] = 1
+    assert reader.read().calls.tolist() == [1]
+    # A call of a length that no call had before, and one whose counter rose before the number of calls.
+    programs.slots["counters"][3, [1000, 3000]] = 2, 1
+    programs.slots["calls"][3] = 2
+    assert reader.read().histograms.index.tolist() == [1000]
+    programs.slots["calls"][3] = 3
+    counts = reader.read()
+    assert counts.histograms.index.tolist() == [3000]
+    assert counts.calls.tolist() == [1]
+
+
+def test_calls_that_are_read_before_they_are_counted_are_not_read_again(programs: Programs) -> None:
+    reader = Slots(programs, splits=False)
+    programs.slots["counters"][3, 100] = 1
+    programs.slots["calls"][3] = 0
+    programs.slots["counters"][4, 100] = 2
+    programs.slots["calls"][4] = 1
+    assert reader.read().calls.tolist() == [2]
+    assert reader.read().keys == ()
+    programs.slots["calls"][4] = 2
+    assert reader.read().keys == ()
+    programs.slots["calls"][3] = 1
+    assert reader.read().calls.tolist() == [1]
