@@ -27,8 +27,12 @@ class HotFunctions(Protocol):
         """Returns all hot functions of the files that are probed."""
         ...
 
-    def set_attached(self, function: HotFunction, *, attached: bool) -> bool:
-        """Attaches or removes the probes of one function. Returns whether anything changed."""
+    def attach_hot(self, functions: Iterable[HotFunction]) -> None:
+        """Puts the probes of ``functions`` in place again."""
+        ...
+
+    def detach_hot(self, functions: Iterable[HotFunction]) -> None:
+        """Removes the probes of ``functions``."""
         ...
 
 
@@ -66,25 +70,22 @@ class BudgetKeeper:
         """Attaches and removes probes as far as that is due. Takes about 0.1 s if probes are removed."""
         now = self._clock()
         with self._lock:
-            due = {
+            wanted = {
                 function: self._planner.wanted(function, now)
                 for function in {*self._planner.reduced(), *self._detached}
             }
         # Probes of outer functions (cuda…) are attached before those of inner ones (cu…), and removed after
-        # them, so that nested calls are always seen as nested.
-        ordered = sorted(due.items(), key=lambda item: item[0].symbol)
-        for function, attached in (
-            *(item for item in ordered if not item[1]),
-            *(item for item in reversed(ordered) if item[1]),
-        ):
-            changed = self._libraries.set_attached(function, attached=attached)
-            if changed:
-                with self._lock:
-                    self._planner.applied(function, attached=attached, now=self._clock())
-            if attached:
-                self._detached.discard(function)
-            elif changed:
-                self._detached.add(function)
+        # them, so that nested calls are seen as nested.
+        ordered = sorted(wanted, key=lambda function: function.symbol)
+        removed = [one for one in ordered if not wanted[one] and one not in self._detached]
+        added = [one for one in reversed(ordered) if wanted[one] and one in self._detached]
+        self._libraries.detach_hot(removed)
+        self._libraries.attach_hot(added)
+        self._detached.update(removed)
+        self._detached.difference_update(added)
+        with self._lock:
+            for function in (*removed, *added):
+                self._planner.applied(function, attached=wanted[function], now=self._clock())
 
     def told(self, libraries: Iterable[Library]) -> tuple[Library, ...]:
         """Returns ``libraries`` with the functions that are not traced all of the time."""
@@ -111,7 +112,7 @@ class BudgetKeeper:
         return tuple(
             Missing(
                 f"probes in {named(pid)}" if pid else "probes on the whole host",
-                f"they take {percent:.0f} % of a CPU, the budget is {self._limit(pid):g} %",
+                f"they take {_percent(percent)} of a CPU, the budget is {_percent(self._limit(pid))}",
                 "start stalltop with --budget and a higher limit"
                 + ("" if self._budget.sample else ", or with --sample: then not every call is counted"),
                 cost=True,
@@ -121,3 +122,7 @@ class BudgetKeeper:
 
     def _limit(self, pid: int) -> float:
         return self._budget.process_percent if pid else self._budget.host_percent
+
+
+def _percent(value: float) -> str:
+    return f"{value:.{0 if value >= 10.0 else 1}f} %".replace(".0 %", " %")

@@ -109,6 +109,7 @@ class Planner:
         self._look_at = -LOOK_SECONDS
         """When calls of all functions without probes are counted again, for ``LOOK_SECONDS``. That is at the
         same time, and while sampled functions are counted, so that nested calls are seen as nested."""
+        self._over_at: dict[int, float] = {}
         self.over: dict[int, float] = {}
         """Processes that stay above their limit although every step was taken that may be: by PID, the cost
         in percent of one CPU. PID 0 stands for all processes of the host together."""
@@ -254,7 +255,9 @@ class Planner:
                 del self._reduced[function]
 
     def _reduce(self, moment: _Moment, costs: _Costs) -> None:
-        self.over = {}
+        # A process whose cost is just at its limit is not named on and off.
+        self._over_at = {pid: at for pid, at in self._over_at.items() if moment.now - at < ENGAGE_SECONDS}
+        self.over = {pid: cost for pid, cost in self.over.items() if pid in self._over_at}
         for pid, cost in sorted(costs.reduced.items(), key=lambda item: -item[1]):
             self._keep(pid, cost, self._budget.process_percent, moment)
         # What was done for single processes counts for the host as well.
@@ -277,6 +280,9 @@ class Planner:
             cost -= self._stop(pids, cost - limit, moment)
         if cost > limit:
             self.over[pid or 0] = cost
+            self._over_at[pid or 0] = moment.now
+        else:
+            self.over.pop(pid or 0, None)
 
     def _drop_twins(self, pids: set[int], excess: float, moment: _Moment) -> float:
         """Drops twins until that saves ``excess`` in processes ``pids``. Returns what it saves; both in

@@ -19,7 +19,7 @@ from stalltop.model.text.clean import clean
 from stalltop.model.window import Library, Missing
 from stalltop.probes.budget.planner import HotFunction
 from stalltop.probes.libraries.file_identity import FileIdentity
-from stalltop.probes.libraries.probed_file import Attach, ProbedFile, Version
+from stalltop.probes.libraries.probed_file import Attach, ProbedFile, Version, close_together
 from stalltop.probes.libraries.processes import Processes
 from stalltop.probes.libraries.static_runtime import has_static_runtime
 from stalltop.probes.operations import DRIVER, RUNTIME
@@ -109,19 +109,23 @@ class Libraries:
             files = set(self._files.values())
         return [HotFunction(file, symbol) for file in files if file.probed for symbol in file.hot_symbols()]
 
-    def set_attached(self, function: HotFunction, *, attached: bool) -> bool:
-        """Puts the probes of one function in place, or removes them. Returns whether anything changed."""
+    def attach_hot(self, functions: Iterable[HotFunction]) -> None:
+        """Puts the probes of ``functions`` in place again. Skips those whose file is no longer probed."""
         with self._lock:
-            file = function.file
-            if self._closed or not isinstance(file, ProbedFile) or not file.probed:
-                return False
-            if attached == (function.symbol in file.hot):
-                return False
-            if attached:
-                file.attach(function.symbol)
-            else:
-                file.detach(function.symbol)
-            return True
+            for function in functions:
+                if not self._closed and isinstance(function.file, ProbedFile) and function.file.probed:
+                    function.file.attach(function.symbol)
+
+    def detach_hot(self, functions: Iterable[HotFunction]) -> None:
+        """Removes the probes of ``functions``, all together. Calls of them that have begun may lack their
+        returns."""
+        with self._lock:
+            taken = [
+                function.file.take(function.symbol)
+                for function in functions
+                if isinstance(function.file, ProbedFile)
+            ]
+        close_together([probes for probes in taken if probes is not None])
 
     def watched_from_begin(self, pid: int) -> bool:
         """Returns whether the CUDA runtime of the process was probed before the process loaded CUDA's driver.

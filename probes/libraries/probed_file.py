@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, Self
@@ -73,8 +74,8 @@ class ProbedFile:
         self.probes: Probes | None = None
         """The probes of all functions that have none of their own."""
         self.hot: dict[str, Probes] = {}
-        """By symbol: the probes of a function that has probes of its own (``HOT``). While they are removed,
-        their ``count`` is 0."""
+        """By symbol: the probes of a function that has probes of its own (``HOT``), while they are in
+        place."""
         self.identity: FileIdentity | None = None
         self._attach = attach
         self._hot_points: dict[str, list[Point]] = {}
@@ -133,10 +134,10 @@ class ProbedFile:
                     return True
         return True
 
-    def detach(self, symbol: str) -> None:
-        """Removes the probes of the hot function ``symbol``. A call that has begun may lack its return."""
-        if symbol in self.hot:
-            self.hot.pop(symbol).close()
+    def take(self, symbol: str) -> Probes | None:
+        """Returns the probes of the hot function ``symbol``, which the caller has to close; None if they are
+        not in place."""
+        return self.hot.pop(symbol, None)
 
     def attach(self, symbol: str) -> None:
         """Puts the probes of the hot function ``symbol`` in place again. Does nothing if they are there."""
@@ -154,9 +155,7 @@ class ProbedFile:
         identity, self.identity = self.identity, None
         fd, self._fd = self._fd, -1
         if probes is not None:
-            for own in hot.values():
-                probes = probes.joined(own)
-            probes.close()
+            close_together([probes, *hot.values()])
         if fd >= 0:
             with contextlib.suppress(OSError):
                 os.close(fd)
@@ -216,3 +215,9 @@ class ProbedFile:
 
     def _missing(self, reason: str, remedy: str) -> None:
         self.problem = Missing(self.path, reason, remedy)
+
+
+def close_together(probes: Sequence[Probes]) -> None:
+    """Removes ``probes``, which takes hardly longer than removing one of them. The first ones go first."""
+    if probes:
+        functools.reduce(lambda first, other: first.joined(other), probes).close()
