@@ -52,7 +52,10 @@ class HeaderState:
     partly: bool = False
     """Whether something is not traced."""
     probe_percent: float | None = None
-    """CPU time of the probes, in percent of one CPU."""
+    """CPU time of the probes in the traced processes, in percent of one CPU."""
+    own: tuple[float, int] | None = None
+    """CPU time of stalltop's process, in percent of one CPU, and its resident memory, bytes; None if not
+    shown."""
 
 
 class Header(Lines):
@@ -88,6 +91,10 @@ class Header(Lines):
         if state.probe_percent is not None:
             cost = figures.percent(state.probe_percent, self.glyphs)
             right.append([("probes ", bar + paint.dim), (cost, bar + paint.text)])
+        if state.own is not None:
+            percent = figures.percent(state.own[0], self.glyphs)
+            memory = figures.memory(state.own[1], self.glyphs)
+            right.append([("own ", bar + paint.dim), (f"{percent} {memory}", bar + paint.text)])
         left: list[Part] = [
             (f" {state.state} ", bar + getattr(paint, state.level)),
             (f" {state.window} " if state.window else "", bar + paint.text),

@@ -61,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
 
     from stalltop.model.caption import Caption
     from stalltop.model.progress import Progress
+    from stalltop.tui.reading.own_cost import OwnCost
 
     progress, caption = Progress(), Caption()
 
@@ -88,5 +89,12 @@ def run(options: argparse.Namespace) -> int:
     # The name of the default file contains ``demo`` instead of the name of this host, because the tenants may
     # be simulated.
     source = recorded(Later(start), options, "demo")
-    screen = run_options(options, demo=True, recorded=source, progress=progress, caption=caption)
+    screen = run_options(
+        options,
+        demo=True,
+        recorded=source,
+        progress=progress,
+        caption=caption,
+        own_cost=OwnCost(),
+    )
     return shown(source, screen, at_once=options.record is not None)

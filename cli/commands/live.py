@@ -23,6 +23,7 @@ def run(options: argparse.Namespace) -> int:
     tenants, devices and the host."""
     from stalltop.cli.later import Later
     from stalltop.model.progress import Progress
+    from stalltop.tui.reading.own_cost import OwnCost
 
     progress = Progress()
     tracing = begun(options, progress)
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         )
 
     source = recorded(Later(start), options)
-    screen = run_options(options, recorded=source, progress=progress)
+    screen = run_options(options, recorded=source, progress=progress, own_cost=OwnCost())
     try:
         return shown(source, screen, at_once=options.record is not None)
     finally:

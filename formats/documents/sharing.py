@@ -16,6 +16,7 @@ def sharing_document(sharing: Sharing, window: Window) -> dict[str, Any]:
     return {
         "way": sharing.way,
         "statement": statement(sharing, window, ASCII),
+        "switches_per_second": sharing.switches_per_second,
         "watched": sharing.watched,
         "hidden": sharing.hidden,
         **_users(sharing),

@@ -77,7 +77,10 @@ def _probes(coverage: Coverage, window: Window) -> dict[str, Any]:
         "attached": coverage.attached,
         "functions": coverage.functions,
         "processes": coverage.processes,
-        "libraries": [asdict(library) for library in coverage.libraries],
+        "libraries": [
+            asdict(library) | {"reduced": [asdict(one) for one in library.reduced]}
+            for library in coverage.libraries
+        ],
         "missing": [asdict(gap) for gap in coverage.missing],
         "lost": {
             name: int(window.loss.get(name, 0)) for name in (*LOSSES, *(set(window.loss) - set(LOSSES)))

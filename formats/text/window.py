@@ -129,6 +129,7 @@ def counted(window: Window) -> list[str]:
             numbered(coverage.attached, "probe"),
             f"probes take {figures.percent(coverage.cost_percent).strip()} of a CPU",
         ]
+    parts += [f"{one.symbol} {one.text}" for library in coverage.libraries for one in library.reduced]
     return parts
 
 

@@ -13,10 +13,14 @@ from stalltop.model.window import Library, Missing, Reduction
 from stalltop.probes.budget.demand import Demand
 from stalltop.probes.budget.limits import Budget
 from stalltop.probes.budget.planner import HotFunction, Planner
-from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, Step
+from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, BudgetStep
 from stalltop.probes.maps.slots import Counts
 
-_SHARE: Final = {Step.TWIN: 0.0, Step.SAMPLED: SAMPLED_SECONDS / CYCLE_SECONDS, Step.STOPPED: 0.0}
+_SHARE: Final = {
+    BudgetStep.TWIN: 0.0,
+    BudgetStep.SAMPLED: SAMPLED_SECONDS / CYCLE_SECONDS,
+    BudgetStep.STOPPED: 0.0,
+}
 """By step: the part of the time for which calls are counted."""
 
 
@@ -97,7 +101,7 @@ class BudgetKeeper:
         for function, step in sorted(steps.items(), key=lambda item: item[0].symbol):
             layer = "runtime" if function.symbol.startswith("cuda") else "driver"
             found.setdefault((function.file.path, layer), []).append(
-                Reduction(function.symbol, _SHARE[step], nested=step is Step.TWIN)
+                Reduction(function.symbol, _SHARE[step], nested=step is BudgetStep.TWIN)
             )
         return tuple(
             replace(library, reduced=tuple(found.get((library.path, library.layer), ())))

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from stalltop.probes.budget.demand import NO_CALLS, Rate, Rates, calls_per_s
 from stalltop.probes.budget.limits import Budget
-from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, Step
+from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, BudgetStep
 
 ENGAGE_SECONDS: Final = 3.0
 """A limit is exceeded for this long before anything is reduced."""
@@ -19,10 +19,10 @@ RELEASE_SECONDS: Final = 60.0
 again."""
 RELEASE_SHARE: Final = 0.5
 NESTED_SHARE: Final = 0.98
-"""If at least this part of a function's calls is made inside other traced calls, ``Step.TWIN`` loses little:
-the calls around them are counted and timed."""
+"""If at least this part of a function's calls is made inside other traced calls, ``BudgetStep.TWIN`` loses
+little: the calls around them are counted and timed."""
 NESTED_SECONDS: Final = 30.0
-"""For this long, ``NESTED_SHARE`` holds in every process before ``Step.TWIN`` is taken."""
+"""For this long, ``NESTED_SHARE`` holds in every process before ``BudgetStep.TWIN`` is taken."""
 LOOK_EVERY_SECONDS: Final = 300.0
 """After this time, calls of a function without probes are counted again for ``LOOK_SECONDS``, to see whether
 what was true of them still is."""
@@ -54,7 +54,7 @@ class FileUsers(Protocol):
 class _Reduced:
     """A function whose probes are reduced, and what is known of its calls."""
 
-    step: Step
+    step: BudgetStep
     full: dict[int, Rate]
     """By PID: its calls per second when all were counted."""
     outermost: dict[int, float]
@@ -97,8 +97,8 @@ class _Moment:
 
 
 class Planner:
-    """Takes steps (``Step``) for hot functions, and takes them back. ``probe_ns`` is what the probes add to
-    a call. Times are those of one monotonic clock, in seconds."""
+    """Takes steps (``BudgetStep``) for hot functions, and takes them back. ``probe_ns`` is what the probes
+    add to a call. Times are those of one monotonic clock, in seconds."""
 
     def __init__(self, budget: Budget, probe_ns: float) -> None:
         self._budget = budget
@@ -114,10 +114,10 @@ class Planner:
         """Processes that stay above their limit although every step was taken that may be: by PID, the cost
         in percent of one CPU. PID 0 stands for all processes of the host together."""
 
-    def step(self, function: HotFunction) -> Step:
+    def step(self, function: HotFunction) -> BudgetStep:
         """Returns the step that is taken for ``function``."""
         found = self._reduced.get(function)
-        return Step.NONE if found is None else found.step
+        return BudgetStep.NONE if found is None else found.step
 
     def reduced(self) -> tuple[HotFunction, ...]:
         """Returns the functions for which a step is taken."""
@@ -128,7 +128,7 @@ class Planner:
         found = self._reduced.get(function)
         if found is None:
             return True
-        if found.step is Step.SAMPLED:
+        if found.step is BudgetStep.SAMPLED:
             return now % CYCLE_SECONDS < SAMPLED_SECONDS
         return self._look_at <= now < self._look_at + LOOK_SECONDS
 
@@ -208,7 +208,7 @@ class Planner:
         reduced.on_at = reduced.off_at = -1.0
         reduced.seen = {}
         nested = all(rate.nested >= NESTED_SHARE * rate.calls for rate in reduced.full.values())
-        if not reduced.full or (reduced.step is Step.TWIN and not nested):
+        if not reduced.full or (reduced.step is BudgetStep.TWIN and not nested):
             del self._reduced[function]
 
     def _outermost(self, pid: int, rates: Rates) -> float:
@@ -227,7 +227,9 @@ class Planner:
         }
         reduced, full = dict(traced), dict(traced)
         # Outermost calls say how busy a process is now, unless some of them are not counted.
-        hidden = {pid for one in self._reduced.values() if one.step is not Step.TWIN for pid in one.full}
+        hidden = {
+            pid for one in self._reduced.values() if one.step is not BudgetStep.TWIN for pid in one.full
+        }
         for one in self._reduced.values():
             for pid, rate in one.full.items():
                 calls = rate.calls
@@ -235,7 +237,7 @@ class Planner:
                 if before and pid not in hidden:
                     calls *= self._outermost(pid, rates) / before
                 full[pid] = full.get(pid, 0.0) + calls
-                left = _SAMPLED_SHARE if one.step is Step.SAMPLED else 0.0
+                left = _SAMPLED_SHARE if one.step is BudgetStep.SAMPLED else 0.0
                 reduced[pid] = reduced.get(pid, 0.0) + left * calls
         percent = self._percent_of_rate
         return _Costs(
@@ -288,34 +290,36 @@ class Planner:
         """Drops twins until that saves ``excess`` in processes ``pids``. Returns what it saves; both in
         percent of one CPU."""
         saved = 0.0
-        for percent, function in self._costliest(pids, Step.NONE, moment):
+        for percent, function in self._costliest(pids, BudgetStep.NONE, moment):
             if saved < excess and self._is_twin(function, moment):
-                self._take(function, Step.TWIN, moment)
+                self._take(function, BudgetStep.TWIN, moment)
                 saved += percent
         return saved
 
     def _sample(self, pids: set[int], excess: float, moment: _Moment) -> float:
         """Samples functions; otherwise like ``_drop_twins``."""
         saved = 0.0
-        for percent, function in self._costliest(pids, Step.NONE, moment):
+        for percent, function in self._costliest(pids, BudgetStep.NONE, moment):
             # Calls inside calls that are not counted would be taken for outermost calls. So functions with
             # nested calls are sampled too, at the same time.
             nested = any(moment.rate(pid, function.symbol).nested for pid in pids)
             if saved < excess or nested:
-                self._take(function, Step.SAMPLED, moment)
+                self._take(function, BudgetStep.SAMPLED, moment)
                 saved += percent * (1.0 - _SAMPLED_SHARE)
         return saved
 
     def _stop(self, pids: set[int], excess: float, moment: _Moment) -> float:
         """Stops counting sampled functions; otherwise like ``_drop_twins``."""
         saved = 0.0
-        for percent, function in self._costliest(pids, Step.SAMPLED, moment):
+        for percent, function in self._costliest(pids, BudgetStep.SAMPLED, moment):
             if saved < excess:
-                self._take(function, Step.STOPPED, moment)
+                self._take(function, BudgetStep.STOPPED, moment)
                 saved += percent * _SAMPLED_SHARE
         return saved
 
-    def _costliest(self, pids: set[int], step: Step, moment: _Moment) -> list[tuple[float, HotFunction]]:
+    def _costliest(
+        self, pids: set[int], step: BudgetStep, moment: _Moment
+    ) -> list[tuple[float, HotFunction]]:
         """Returns the functions for which ``step`` is taken and that processes ``pids`` call, with their full
         cost in these processes in percent of one CPU; the costliest come first."""
         found = []
@@ -338,7 +342,7 @@ class Planner:
             for pid in callers
         )
 
-    def _take(self, function: HotFunction, step: Step, moment: _Moment) -> None:
+    def _take(self, function: HotFunction, step: BudgetStep, moment: _Moment) -> None:
         known = self._reduced.get(function)
         if known is not None:
             known.step = step

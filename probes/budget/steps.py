@@ -6,11 +6,11 @@ from enum import IntEnum
 from typing import Final
 
 SAMPLED_SECONDS: Final = 1.0
-"""For this long in each ``CYCLE_SECONDS``, calls of a function with ``Step.SAMPLED`` are counted."""
+"""For this long in each ``CYCLE_SECONDS``, calls of a function with ``BudgetStep.SAMPLED`` are counted."""
 CYCLE_SECONDS: Final = 10.0
 
 
-class Step(IntEnum):
+class BudgetStep(IntEnum):
     """How much of a function's calls is not traced. Later steps save more."""
 
     NONE = 0

@@ -24,7 +24,7 @@ from stalltop.model.evidence import (
 )
 from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 from stalltop.model.row_key import RowKey
-from stalltop.model.window import Coverage, Library, Missing, OpenCall, Window
+from stalltop.model.window import Coverage, Library, Missing, OpenCall, Reduction, Window
 from tests.windows.by_hand import TENANTS, Calls, key, rows
 
 RDMA_COUNTS: dict[str, Any] = {one.name: 1_000 * (at + 1) for at, one in enumerate(PORT_COUNTERS)}
@@ -362,7 +362,15 @@ def full_window() -> Window:
         coverage=Coverage(
             attached=412,
             functions=206,
-            libraries=(Library("/usr/lib/x86_64-linux-gnu/libcuda.so.580.65.06", "driver", 120, 3),),
+            libraries=(
+                Library(
+                    "/usr/lib/x86_64-linux-gnu/libcuda.so.580.65.06",
+                    "driver",
+                    120,
+                    3,
+                    (Reduction("cuLaunchKernel", 0.0, nested=True),),
+                ),
+            ),
             missing=(
                 Missing(
                     "/opt/app/infer",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.words import numbered
-from stalltop.model.window import LOSSES, UNCOUNTED, Window
+from stalltop.model.window import LOSSES, UNCOUNTED, Reduction, Window
 from stalltop.tui.problems.warnings import warnings
 from stalltop.widgets.page import PageLine
 
@@ -51,6 +51,7 @@ def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -
                 indent=17,
             )
         )
+        lines += [_pair("", _reduced(one), "label") for one in library.reduced]
     missed = [name for name in LOSSES if name in UNCOUNTED and window.loss.get(name)]
     partial = [name for name in LOSSES if name not in UNCOUNTED and window.loss.get(name)]
     for title, names, role in (
@@ -62,6 +63,17 @@ def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -
             lines.append(PageLine((("  nothing", "good"),)))
         lines += [_pair(f"{window.loss[name]:,}", LOSSES[name], role) for name in names]
     return lines
+
+
+def _reduced(one: Reduction) -> str:
+    """Return what is not counted of a function, and what is."""
+    if one.nested:
+        return f"{one.symbol}: {one.text}; its calls are made inside calls that are counted"
+    return (
+        f"{one.symbol}: {one.text}; its figures are not scaled up"
+        if one.share
+        else f"{one.symbol}: {one.text}"
+    )
 
 
 def _pair(left: str, right: str, role: str) -> PageLine:

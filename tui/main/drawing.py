@@ -195,6 +195,8 @@ class Drawing:
             silenced=0 if self._panel.silenced.shown else self._panel.found.silenced_problems,
             glyphs=app.glyphs,
         )
+        if options.own_cost is not None and not (self._file or options.still):
+            state = replace(state, own=options.own_cost.read())
         if options.recorded is None:
             return state
         return replace(state, recording=recording_text(options.recorded.state, app.glyphs))

@@ -9,6 +9,7 @@ from stalltop.model.caption import Caption
 from stalltop.model.progress import Progress
 from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.recordings.write.recorded_source import RecordedSource
+from stalltop.tui.reading.own_cost import OwnCost
 from stalltop.tui.settings.settings import Settings
 
 
@@ -28,6 +29,8 @@ class RunOptions(Settings):
     """The moment of a recording to show first, Unix time; None: the newest."""
     progress: Progress | None = None
     """The progress of the start; None if the start takes no time."""
+    own_cost: OwnCost | None = None
+    """Measures what this process costs, for the first line; None if it does not trace."""
     caption: Caption | None = None
     """The caption of a demonstration, which its source changes; None if there is none."""
     print_last: bool = True

@@ -18,6 +18,7 @@ from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import Groups, RowNaming, bounded, pivot
 from stalltop.model.sharing.placing import Labels, held_bytes, placement
 from stalltop.model.window import OpenCall, Window
+from stalltop.tui.views.reduced import marked
 
 LONG_OPEN_NS = 1_000_000_000
 """Least age, in ns, at which an open call is shown as a warning."""
@@ -384,6 +385,7 @@ def grouped(
             labels.setdefault(key, name)
     for key, row in added.items():
         labels.setdefault(key, row.labels)
+    labels = marked(labels, by, window)
     keys = tuple(labels)
     return Grouped(
         window=window,

@@ -10,7 +10,7 @@ import pytest
 from stalltop.probes.budget.demand import Rate
 from stalltop.probes.budget.limits import Budget, percent_of
 from stalltop.probes.budget.planner import HotFunction, Planner
-from stalltop.probes.budget.steps import Step
+from stalltop.probes.budget.steps import BudgetStep
 
 PROBE_NS = 1_000.0
 
@@ -68,7 +68,7 @@ class Run:
         return seen
 
     @property
-    def steps(self) -> tuple[Step, Step]:
+    def steps(self) -> tuple[BudgetStep, BudgetStep]:
         return self.planner.step(self.outer), self.planner.step(self.twin)
 
 
@@ -80,19 +80,19 @@ def test_below_the_limit_everything_is_traced() -> None:
     one = run()
     one.launches(9_900)  # 1.98 % with the nested calls
     one.seconds(120)
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
 
 
 def test_nested_calls_go_first_and_only_after_half_a_minute_of_nesting() -> None:
     one = run()
     one.launches(15_000)
     one.seconds(30)
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
     one.seconds(2)
-    assert one.steps == (Step.NONE, Step.TWIN)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TWIN)
     assert not one.planner.over  # 1.5 %
     one.seconds(200)
-    assert one.steps == (Step.NONE, Step.TWIN)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TWIN)
 
 
 def test_a_process_that_has_long_been_nested_is_reduced_three_seconds_after_it_exceeds_the_limit() -> None:
@@ -101,16 +101,16 @@ def test_a_process_that_has_long_been_nested_is_reduced_three_seconds_after_it_e
     one.seconds(40)
     one.launches(15_000)
     one.seconds(3)
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
     one.seconds(1)
-    assert one.steps == (Step.NONE, Step.TWIN)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TWIN)
 
 
 def test_functions_that_are_called_directly_stay_traced() -> None:
     one = run()
     one.launches(15_000, direct=400)  # 2.6 % of the driver's calls
     one.seconds(60)
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
     assert one.planner.over[7] == pytest.approx(3.04)
 
 
@@ -120,14 +120,14 @@ def test_one_process_that_calls_directly_keeps_the_function_for_all() -> None:
     one.launches(15_000)
     one.launches(0, pid=8, direct=5)
     one.seconds(60)
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
 
 
 def test_without_leave_to_sample_a_process_above_its_limit_is_named() -> None:
     one = run()
     one.launches(100_000)
     one.seconds(60)
-    assert one.steps == (Step.NONE, Step.TWIN)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TWIN)
     assert one.planner.over == {7: pytest.approx(10.0)}
 
 
@@ -137,14 +137,14 @@ def test_with_leave_functions_are_sampled_for_one_second_in_ten() -> None:
     one.seconds(40)
     one.launches(50_000)
     one.seconds(4)
-    assert one.steps == (Step.SAMPLED, Step.TWIN)
+    assert one.steps == (BudgetStep.SAMPLED, BudgetStep.TWIN)
     assert not one.planner.over
     on = 0
     for _ in range(100):
         one.seconds(1)
         on += one.attached[one.outer]
     assert on == 10
-    assert one.steps == (Step.SAMPLED, Step.TWIN)
+    assert one.steps == (BudgetStep.SAMPLED, BudgetStep.TWIN)
 
 
 def test_far_above_the_limit_functions_are_not_counted_at_all() -> None:
@@ -153,7 +153,7 @@ def test_far_above_the_limit_functions_are_not_counted_at_all() -> None:
     one.seconds(40)
     one.launches(1_000_000)
     one.seconds(6)
-    assert one.steps == (Step.STOPPED, Step.TWIN)
+    assert one.steps == (BudgetStep.STOPPED, BudgetStep.TWIN)
     assert not one.planner.over
 
 
@@ -161,12 +161,12 @@ def test_everything_is_traced_again_a_minute_after_the_process_calmed_down() -> 
     one = run()
     one.launches(15_000)
     one.seconds(60)
-    assert one.steps == (Step.NONE, Step.TWIN)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TWIN)
     one.launches(4_000)  # 0.8 % if everything were traced
     one.seconds(60)
-    assert one.steps == (Step.NONE, Step.TWIN)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TWIN)
     one.seconds(2)
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
 
 
 def test_a_stopped_process_that_calms_down_is_found_by_a_look() -> None:
@@ -177,22 +177,22 @@ def test_a_stopped_process_that_calms_down_is_found_by_a_look() -> None:
     one.seconds(30)
     one.launches(1_000)
     one.seconds(250)
-    assert one.steps == (Step.STOPPED, Step.TWIN)
+    assert one.steps == (BudgetStep.STOPPED, BudgetStep.TWIN)
     one.seconds(140)
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
 
 
 def test_a_look_finds_calls_that_are_no_longer_nested() -> None:
     one = run()
     one.launches(15_000)
     one.seconds(60)
-    assert one.steps == (Step.NONE, Step.TWIN)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TWIN)
     one.launches(10_000, direct=5_000)
     looks = []
     for _ in range(320):
         one.seconds(1)
         looks.append(one.attached[one.twin])
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
     assert looks.index(True) > 200
 
 
@@ -203,7 +203,7 @@ def test_a_new_process_is_looked_at_soon() -> None:
     one.driver.users.add(8)
     one.launches(0, pid=8, direct=500)
     one.seconds(20)
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
 
 
 def test_the_limit_of_the_host_holds_for_many_small_processes() -> None:
@@ -213,7 +213,7 @@ def test_the_limit_of_the_host_holds_for_many_small_processes() -> None:
         one.runtime.users.add(pid)
         one.launches(2_500, pid=pid)  # 0.5 % each, 5 % together
     one.seconds(40)
-    assert one.steps == (Step.NONE, Step.TWIN)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TWIN)
     assert not one.planner.over
 
 
@@ -225,7 +225,7 @@ def test_a_process_that_ends_takes_its_steps_with_it() -> None:
     one.driver.users.clear()
     one.rates.clear()
     one.seconds(1)
-    assert one.steps == (Step.NONE, Step.NONE)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
 
 
 @pytest.mark.parametrize(("text", "percent"), [("2%", 2.0), ("0.5", 0.5), ("off", None)])
