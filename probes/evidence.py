@@ -20,7 +20,7 @@ from stalltop.probes.host.block_io import BlockIoNames
 from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
 from stalltop.probes.host.events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
 from stalltop.probes.host.interrupts import InterruptReader
-from stalltop.probes.host.process_use import ProcessUses, SwapReader, Use, children
+from stalltop.probes.host.process_use import Children, ProcessUses, SwapReader, Use
 from stalltop.probes.host.socket_owners import SocketOwners
 from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED
 from stalltop.probes.maps.activity import TICK_NS
@@ -51,6 +51,7 @@ processes that sleep longest are chosen."""
 LEAST_SLEPT_NS: Final = 20_000_000
 """The children of a process are sampled only if it sleeps at least this long between its calls in a window,
 ns."""
+_SLEEP: Final = SPLITS.index("sleep")
 KERNEL: Final = "kernel"
 """Name under which time that the Linux kernel itself took (such as an interrupt) is charged."""
 SEVERAL: Final = "others"
@@ -129,6 +130,7 @@ class EvidenceReader:
         self._host = host or HostEvents()
         self._pressures = Pressures()
         self._uses = ProcessUses()
+        self._children = Children()
         self.without_overlaps = 0
         """Number of tenants whose overlaps with other tenants were left out in the last read, summed over all
         devices."""
@@ -180,7 +182,7 @@ class EvidenceReader:
         self.without_overlaps = sum(told.left_out.values())
         culprits = self._followed_culprits(charges, links)
         waits = kernel.waits()
-        helpers = _children_of_sleepers(waits)
+        helpers = self._children.look(_sleepers(waits), {use.tgid for use in raw.uses if use.forks})
         uses = self._uses.look(links.keys() | culprits | helpers)
         # A culprit that has ended is still reported in the window in which it was charged.
         charged = {charge.culprit_tgid for charge in charges}
@@ -368,15 +370,14 @@ class EvidenceReader:
         )
 
 
-def _children_of_sleepers(waits: Iterable[RawWait]) -> set[int]:
-    """Returns the children of the processes that slept longest between their calls. Such a process may sleep
-    until a child has finished a task."""
+def _sleepers(waits: Iterable[RawWait]) -> list[int]:
+    """Returns the processes that slept longest between their calls. Such a process may sleep until a child
+    has finished a task."""
     slept = Counter[int]()
     for wait in waits:
-        if SPLITS[wait.part] == "sleep" and wait.operation & (NESTED - 1) == HOST_GAP:
+        if wait.part == _SLEEP and wait.operation & (NESTED - 1) == HOST_GAP:
             slept[wait.tgid] += wait.ns
-    parents = [pid for pid, ns in slept.most_common(MOST_SLEEPERS) if ns >= LEAST_SLEPT_NS]
-    return {child for pid in parents for child in children(pid)}
+    return [pid for pid, ns in slept.most_common(MOST_SLEEPERS) if ns >= LEAST_SLEPT_NS]
 
 
 def _unknown_activity(raw: RawActivities, told: ReportedActivity) -> tuple[str, ...]:

@@ -83,9 +83,12 @@ class Monitor:
         self._names = ProcessNames()
         self._places = ProcessDevices(self._program_of, self._uninitialized)
         self._evidence = EvidenceReader(self._tenants, self._names, label=self._places.label)
-        self._keys: dict[int, dict[SlotKey, RowKey]] = {}
-        """Keys that were made for earlier windows, by process. Windows share them, because most keys never
-        change."""
+        self._keys: dict[SlotKey, RowKey] = {}
+        """Keys that were made for earlier windows. Windows share them, because most keys never change."""
+        self._callers_of_keys: dict[tuple[int, int], tuple[str, str]] = {}
+        """Name and tenant id in these keys, by PID and cgroup id."""
+        self._labels_of_keys: dict[tuple[int, int], str] = {}
+        """Device labels in these keys, by PID and device number."""
         self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader(options.nvml_environment)
         # Whether the PIDs that the driver lists may belong to other processes here, because stalltop runs in
@@ -224,6 +227,7 @@ class Monitor:
         self._kernel_names.close()
         self._evidence.close()
         self._watch.close()
+        self._names.close()
         self._places.close()
         self._devices.close()
         self._network.close()
@@ -261,12 +265,24 @@ class Monitor:
                 return
 
     def _rows(self, counts: Counts) -> Rows:
-        callers = {
-            (tgid, cgroup_id): (self._names.name(tgid), self._tenant(tgid, cgroup_id).id)
-            for tgid, cgroup_id in {(key.tgid, key.cgroup_id) for key in counts.keys}
-        }
-        keys = [self._row_key(key, *callers[key.tgid, key.cgroup_id]) for key in counts.keys]
-        return added_up(keys, counts)
+        self._forget_changed()
+        known = self._keys
+        return added_up([known.get(key) or self._row_of(key) for key in counts.keys], counts)
+
+    def _forget_changed(self) -> None:
+        """Begins a window: forgets the keys of processes whose name, tenant or device labels have changed."""
+        callers = {caller: self._caller(*caller) for caller in self._callers_of_keys}
+        labels = {device: self._places.label(*device) for device in self._labels_of_keys}
+        changed = {tgid for (tgid, _), caller in callers.items() - self._callers_of_keys.items()}
+        changed |= {tgid for (tgid, _), label in labels.items() - self._labels_of_keys.items()}
+        self._forget_keys(changed)
+
+    def _forget_keys(self, tgids: set[int]) -> None:
+        if tgids:
+            self._keys = {key: row for key, row in self._keys.items() if key.tgid not in tgids}
+            for known in (self._callers_of_keys, self._labels_of_keys):
+                for key in [key for key in known if key[0] in tgids]:
+                    del known[key]
 
     def _launches(self, launches: Iterable[RawKernel]) -> tuple[KernelCount, ...]:
         found: dict[tuple[RowKey, str], KernelCount] = {}
@@ -282,17 +298,23 @@ class Monitor:
         return tuple(found.values())
 
     def _row_of(self, key: SlotKey) -> RowKey:
-        return self._row_key(key, self._names.name(key.tgid), self._tenant(key.tgid, key.cgroup_id).id)
-
-    def _row_key(self, key: SlotKey, name: str, tenant: str) -> RowKey:
-        known = self._keys.setdefault(key.tgid, {})
-        row = known.get(key)
-        device = UNKNOWN if key.operation == HOST_WORK else self._places.label(key.tgid, key.device)
-        if row is None or row.process != name or row.tenant != tenant or row.device != device:
+        row = self._keys.get(key)
+        if row is None:
+            name, tenant = self._callers_of_keys.setdefault(
+                (key.tgid, key.cgroup_id), self._caller(key.tgid, key.cgroup_id)
+            )
+            device = UNKNOWN
+            if key.operation != HOST_WORK:
+                device = self._places.label(key.tgid, key.device)
+                self._labels_of_keys[key.tgid, key.device] = device
             operation = operations.operation(key.operation)
             what = operation.layer, operation.name, key.nested
-            row = known[key] = RowKey(self.host, tenant, key.tgid, name, *what, device)
+            row = self._keys[key] = RowKey(self.host, tenant, key.tgid, name, *what, device)
         return row
+
+    def _caller(self, tgid: int, cgroup_id: int) -> tuple[str, str]:
+        """Returns the name of a process and the id of its tenant."""
+        return self._names.name(tgid), self._tenant(tgid, cgroup_id).id
 
     def _program_of(self, tgid: int) -> CudaProgram:
         return NO_PROGRAM if self._kernel is None else self._kernel.cuda.program_of(tgid)
@@ -345,7 +367,7 @@ class Monitor:
             device=self._places.label(call.tgid, call.device),
         )
 
-    def _let_go(self, ended: Iterable[int]) -> None:
+    def _let_go(self, ended: set[int]) -> None:
         if self._kernel is None:
             return
         gone = set[int]()
@@ -359,7 +381,7 @@ class Monitor:
                 self._names.forget(tgid)
                 self._evidence.forget(tgid)
                 self._places.forget(tgid)
-            self._keys.pop(tgid, None)
+        self._forget_keys(ended)
         self._callers = {caller for caller in self._callers if caller[0] not in gone}
 
     def _named(self, pid: int) -> str:
@@ -406,8 +428,7 @@ def _not_split(kernel: KernelSide) -> tuple[Missing, ...]:
 def added_up(keys: list[RowKey], counts: Counts) -> Rows:
     """Returns ``counts`` as rows. Counts with the same key are added up: they belong to a process that moved
     to another cgroup of the same tenant, or whose devices have the same label."""
-    place: dict[RowKey, int] = {}
-    group = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
+    place = dict.fromkeys(keys, 0)
     if len(place) == len(keys):
         return Rows(
             tuple(keys),
@@ -419,6 +440,9 @@ def added_up(keys: list[RowKey], counts: Counts) -> Rows:
             counts.histograms,
             counts.split_ns,
         )
+
+    place = {key: number for number, key in enumerate(place)}
+    group = np.array([place[key] for key in keys], dtype=np.int64)
 
     def add(values: U64) -> U64:
         sums = np.zeros((len(place), *values.shape[1:]), np.uint64)

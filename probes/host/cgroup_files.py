@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.cgroups import Mount
 
 UNLIMITED_BYTES: Final = 1 << 62
@@ -14,7 +15,10 @@ UNLIMITED_BYTES: Final = 1 << 62
 number of about 2^63."""
 OPEN_AGAIN: Final = 10
 """A missing file is looked for again after this many samples."""
+SETTINGS_LOOKS: Final = 5
+"""Settings of a cgroup are read once in this many samples."""
 _FILE_BYTES: Final = 4096
+_PATH_LENGTH: Final = 4096
 
 
 class IoLimit(NamedTuple):
@@ -44,9 +48,7 @@ class CgroupFigures:
     periods: int = 0
     throttled_periods: int = 0
     throttled_ns: int = 0
-    quota: float | None = None
     used_bytes: int | None = None
-    limit_bytes: int | None = None
     oom_kills: int = 0
     """OOM kills. cgroup v2 includes the kills in descendant cgroups, cgroup v1 does not."""
     refaults: int | None = None
@@ -56,17 +58,29 @@ class CgroupFigures:
     limit_failures: int = 0
     """Number of limit hits after which not enough memory could be freed, so that the Linux kernel kills a
     process. cgroup v1 does not count them separately, so this field then equals ``limit_hits``."""
+
+
+@dataclass(slots=True)
+class CgroupSettings:
+    """Limits and allowed CPUs of one cgroup directory. They change rarely."""
+
+    quota: float | None = None
+    limit_bytes: int | None = None
     cpuset: str = ""
     io_limits: dict[tuple[int, bool], IoLimit] = field(default_factory=dict)
 
 
 class Directory:
     """Reads the files of one cgroup directory and keeps them open. A file that cannot be opened is tried
-    again every ``OPEN_AGAIN`` samples."""
+    again every ``OPEN_AGAIN`` samples. Settings are read every ``SETTINGS_LOOKS`` samples, and whenever a
+    limit took effect."""
 
     def __init__(self, place: str, path: str, controllers: Collection[str]) -> None:
         self.path = path
         self.place = place
+        self.shown_path = clean(path, _PATH_LENGTH)
+        self.typable = clean(place, _PATH_LENGTH) == place
+        """Whether ``place`` has only characters that can safely be displayed and typed."""
         self.version = 1 if any(controllers) else 2
         try:
             self.inode = os.stat(place).st_ino
@@ -74,6 +88,9 @@ class Directory:
             self.inode = 0
         self.before = CgroupFigures()
         self.now = CgroupFigures()
+        self.settings = CgroupSettings()
+        self.revision = 0
+        """Rises if the settings change, and if files appear or disappear."""
         self._controllers = controllers
         self._fds: dict[str, int] = {}
         self._looks = 0
@@ -81,13 +98,22 @@ class Directory:
     def look(self) -> None:
         """Reads all figures."""
         self._looks += 1
+        due = self._looks == 1 or (self._looks + self.inode) % SETTINGS_LOOKS == 0
         if self._looks % OPEN_AGAIN == 0:  # A controller may have been enabled meanwhile.
+            due = True
             self._fds = {name: fd for name, fd in self._fds.items() if fd >= 0}
         figures = CgroupFigures()
         for controller in self._controllers:
-            READERS[controller](self, figures)
+            READERS[controller][0](self, figures)
         self.before = self.now if self._looks > 1 else figures
         self.now = figures
+        if due or self.rise("throttled_ns") or self.rise("limit_hits"):
+            settings = CgroupSettings()
+            for controller in self._controllers:
+                READERS[controller][1](self, settings)
+            if settings != self.settings:
+                self.settings = settings
+                self.revision += 1
 
     def rise(self, name: str) -> int:
         """Returns by how much the counter ``name`` of ``CgroupFigures`` rose between the last two samples."""
@@ -97,31 +123,31 @@ class Directory:
         """Returns whether the file ``name`` could be opened in the last sample."""
         return self._fds.get(name, -1) >= 0
 
-    def text(self, name: str) -> str:
-        """Returns the content of a small file, or '' if it is missing or the cgroup is gone."""
+    def content(self, name: str) -> bytes:
+        """Returns the content of a small file, or b'' if it is missing or the cgroup is gone."""
         fd = self._fds.get(name)
         if fd is None:
             try:
                 fd = os.open(f"{self.place}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+                self.revision += 1
             except OSError:
                 fd = -1
             self._fds[name] = fd
         if fd < 0:
-            return ""
+            return b""
         try:
-            return os.pread(fd, _FILE_BYTES, 0).decode(errors="replace")
+            return os.pread(fd, _FILE_BYTES, 0)
         except OSError:
-            return ""
+            return b""
+
+    def text(self, name: str) -> str:
+        """Returns the content of a small file, or '' if it is missing or the cgroup is gone."""
+        return self.content(name).decode(errors="replace")
 
     def number(self, name: str) -> int | None:
         """Returns the number in a file; None if the file is missing or has other content, such as ``max``."""
-        text = self.text(name).strip()
-        return int(text) if text.isdecimal() else None
-
-    def counters(self, name: str) -> dict[str, int]:
-        """Returns the counters of a file that has a name and a number on each line."""
-        pairs = (line.split() for line in self.text(name).splitlines())
-        return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
+        text = self.content(name).strip()
+        return int(text) if text.isdigit() else None
 
     def close(self) -> None:
         """Closes the files. The next sample opens them again."""
@@ -131,10 +157,23 @@ class Directory:
         self._fds.clear()
 
 
+def _counter(content: bytes, name: bytes) -> int | None:
+    """Returns the counter ``name`` of a file that has a name and a number on each line; None if the file has
+    no such counter."""
+    lines = b"\n" + content
+    at = lines.find(b"\n" + name + b" ")
+    number = lines[at + len(name) + 2 :].partition(b"\n")[0]
+    return int(number) if at >= 0 and number.isdigit() else None
+
+
 def _v1_cpu(directory: Directory, into: CgroupFigures) -> None:
-    counters = directory.counters("cpu.stat")
-    into.periods, into.throttled_periods = counters.get("nr_periods", 0), counters.get("nr_throttled", 0)
-    into.throttled_ns = counters.get("throttled_time", 0)
+    stat = directory.content("cpu.stat")
+    into.periods = _counter(stat, b"nr_periods") or 0
+    into.throttled_periods = _counter(stat, b"nr_throttled") or 0
+    into.throttled_ns = _counter(stat, b"throttled_time") or 0
+
+
+def _v1_cpu_settings(directory: Directory, into: CgroupSettings) -> None:
     quota, period = directory.number("cpu.cfs_quota_us"), directory.number("cpu.cfs_period_us")
     into.quota = quota / period if quota and period else None
 
@@ -144,19 +183,22 @@ def _v1_cpuacct(directory: Directory, into: CgroupFigures) -> None:
 
 
 def _v1_memory(directory: Directory, into: CgroupFigures) -> None:
-    limit = directory.number("memory.limit_in_bytes")
-    into.limit_bytes = limit if limit is not None and limit < UNLIMITED_BYTES else None
     into.used_bytes = directory.number("memory.usage_in_bytes")
-    into.oom_kills = directory.counters("memory.oom_control").get("oom_kill", 0)
-    into.refaults = directory.counters("memory.stat").get("total_workingset_refault_file")
+    into.oom_kills = _counter(directory.content("memory.oom_control"), b"oom_kill") or 0
+    into.refaults = _counter(directory.content("memory.stat"), b"total_workingset_refault_file")
     into.limit_hits = into.limit_failures = directory.number("memory.failcnt") or 0
 
 
-def _v1_cpuset(directory: Directory, into: CgroupFigures) -> None:
+def _v1_memory_settings(directory: Directory, into: CgroupSettings) -> None:
+    limit = directory.number("memory.limit_in_bytes")
+    into.limit_bytes = limit if limit is not None and limit < UNLIMITED_BYTES else None
+
+
+def _v1_cpuset_settings(directory: Directory, into: CgroupSettings) -> None:
     into.cpuset = directory.text("cpuset.effective_cpus").strip()
 
 
-def _v1_blkio(directory: Directory, into: CgroupFigures) -> None:
+def _v1_blkio_settings(directory: Directory, into: CgroupSettings) -> None:
     for write, word in ((False, "read"), (True, "write")):
         limits: dict[int, list[int | None]] = {}
         for place, unit in enumerate(("bps", "iops")):
@@ -170,23 +212,30 @@ def _v1_blkio(directory: Directory, into: CgroupFigures) -> None:
 
 
 def _v2(directory: Directory, into: CgroupFigures) -> None:
-    counters = directory.counters("cpu.stat")
-    if "usage_usec" in counters:
-        into.usage_ns = counters["usage_usec"] * 1000
-    into.periods, into.throttled_periods = counters.get("nr_periods", 0), counters.get("nr_throttled", 0)
-    into.throttled_ns = counters.get("throttled_usec", 0) * 1000
+    stat = directory.content("cpu.stat")
+    usage = _counter(stat, b"usage_usec")
+    into.usage_ns = None if usage is None else usage * 1000
+    into.periods = _counter(stat, b"nr_periods") or 0
+    into.throttled_periods = _counter(stat, b"nr_throttled") or 0
+    into.throttled_ns = (_counter(stat, b"throttled_usec") or 0) * 1000
+    into.used_bytes = directory.number("memory.current")
+    events = directory.content("memory.events")
+    into.oom_kills = _counter(events, b"oom_kill") or 0
+    # memory.events.local exists from Linux 5.2 on. memory.events counts descendant cgroups too.
+    own = directory.content("memory.events.local") or events
+    into.limit_hits, into.limit_failures = _counter(own, b"max") or 0, _counter(own, b"oom") or 0
+    pages = directory.content("memory.stat")
+    into.refaults = _counter(pages, b"workingset_refault_file")
+    if into.refaults is None:
+        # Before Linux 5.9 only refaults of file pages were counted, under a name without _file.
+        into.refaults = _counter(pages, b"workingset_refault")
+
+
+def _v2_settings(directory: Directory, into: CgroupSettings) -> None:
     quota = directory.text("cpu.max").split()
     if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal() and int(quota[1]):
         into.quota = int(quota[0]) / int(quota[1])
-    into.used_bytes, into.limit_bytes = directory.number("memory.current"), directory.number("memory.max")
-    events = directory.counters("memory.events")
-    into.oom_kills = events.get("oom_kill", 0)
-    # memory.events.local exists from Linux 5.2 on. memory.events counts descendant cgroups too.
-    own = directory.counters("memory.events.local") or events
-    into.limit_hits, into.limit_failures = own.get("max", 0), own.get("oom", 0)
-    pages = directory.counters("memory.stat")
-    # Before Linux 5.9 only refaults of file pages were counted, under a name without _file.
-    into.refaults = pages.get("workingset_refault_file", pages.get("workingset_refault"))
+    into.limit_bytes = directory.number("memory.max")
     into.cpuset = directory.text("cpuset.cpus.effective").strip()
     for line in directory.text("io.max").splitlines():
         name, _, words = line.partition(" ")
@@ -207,16 +256,24 @@ def _device(name: str) -> int | None:
     return int(major) << 20 | int(minor) if major.isdecimal() and minor.isdecimal() else None
 
 
-READERS: Final = {
-    "cpu": _v1_cpu,
-    "cpuacct": _v1_cpuacct,
-    "memory": _v1_memory,
-    "cpuset": _v1_cpuset,
-    "blkio": _v1_blkio,
-    "": _v2,
+def _none(directory: Directory, into: CgroupFigures | CgroupSettings) -> None:
+    """Reads nothing: the controller has no such files."""
+
+
+READERS: Final[
+    Mapping[
+        str, tuple[Callable[[Directory, CgroupFigures], None], Callable[[Directory, CgroupSettings], None]]
+    ]
+] = {
+    "cpu": (_v1_cpu, _v1_cpu_settings),
+    "cpuacct": (_v1_cpuacct, _none),
+    "memory": (_v1_memory, _v1_memory_settings),
+    "cpuset": (_none, _v1_cpuset_settings),
+    "blkio": (_none, _v1_blkio_settings),
+    "": (_v2, _v2_settings),
 }
-"""Functions that read figures, by v1 controller; '' is the key of the function that reads all figures of
-cgroup v2."""
+"""Functions that read figures and settings, by v1 controller; '' is the key of the functions that read those
+of cgroup v2."""
 
 
 class Hierarchy:
@@ -243,11 +300,14 @@ class Hierarchy:
             self.directories[path] = found
         return found
 
-    def look(self, used: set[int]) -> None:
-        """Reads the directories whose ``id()`` is in ``used``; closes and forgets all others."""
+    def keep(self, used: set[int]) -> None:
+        """Closes and forgets all directories whose ``id()`` is not in ``used``."""
         for path, directory in list(self.directories.items()):
-            if id(directory) in used:
-                directory.look()
-            else:
+            if id(directory) not in used:
                 directory.close()
                 del self.directories[path]
+
+    def look(self) -> None:
+        """Reads all directories."""
+        for directory in self.directories.values():
+            directory.look()

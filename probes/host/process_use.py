@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,11 +17,14 @@ from stalltop.model.cpu_list import list_of
 SWAP_LOOKS: Final = 5
 """The swap of a process is read only once in this many samples, because reading it takes as long as reading
 all other figures."""
+CHILDREN_LOOKS: Final = 5
+"""Number of samples after which the children of a process are read again."""
 _NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _STAT_BYTES: Final = 1024
 _CPU_CLOCK: Final = 2
 """Number of the kind of clock that counts a process's CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
+_SWAPPED: Final = re.compile(rb"^pswp(in|out) (\d+)$", re.MULTILINE)
 _SWAP: Final = re.compile(rb"^VmSwap:\s*(\d+) kB", re.MULTILINE)
 
 
@@ -61,6 +64,9 @@ class _Watched:
     time before the first sample."""
     swap_bytes: int = 0
     looks: int = 0
+    allowed: set[int] = field(default_factory=set)
+    """CPUs that its main thread may run on; empty if unknown."""
+    allowed_text: str = ""
 
 
 class ProcessUses:
@@ -116,6 +122,8 @@ class ProcessUses:
         stat = stat._replace(cpu_ns=self._cpu_ns(pid) or stat.cpu_ns)
         before, watched.before = watched.before or stat, stat
         allowed = self._allowed(pid)
+        if allowed != watched.allowed:
+            watched.allowed, watched.allowed_text = allowed, list_of(allowed)
         return Use(
             cpu_ns=max(stat.cpu_ns - before.cpu_ns, 0),
             minor_faults=max(stat.minor_faults - before.minor_faults, 0),
@@ -125,7 +133,7 @@ class ProcessUses:
             rss_bytes=stat.rss_pages * _PAGE_BYTES,
             swap_bytes=watched.swap_bytes,
             parent_pid=stat.parent_pid,
-            allowed=list_of(allowed),
+            allowed=watched.allowed_text,
             allowed_cpus=len(allowed),
         )
 
@@ -175,12 +183,38 @@ def _stat(fd: int) -> _Stat | None:
         return None
 
 
-def children(pid: int, root: Path = Path("/")) -> set[int]:
+class Children:
+    """Lists the children of processes. Used from one thread.
+
+    The children of a process are read again if it forked, and once in ``CHILDREN_LOOKS`` samples, because a
+    process may inherit the children of another one. Until then, they may include processes that have ended.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._proc = str(root / "proc")
+        self._known: dict[int, tuple[int, set[int]]] = {}
+        """By PID: the number of samples since the children were read, and the children."""
+
+    def look(self, pids: Collection[int], forked: Collection[int]) -> set[int]:
+        """Returns the children of ``pids``. ``forked`` has the processes that forked since the previous
+        sample."""
+        found = {}
+        for pid in pids:
+            looks, known = self._known.get(pid, (CHILDREN_LOOKS, set()))
+            if looks >= CHILDREN_LOOKS or pid in forked:
+                looks, known = 0, children(pid, self._proc)
+            found[pid] = looks + 1, known
+        self._known = found
+        return set().union(*(known for _, known in found.values()))
+
+
+def children(pid: int, proc: str = "/proc") -> set[int]:
     """Returns the children of process ``pid``; none if the Linux kernel does not list them."""
     found: set[int] = set()
-    for listed in (root / "proc" / str(pid) / "task").glob("*/children"):
-        with suppress(OSError):
-            found.update(map(int, listed.read_bytes().split()))
+    with suppress(OSError):
+        for tid in os.listdir(f"{proc}/{pid}/task"):
+            with suppress(OSError), open(f"{proc}/{pid}/task/{tid}/children", "rb", buffering=0) as listed:
+                found.update(map(int, listed.read().split()))
     return found
 
 
@@ -195,7 +229,7 @@ class SwapReader:
     """Reads how much memory is swapped in and out (/proc/vmstat). Used from one thread."""
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._path = root / "proc/vmstat"
+        self._path = str(root / "proc/vmstat")
         self._before = self._pages()
 
     def look(self) -> Swapped:
@@ -206,10 +240,9 @@ class SwapReader:
         return Swapped(into, out)
 
     def _pages(self) -> tuple[int, int]:
-        pages = {b"pswpin": 0, b"pswpout": 0}
-        with suppress(OSError, ValueError):
-            for line in self._path.read_bytes().splitlines():
-                name, _, count = line.partition(b" ")
-                if name in pages:
-                    pages[name] = int(count)
-        return pages[b"pswpin"], pages[b"pswpout"]
+        try:
+            with open(self._path, "rb", buffering=0) as file:
+                pages = dict(_SWAPPED.findall(file.read()))
+        except OSError:
+            return 0, 0
+        return int(pages.get(b"in", 0)), int(pages.get(b"out", 0))

@@ -210,9 +210,7 @@ def _hold_back(
 ) -> NDArray[np.int64]:
     """Removes from ``rise`` the launches that their slots have not counted yet. Returns, for each record, the
     shortest time that the removed launches may have taken, ns."""
-    calls = rise.sum(axis=1)
-    sums = np.zeros(len(counted), np.int64)
-    np.add.at(sums, slots, calls)
+    sums = np.bincount(slots, rise.sum(axis=1), len(counted))
     held_ns = np.zeros(len(rise), np.int64)
     for slot in np.flatnonzero(sums > counted).tolist():
         excess = int(sums[slot] - counted[slot])

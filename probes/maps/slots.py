@@ -297,10 +297,11 @@ def _counts(
     splits: U64 | None,
 ) -> Counts:
     """Returns the counts of slots with these ``keys``. ``totals`` has the columns errors, bytes, total_ns."""
-    place: dict[SlotKey, int] = {}
-    group = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
+    place = dict.fromkeys(keys, 0)
     # A released slot that is still written has the same key as the slot that replaces it.
     if len(place) < len(keys):
+        place = {key: number for number, key in enumerate(place)}
+        group = np.array([place[key] for key in keys], np.int64)
         summed = np.zeros((len(place), 4), np.uint64)
         np.add.at(summed, group, np.column_stack([calls, totals]))
         highest = np.zeros(len(place), np.uint64)

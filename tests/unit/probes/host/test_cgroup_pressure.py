@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.host.cgroup_files import IoLimit
+from stalltop.probes.host.cgroup_files import SETTINGS_LOOKS, IoLimit
 from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
 
 DISK = 8 << 20
@@ -225,6 +225,25 @@ def test_files_that_appear_later_are_read(v2: CgroupFiles) -> None:
     v2.unified("/pod/a", cpu__max="50000 100000\n")  # now the cgroup has a CPU controller
     looks = [look(pressures).cpu_quota for _ in range(12)]
     assert looks[-1] == 0.5
+
+
+def test_a_changed_quota_is_read_within_some_samples(v2: CgroupFiles) -> None:
+    v2.unified("/pod/a", cpu__max="200000 100000\n")
+    v2.join(10, "/pod/a")
+    pressures = Pressures(v2.root)
+    assert look(pressures).cpu_quota == 2.0
+    v2.unified("/pod/a", cpu__max="50000 100000\n")
+    assert [look(pressures).cpu_quota for _ in range(SETTINGS_LOOKS)][-1] == 0.5
+
+
+def test_a_changed_quota_that_throttles_is_read_at_once(v2: CgroupFiles) -> None:
+    v2.unified("/pod/a", cpu__max="200000 100000\n")
+    v2.join(10, "/pod/a")
+    pressures = Pressures(v2.root)
+    assert look(pressures).cpu_quota == 2.0
+    stat = "usage_usec 1500\nnr_periods 14\nnr_throttled 5\nthrottled_usec 900\n"
+    v2.unified("/pod/a", cpu__max="50000 100000\n", cpu__stat=stat)
+    assert look(pressures).cpu_quota == 0.5
 
 
 def test_a_process_that_moves_is_followed(v2: CgroupFiles) -> None:

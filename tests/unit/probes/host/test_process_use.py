@@ -10,7 +10,13 @@ import sys
 import time
 from pathlib import Path
 
-from stalltop.probes.host.process_use import ProcessUses, SwapReader, children
+from stalltop.probes.host.process_use import (
+    CHILDREN_LOOKS,
+    Children,
+    ProcessUses,
+    SwapReader,
+    children,
+)
 
 DEADLINE_SECONDS = 60.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -52,8 +58,21 @@ def test_children_of_all_threads_are_found(tmp_path: Path) -> None:
         task = tmp_path / "proc/7/task" / tid
         task.mkdir(parents=True)
         (task / "children").write_text(listed)
-    assert children(7, tmp_path) == {8, 9, 12}
-    assert children(13, tmp_path) == set()
+    assert children(7, str(tmp_path / "proc")) == {8, 9, 12}
+    assert children(13, str(tmp_path / "proc")) == set()
+
+
+def test_children_are_read_again_after_a_fork_and_after_some_samples(tmp_path: Path) -> None:
+    task = tmp_path / "proc/7/task/7"
+    task.mkdir(parents=True)
+    (task / "children").write_text("8 ")
+    known = Children(tmp_path)
+    assert known.look([7], ()) == {8}
+    (task / "children").write_text("8 9 ")
+    assert known.look([7], ()) == {8}
+    assert known.look([7], {7}) == {8, 9}
+    (task / "children").write_text("9 ")
+    assert [known.look([7], ()) for _ in range(CHILDREN_LOOKS)] == [{8, 9}] * (CHILDREN_LOOKS - 1) + [{9}]
 
 
 def test_page_faults_are_counted() -> None:
