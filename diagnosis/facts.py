@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import repeat
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from stalltop.diagnosis.blame import Blame, ChainKey
 from stalltop.model.evidence import (
@@ -21,14 +21,14 @@ from stalltop.model.evidence import (
 )
 from stalltop.model.families import Family, kind_of
 from stalltop.model.row_key import RowKey
-from stalltop.model.rows.pivot import PERCENTS, bounded
+from stalltop.model.rows.pivot import bounded
 from stalltop.model.window import SPLITS, OpenCall, Window
 
+_PERCENTS: Final = (50.0, 99.0)
 NO_SERIES: Final[Mapping[tuple[str, str, int], Sequence[tuple[float, float]]]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of the window in plain figures."""
 
     key: RowKey
@@ -104,7 +104,7 @@ class Facts:
         self._longest_ns = longest_ns
         self._blamed = blamed
 
-    @property
+    @cached_property
     def callers(self) -> tuple[int, ...]:
         """Returns the PIDs of the processes that made traced calls."""
         return tuple(
@@ -114,6 +114,17 @@ class Facts:
     def rows_of(self, pid: int) -> Sequence[Row]:
         """Returns all rows of a process."""
         return self._rows_of.get(pid, ())
+
+    def rows_alike(self, key: RowKey) -> Sequence[Row]:
+        """Returns the rows that differ from the row ``key`` at most in their device."""
+        return self._rows_alike.get(key[:-1], ())
+
+    @cached_property
+    def _rows_alike(self) -> Mapping[tuple[object, ...], list[Row]]:
+        found: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
+        for row in self.rows:
+            found[row.key[:-1]].append(row)
+        return dict(found)
 
     def calls_of(self, pid: int) -> list[Row]:
         """Returns the rows of the outermost traced calls of a process."""
@@ -224,35 +235,20 @@ def _rows(
     usual: Mapping[RowKey, Mapping[str, float]],
 ) -> tuple[Row, ...]:
     rows = window.rows
-    p50_ns, _, p99_ns = bounded(rows.histograms.percentiles(PERCENTS), rows.max_ns).T.tolist()
+    p50_ns, p99_ns = bounded(rows.histograms.percentiles(_PERCENTS), rows.max_ns).T.tolist()
     columns = (rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns)
     splits: Iterable[Mapping[str, int]] = repeat({})
     if rows.split_ns is not None:
         splits = (dict(zip(SPLITS, split, strict=True)) for split in rows.split_ns.tolist())
     # Converting whole columns to plain numbers is several times as fast as converting single elements.
-    figures = zip(rows.keys, *(column.tolist() for column in columns), p50_ns, p99_ns, splits, strict=False)
-    find, unknown = normal.get, (None, None)
-    found = []
-    for key, calls, errors, moved, total_ns, max_ns, p50, p99, split in figures:
-        normal_p50_ns, normal_p99_ns = find(key, unknown)
-        usual_ns = usual.get(key)
-        found.append(
-            Row(
-                key,
-                calls,
-                errors,
-                moved,
-                total_ns,
-                max_ns,
-                p50,
-                p99,
-                split,
-                normal_p99_ns,
-                normal_p50_ns,
-                usual_ns,
-            )
-        )
-    return tuple(found)
+    known = [normal.get(key, (None, None)) for key in rows.keys]
+    normal_p50_ns, normal_p99_ns = zip(*known, strict=True) if known else ((), ())
+    figures = zip(
+        *(rows.keys, *(column.tolist() for column in columns), p50_ns, p99_ns, splits),
+        *(normal_p99_ns, normal_p50_ns, map(usual.get, rows.keys)),
+        strict=False,
+    )
+    return tuple(map(Row._make, figures))
 
 
 _Item = TypeVar("_Item")

@@ -76,6 +76,8 @@ class Normals:
         self._windows: NDArray[np.int64] = np.zeros(0, np.int64)
         self._means: NDArray[np.float64] = np.zeros((0, _COLUMNS))
         self._free: list[int] = []
+        self._workloads: dict[RowKey, tuple[Tenant | None, Workload]] = {}
+        """Workloads of the rows of earlier windows, each with the tenant that its name is from."""
 
     def __len__(self) -> int:
         return len(self._place)
@@ -86,7 +88,7 @@ class Normals:
         rows = [row for row in facts.rows if row.calls and row.key.tenant not in left_out]
         if not rows:
             return
-        places = np.array([self._placed(workload_of(row.key, facts.window.tenants)) for row in rows])
+        places = np.array([self._placed(self._workload(row.key, facts.window.tenants)) for row in rows])
         figures = _figures(rows, facts.seconds)
         # If several processes belong to one workload, their figures are averaged, with their numbers of calls
         # as weights. The rate of calls is the mean per process.
@@ -107,7 +109,8 @@ class Normals:
         """Returns the baselines of the rows with these keys. Rows without a baseline are left out."""
         percentiles: dict[RowKey, tuple[int, int]] = {}
         usual: dict[RowKey, dict[str, float]] = {}
-        placed = [(key, at) for key in keys if (at := self._place.get(workload_of(key, tenants))) is not None]
+        find, workload = self._place.get, self._workload
+        placed = [(key, at) for key in keys if (at := find(workload(key, tenants))) is not None]
         places = np.array([at for _, at in placed], np.int64)
         # Converting whole columns at once is several times as fast as converting single elements.
         windows, means = self._windows[places].tolist(), self._means[places]
@@ -119,6 +122,14 @@ class Normals:
             if seen >= KNOWN_WINDOWS:
                 percentiles[key] = (p50_ns, p99_ns)
         return Normal(percentiles, usual)
+
+    def _workload(self, key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
+        tenant, known = tenants.get(key.tenant), self._workloads.get(key)
+        if known is None or known[0] is not tenant:
+            if len(self._workloads) >= 2 * MOST_WORKLOADS:
+                self._workloads.clear()
+            known = self._workloads[key] = tenant, workload_of(key, tenants)
+        return known[1]
 
     def _placed(self, workload: Workload) -> int:
         at = self._place.pop(workload, None)

@@ -3,6 +3,7 @@ rules."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -30,9 +31,12 @@ class Series:
         self._counts: dict[Key, int] = {}
         """Number of graphs made or launched since the process was first seen. It is removed together with its
         series."""
-        self._longest: dict[RowKey, tuple[int, float]] = {}
-        """For each row of outermost calls: duration in ns of its longest call, and the end of the window in
-        which that call returned (Unix time)."""
+        self._longest: dict[RowKey, int] = {}
+        self._longest_at: dict[RowKey, float] = {}
+        """For each row of outermost calls: the end of the window in which its longest call returned (Unix
+        time)."""
+        self._longest_since = math.inf
+        """No longest call returned before this time."""
 
     def add(self, window: Window) -> None:
         """Adds the figures of the newest window."""
@@ -65,16 +69,20 @@ class Series:
             known = self._longest.get(key)
             if not calls or not key.outermost or (known is None and len(self._longest) >= MOST_SERIES):
                 continue
-            if known is None or max_ns >= known[0]:
-                self._longest[key] = max_ns, window.end
+            if known is None or max_ns >= known:
+                self._longest[key], self._longest_at[key] = max_ns, window.end
+        self._longest_since = min(self._longest_since, window.end)
         oldest = window.end - LENGTH_SECONDS
-        self._longest = {key: known for key, known in self._longest.items() if known[1] >= oldest}
+        if self._longest_since < oldest:
+            self._longest_at = {key: at for key, at in self._longest_at.items() if at >= oldest}
+            self._longest = {key: self._longest[key] for key in self._longest_at}
+            self._longest_since = min(self._longest_at.values(), default=math.inf)
 
     @property
     def longest_ns(self) -> Mapping[RowKey, int]:
         """Returns the duration of the longest call in the last ``LENGTH_SECONDS``, ns, for each row of
         outermost calls."""
-        return {key: longest_ns for key, (longest_ns, _) in self._longest.items()}
+        return self._longest
 
     @property
     def points(self) -> Mapping[Key, Sequence[tuple[float, float]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 _MOST_CPUS: Final = 8192
@@ -10,6 +11,7 @@ _MOST_CPUS: Final = 8192
 can be built with. Longer ranges come from damaged text and are cut off."""
 
 
+@lru_cache(256)
 def cpus_of(text: str) -> frozenset[int]:
     """Parses a CPU list such as ``0-3,8``. Parts that are neither a number nor a range are ignored."""
     found: set[int] = set()

@@ -51,12 +51,7 @@ def mean_waits(facts: Facts, pid: int) -> Mapping[Who, float]:
 def share(facts: Facts, row: Row, part: str) -> float:
     """Returns which share of an operation's waits belongs to ``row``, 0 to 1. An operation has one row for
     each device. Only waits of one kind are compared: those that the split counts in ``part``."""
-    key = row.key
-    alike = [
-        other.split_ns.get(part, 0)
-        for other in facts.rows_of(key.pid)
-        if other.key._replace(device=key.device) == key
-    ]
+    alike = [other.split_ns.get(part, 0) for other in facts.rows_alike(row.key)]
     # If no row has time yet, because a call with charges is still open, all rows get equal parts.
     return row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
 

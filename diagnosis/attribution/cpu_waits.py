@@ -50,6 +50,7 @@ class CpuWaits:
         self._losses = losses
         self._late: list[Late] = []
         self._pinned: dict[int, bool] = {}
+        self._room: dict[int, bool] = {}
         self._mean_ns: dict[int, Mapping[Who, float]] = {}
 
     def add(self, late: Late) -> None:
@@ -87,7 +88,10 @@ class CpuWaits:
         """Returns ``late`` without the waits that occur although CPUs have room, because the Linux kernel
         often leaves a thread on the CPU of the thread that woke it: waits that are short on average, and
         waits in which no known process had the CPU."""
-        if not processors.has_room(self._facts, late.who.pid):
+        room = self._room.get(late.who.pid)
+        if room is None:
+            room = self._room[late.who.pid] = processors.has_room(self._facts, late.who.pid)
+        if not room:
             return late
         means = self._mean_ns.get(late.who.pid)
         if means is None:

@@ -94,8 +94,9 @@ class Losses:
         this time (see ``Loss.last_parts``); ``by`` has the ns of each culprit."""
         if ns <= 0:
             return
-        victim = wait.victim
-        loss = self._losses.setdefault((victim.pid, cause), Loss(cause, victim))
+        loss = self._losses.get((wait.effect.pid, cause))
+        if loss is None:
+            loss = self._losses[wait.effect.pid, cause] = Loss(cause, wait.victim)
         loss.ns += ns
         loss.effects[wait.effect] += ns
         loss.parts[wait.part] += ns

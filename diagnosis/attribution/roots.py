@@ -35,6 +35,8 @@ class Roots:
         ends. The larger of the two figures is taken, so that waits within long calls are not missed.
         """
         by = self._charges.of(row, "runqueue")
+        if not by and not row.split_ns.get("runqueue"):
+            return
         ns = max(row.split_ns.get("runqueue", 0) * self._facts.within(row), sum(by.values()))
         ns = min(ns, self._facts.wall_ns(row.key.pid))
         if ns > 0:
@@ -101,9 +103,7 @@ class Roots:
             key = wait.effect
             waits = self._graph.of_row(key.pid, key.layer, key.operation, "disk")
             disk_ns = sum(
-                row.split_ns.get("disk", 0) * self._facts.within(row)
-                for row in self._facts.rows_of(key.pid)
-                if row.key._replace(device=key.device) == key
+                row.split_ns.get("disk", 0) * self._facts.within(row) for row in self._facts.rows_alike(key)
             )
         fsync_ns = sum(edge.ns for edge in waits if edge.kind == FSYNC)
         return min(fsync_ns / disk_ns, 1.0) if disk_ns else 0.0

@@ -82,5 +82,7 @@ class Interrupts:
 
 def handles_interrupts(facts: Facts, who: Who) -> bool:
     """Returns whether a process is a thread of the Linux kernel that handles interrupts."""
+    if not who.process.startswith(_THREADS):
+        return False
     process = facts.process(who.pid)
-    return who.process.startswith(_THREADS) and process is not None and process.parent_pid == KTHREADD
+    return process is not None and process.parent_pid == KTHREADD

@@ -67,7 +67,7 @@ def _one_host(windows: Sequence[Window]) -> Window:
     tenants: dict[str, Tenant] = {}
     for window in windows:
         tenants.update(window.tenants)
-    last = windows[-1]
+    last, calls = windows[-1], [window.calls for window in windows]
     return replace(
         last,
         start=windows[0].start,
@@ -81,7 +81,7 @@ def _one_host(windows: Sequence[Window]) -> Window:
         coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
         simulated=any(window.simulated for window in windows),
         kernels=added_kernels(window.kernels for window in windows),
-        calls=added_calls(window.calls for window in windows),
+        calls=CapturedCalls.later(lambda: calls),
     )
 
 
