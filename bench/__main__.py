@@ -21,7 +21,7 @@ from bench.measuring.program import ROOT
 from bench.measuring.revision import commit_of, revision
 from bench.measuring.table import TextTable
 from bench.monitor import recording, screen, start, watching
-from bench.tracing import cost, gpu, switching
+from bench.tracing import budget, cost, gpu, switching
 from stalltop.demo.build import Built, build
 from stalltop.model.errors import StalltopError, TracingError, UsageError
 
@@ -36,6 +36,7 @@ class Measure(Protocol):
 
 
 BENCHES: Final[dict[str, tuple[str, Measure]]] = {
+    "budget": (budget.SUMMARY, budget.run),
     "cost": (cost.SUMMARY, cost.run),
     "gpu": (gpu.SUMMARY, gpu.run),
     "recording": (recording.SUMMARY, recording.run),
