@@ -368,7 +368,7 @@ def full_window() -> Window:
                     "driver",
                     120,
                     3,
-                    (Reduction("cuLaunchKernel", 0.0, nested=True),),
+                    (Reduction("cuMemsetD8Async", 0.0, nested=True),),
                 ),
             ),
             missing=(

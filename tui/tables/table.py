@@ -225,6 +225,7 @@ def lines_of(
             whole_ns=whole_ns,
             against=before,
             added=NOTHING_ADDED if number else added,
+            nested=view.only not in ("", "busy") or bool(view.filter),
         )
         if past is not NO_TRENDS:
             rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))

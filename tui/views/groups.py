@@ -353,12 +353,13 @@ def grouped(
     whole_ns: int = 0,
     against: Window | None = None,
     added: Mapping[Key, AddedRow] = NOTHING_ADDED,
+    nested: bool = True,
 ) -> Grouped:
     """Group the rows and the open calls of ``window``. A call that hangs is in no row of the window, yet it
     must be visible; so must the processes of ``added``, which make no calls.
 
     ``against`` is a window to compare with, narrowed like ``window``. Groups that only ``against`` contains
-    are included.
+    are included. ``nested``: operations whose nested calls are not traced have a row, too.
     """
     groups = pivot(window, by, all_rows=all_rows)
     labels = dict(zip(groups.keys, groups.labels, strict=True))
@@ -385,7 +386,7 @@ def grouped(
             labels.setdefault(key, name)
     for key, row in added.items():
         labels.setdefault(key, row.labels)
-    labels = marked(labels, by, window)
+    labels = marked(labels, by, window, nested=nested)
     keys = tuple(labels)
     return Grouped(
         window=window,

@@ -15,10 +15,15 @@ def reductions(window: Window) -> dict[str, Reduction]:
 
 
 def marked(
-    labels: dict[tuple[str, ...], tuple[str, ...]], by: Sequence[Dimension], window: Window
+    labels: dict[tuple[str, ...], tuple[str, ...]],
+    by: Sequence[Dimension],
+    window: Window,
+    *,
+    nested: bool,
 ) -> dict[tuple[str, ...], tuple[str, ...]]:
     """Return ``labels`` (by the keys of rows) with the state of the probes behind names of operations. If a
-    table has a row for each operation and nothing else, an operation without calls gets a row, too."""
+    table has a row for each operation and nothing else, an operation without calls gets a row, too; with
+    ``nested``, also if its calls are made inside other calls."""
     found = reductions(window)
     if not found or "operation" not in by:
         return labels
@@ -30,7 +35,11 @@ def marked(
         one = found.get(symbol)
         made[key] = label if one is None else (*label[:place], _text(label[place], one), *label[place + 1 :])
     if len(by) == 1:
-        made |= {(symbol,): (_text(symbol, one),) for symbol, one in found.items() if symbol not in seen}
+        made |= {
+            (symbol,): (_text(symbol, one),)
+            for symbol, one in found.items()
+            if symbol not in seen and (nested or not one.nested)
+        }
     return made
 
 

@@ -89,17 +89,32 @@ def test_the_time_lost_is_as_bright_as_its_row_says_and_dim_once_the_problem_end
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_header_fields_do_not_move_when_figures_change(paint: Palette, width: int) -> None:
     quiet = HeaderState(
-        "gpu-node-17", "LIVE", "good", "last 10s", 12.0, traced="traced 9/9", probe_percent=0.1
+        *("gpu-node-17", "LIVE", "good", "last 10s", 12.0),
+        traced="traced 9/9",
+        probe_percent=0.1,
+        own=(0.9, 99 << 20),
     )
     worse = (("1C", "critical"), ("2H", "bad"), ("1M", "warn"), ("3L", "label"))
     busy = replace(quiet, chains=worse, lost=1234, traced="traced 13/14", calls_per_s=45_000.0)
+    busy = replace(busy, own=(12.5, 2 << 30))
 
     def places(state: HeaderState) -> dict[str, int]:
         header = Header()
         header._state = state
         (strip,) = header.lines(width, 1, paint)
         assert strip.cell_length == width
-        words = ("stalltop", "gpu-node", "LIVE", "last 10s", "calls/s", "lost", "chains", "traced", "probes")
+        words = (
+            "stalltop",
+            "gpu-node",
+            "LIVE",
+            "last 10s",
+            "calls/s",
+            "lost",
+            "chains",
+            "traced",
+            "probes",
+            "own",
+        )
         return {word: strip.text.find(word) for word in words}
 
     for state in (replace(busy, lost=0), replace(quiet, chains=worse)):
