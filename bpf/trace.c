@@ -58,7 +58,7 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 int call_begins(struct pt_regs *ctx)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
-	u64 sp = SP_AT_ENTRY(ctx), bytes = 0;
+	u64 sp = SP_AT_ENTRY(ctx), bytes = 0, now;
 	u64 cookie = (u32)attach_cookie(ctx);
 	struct thread *thread = find_thread(pid_tgid);
 	struct function *function = functions.lookup(KEY(cookie));
@@ -96,7 +96,6 @@ int call_begins(struct pt_regs *ctx)
 			thread->called = 1;
 			thread->gap_ns = 0;
 		}
-		end_gap(thread, HOST_GAP | device_of(thread) << DEVICE_SHIFT, bpf_ktime_get_ns());
 	}
 	operation = function->operation;
 	if (function->size != SIZE_NONE || function->direction != DIRECTION_NONE ||
@@ -123,7 +122,11 @@ int call_begins(struct pt_regs *ctx)
 		launch_begins(function, frame, depth);
 	else if (function->object && !depth)
 		object_begins(function, thread, frame, sp);
-	frame->start_ns = bpf_ktime_get_ns();
+	/* One reading of the clock, which is the most expensive helper here, ends the gap and begins the call. */
+	now = bpf_ktime_get_ns();
+	frame->start_ns = now;
+	if (!depth)
+		end_gap(thread, HOST_GAP | device_of(thread) << DEVICE_SHIFT, now);
 	PUBLISH(frame->start_ns);
 	thread->depth = depth + 1;
 	return 0;
@@ -178,8 +181,9 @@ int call_returns(struct pt_regs *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = find_thread(bpf_get_current_pid_tgid());
-	u64 sp = SP_AT_RETURN(ctx), cookie, ns;
+	u64 sp = SP_AT_RETURN(ctx), cookie, ns, counter;
 	u32 depth, off;
+	struct cached_slot *cached;
 	struct function *function;
 	struct frame *frame;
 	struct slot *slot;
@@ -220,7 +224,8 @@ int call_returns(struct pt_regs *ctx)
 	if (function && function->uses_device)
 		was_active(thread, frame, now);
 	is_on_cpu(thread, now);
-	slot = find_slot(thread, frame->operation);
+	cached = cached_at(thread, frame->operation);
+	slot = find_slot(thread, cached, frame->operation);
 	ns = now - frame->start_ns;
 	/* The call is over: from now on, time belongs to the call that contains this one. */
 	thread->depth = depth - 1;
@@ -234,10 +239,13 @@ int call_returns(struct pt_regs *ctx)
 	off = used_level(thread, depth);
 	end_level(thread, depth, slot, ns);
 	if (slot) {
+		off = forgotten(thread, off); /* halves the verifier's work */
+		counter = counter_of(ns);
 		if (depth == 1 && frame->kept && !frame->object)
-			count_kernel(thread, frame, ns, RETURNED(ctx));
-		count(slot, frame, ns, RETURNED(ctx));
+			count_kernel(thread, frame, cached, ns, counter, RETURNED(ctx));
+		count(slot, cached, frame, ns, counter, RETURNED(ctx));
 		keep_call(thread, frame, slot, ns, off, RETURNED(ctx));
+		note_rate(cached_at(thread, frame->operation), now);
 	} else {
 		LOSE(no_slot, 1);
 	}

@@ -79,13 +79,14 @@ LAUNCHED: Final = np.dtype(
 
 KERNEL: Final = np.dtype(
     [
-        ("calls", "u8"),
         ("total_ns", "u8"),
         ("errors", "u8"),
         ("max_ns", "u8"),
         ("name_at", "u8"),
         ("name_bytes", "u4"),
-        ("reserved", "u4"),
+        ("slot", "u4"),
+        ("function", "u8"),
+        ("born_ns", "u8"),
         ("counters", "u4", (128,)),
         ("name", "S256"),
     ]
@@ -145,6 +146,8 @@ OWNER: Final = np.dtype(
         ("cgroup_id", "u8"),
         ("tgid", "u4"),
         ("operation", "u4"),
+        ("writer", "u4"),
+        ("reserved", "u4"),
     ]
 )
 """``struct owner``: The owner of a slot's counts. One for each slot, at the same index."""
@@ -167,6 +170,9 @@ CACHED_SLOT: Final = np.dtype(
     [
         ("operation", "u4"),
         ("slot", "u4"),
+        ("shared", "u4"),
+        ("calls", "u2"),
+        ("timed", "u2"),
     ]
 )
 """``struct cached_slot``: A slot that a thread remembers, so that it finds the slot of its next
@@ -188,28 +194,28 @@ THREAD: Final = np.dtype(
         ("off_levels", "u4"),
         ("gap_ns", "u8"),
         ("waiting_ns", "u8"),
-        ("gap_slot", "u4"),
         ("cpu", "u4"),
         ("link", "u4"),
         ("follows", "u4"),
         ("scratch", "u4"),
+        ("activity", "u4"),
         ("device", "u1"),
         ("device_decided", "u1"),
         ("contexts_below", "u2"),
         ("born_ns", "u8"),
         ("context", "u8"),
         ("devices_below", "u1", (16,)),
-        ("activity", "u4"),
         ("choices", "u4"),
         ("runtime_device", "u1"),
         ("how", "u1"),
         ("next_futex", "u1"),
         ("called", "u1"),
         ("private_futex", "u1"),
-        ("reserved", "u1", (3,)),
+        ("reserved", "u1", (7,)),
         ("limit_ns", "u8"),
         ("futexes", "u8", (4,)),
         ("arguments", "u8", (8,)),
+        ("gap", CACHED_SLOT),
         ("cached", CACHED_SLOT, (16,)),
         ("frames", FRAME, (16,)),
     ]
@@ -411,10 +417,12 @@ KEEPING: Final = np.dtype(
         ("most_slow", "u8"),
         ("most_samples", "u8"),
         ("most_of_slot", "u8"),
+        ("own_slots", "u8"),
+        ("own_kernels", "u8"),
     ]
 )
-"""``struct keeping``: Numbers of captured calls of all slots, and their limits. The monitor writes
-the limits."""
+"""``struct keeping``: Numbers of captured calls of all slots, and limits, which the monitor
+writes."""
 
 
 class Naming(IntEnum):

@@ -112,13 +112,17 @@ class StalltopKernel:
         return self._calls.get(pid, 0)
 
 
-class Stalltop(Nothing):
+class Stalltop:
     """Attaches stalltop's programs to one function."""
 
     def __init__(self, side: StalltopKernel, path: Path, point: Point, pid: int) -> None:
         self._side = side
         self._pid = pid
         self._attachment = _attached(side.kernel.attach(str(path), [point]), path)
+
+    def settle(self) -> None:
+        """Reads the counts, as the monitor does every second. This also frees what ended threads used."""
+        self._side.calls_of(self._pid)
 
     def finish(self) -> int | None:
         """Removes the probes and returns the calls that were counted."""

@@ -27,13 +27,14 @@ struct launched {
 
 /* Launches of one CUDA kernel. */
 struct kernel {
-	__u64 calls;            /* incremented after the other fields, and before `calls` of the slot */
 	__u64 total_ns;
 	__u64 errors;
 	__u64 max_ns;           /* reset to 0 by the monitor's reads */
 	__u64 name_at;          /* address of the name in the process; 0 if the program never named it */
 	__u32 name_bytes;       /* known bytes of the name and its zero byte; if it is NAME_BYTES, the name may be longer */
-	__u32 reserved;
+	__u32 slot;             /* this and the next two members: those of struct launched, next to the counts */
+	__u64 function;
+	__u64 born_ns;
 	__u32 counters[BUCKETS];
 	char name[NAME_BYTES];
 };

@@ -35,6 +35,9 @@
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
 #define HOST_WORK 511       /* operation: a followed thread's time between waking one thread and waking the next */
 #define DEVICE_SHIFT 16     /* number of low bits that hold the operation in a word; the device is above */
+#define MOVES 0x80000000    /* set in the operation of a cached_slot whose thread is to get a slot of its own */
+#define TIMED_CALLS 1024    /* a thread that makes this many calls of an operation ... */
+#define HOT_TICKS 128       /* ... within so many ticks gets a slot of its own for the operation (hot.h) */
 #define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but the monitor does not know which */
 #define PROGRAM_DEVICES 16  /* maximum number of a program's devices whose UUIDs are kept; a power of two */
 #define UUID_BYTES 16
@@ -67,13 +70,17 @@ struct owner {
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 operation;        /* with NESTED and the device; 0 means that the slot is free; written last */
+	__u32 writer;           /* index of the record of the only thread that counts here + 1; 0: all threads may */
+	__u32 reserved;
 };
 
-/* The key by which a slot is found: the operation, process and cgroup whose calls it counts. */
+/* The key by which a slot is found: the same members as struct owner. */
 struct slot_key {
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 operation;
+	__u32 writer;
+	__u32 reserved;
 };
 
 /* A call of a thread that has begun and not returned. */
@@ -90,8 +97,11 @@ struct frame {
 
 /* A slot that a thread remembers, so that it finds the slot of its next call without a hash look-up. */
 struct cached_slot {
-	__u32 operation;        /* with NESTED and the device; 0 if the element is empty */
-	__u32 slot;
+	__u32 operation;        /* with NESTED and the device; with MOVES, `slot` is to be replaced; 0: empty */
+	__u32 slot;             /* the thread's own slot, or `shared` */
+	__u32 shared;           /* the slot in which all threads of the process may count the operation */
+	__u16 calls;            /* calls that the thread has counted through this element, modulo 2^16 */
+	__u16 timed;            /* when `calls` was a multiple of TIMED_CALLS last, in ticks, modulo 2^16 */
 };
 
 /*
@@ -113,28 +123,28 @@ struct thread {
 	__u32 off_levels;       /* bit n: level n of its struct off_cpu is in use */
 	__u64 gap_ns;           /* when the thread's host gap or host work began; 0: not known */
 	__u64 waiting_ns;       /* when the thread began to wait for the CPU `cpu`; 0 if it does not wait for a CPU */
-	__u32 gap_slot;         /* slot that counts the thread's gaps or host work; NO_SLOT: not known */
 	__u32 cpu;              /* the CPU on which the thread ran last, or for which it waits */
 	__u32 link;             /* 0: not followed; 1: wakes a thread of link 0; n: wakes one of link n - 1 */
 	__u32 follows;          /* if link > 0: tid of the thread because of which this one is followed */
 	__u32 scratch;          /* used only by forgotten(), to pass values through memory */
+	__u32 activity;         /* index of the struct activity that was found last */
 	__u8 device;            /* device of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: not seen to choose one */
 	__u8 device_decided;    /* 1: `device` is chosen by the thread or decided by decide_device(); 0: not yet */
 	__u16 contexts_below;   /* number of contexts below the current one, on the thread's stack */
 	__u64 born_ns;          /* born_ns of its program's struct told_program; 0: not looked up yet */
 	__u64 context;          /* handle of the current context, if the thread chose it through the driver; else 0 */
 	__u8 devices_below[CONTEXTS]; /* devices of the contexts below the current one, encoded as `device` */
-	__u32 activity;         /* index of the struct activity that was found last */
 	__u32 choices;          /* returned calls of enum choosing, of all threads that ever had this record */
 	__u8 runtime_device;    /* device chosen through the runtime, encoded as `device`; 0: none */
 	__u8 how;               /* enum how: details of its last wait */
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
 	__u8 called;            /* 1: the thread has made calls; it may be followed all the same */
 	__u8 private_futex;     /* 1: its last wait of part LOCK was at a futex that only its own process uses */
-	__u8 reserved[3];
+	__u8 reserved[7];
 	__u64 limit_ns;         /* time limit of its last wait for data; 0: none */
 	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
 	__u64 arguments[ARGUMENTS];
+	struct cached_slot gap; /* the slot that counts the thread's gaps or host work */
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
 };
@@ -458,7 +468,7 @@ struct kept_call {
 	__u64 arguments[TOLD];
 };
 
-/* Numbers of captured calls of all slots, and their limits. The monitor writes the limits. */
+/* Numbers of captured calls of all slots, and limits, which the monitor writes. */
 struct keeping {
 	__u64 since_ns;             /* CLOCK_MONOTONIC */
 	__u64 slow;                 /* number of slow calls captured since since_ns */
@@ -466,6 +476,8 @@ struct keeping {
 	__u64 most_slow;            /* limit of `slow`, per second */
 	__u64 most_samples;         /* limit of `samples`, per second */
 	__u64 most_of_slot;         /* limit of slow calls of one slot, per second */
+	__u64 own_slots;            /* number of slots that threads may take for their own until the next read */
+	__u64 own_kernels;          /* the same for records of CUDA kernels */
 };
 
 #endif

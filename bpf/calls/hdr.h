@@ -23,12 +23,15 @@ static inline __attribute__((always_inline)) __u64 step_above(__u64 value, __u64
 	return sign >> 63 << step;
 }
 
-/* Returns the index of the counter of duration `ns`, which is at most HIGHEST_NS. */
+/* Returns the index of the counter of duration `ns`. Durations above HIGHEST_NS have the highest counter. */
 static inline __attribute__((always_inline)) __u32 counter_of(__u64 ns)
 {
-	__u64 rest = ns >> 8;   /* at most 29 bits; the position of its highest bit gives the bucket */
-	__u64 bucket, step;
+	__u64 above = -(step_above(ns, HIGHEST_NS, 0) | ns >> 63); /* all bits or none; also without a branch */
+	__u64 rest, bucket, step;
 
+	__asm__ volatile("" : "+r"(above));
+	ns = (ns & ~above) | (HIGHEST_NS & above);
+	rest = ns >> 8; /* at most 29 bits; the position of its highest bit gives the bucket */
 	bucket = step_above(rest, 0xffff, 4);
 	rest >>= bucket;
 	step = step_above(rest, 0xff, 3);

@@ -5,7 +5,10 @@
 
 #include "base/maps.h"
 #include "calls/hdr.h"
+#include "calls/hot.h"
 #include "calls/threads.h"
+
+#define NO_SLOT (~0U)
 
 INLINE u32 new_slot(struct slot_key *key)
 {
@@ -20,6 +23,7 @@ INLINE u32 new_slot(struct slot_key *key)
 		return NO_SLOT;
 	owner->cgroup_id = key->cgroup_id;
 	owner->tgid = key->tgid;
+	owner->writer = key->writer;
 	PUBLISH(owner->cgroup_id);
 	owner->operation = key->operation;
 	if (!slot_of.insert(key, KEY(slot)))
@@ -46,8 +50,26 @@ INLINE u32 cache_place(u32 operation)
 	return (operation ^ (operation >> 12) ^ (operation >> DEVICE_SHIFT)) & (CACHED - 1);
 }
 
-/* Returns the number of the slot of `operation` for this thread, or NO_SLOT if none is free. */
-INLINE u32 slot_number(struct thread *thread, u32 operation)
+/* Returns the element in which `thread` remembers the slot of `operation`. */
+INLINE struct cached_slot *cached_at(struct thread *thread, u32 operation)
+{
+	return &thread->cached[cache_place(operation)];
+}
+
+/* The thread's own slot begins with the threshold for slow calls of the slot that it shared before. */
+INLINE void copy_threshold(u64 to, u64 from)
+{
+	struct slot *own = slots.lookup(KEY(to)), *shared = slots.lookup(KEY(from));
+
+	if (own && shared)
+		own->slow_ns = shared->slow_ns;
+}
+
+/*
+ * Finds the slot of `operation` for this thread and stores it in `cached`. Returns -1 if the operation has no
+ * slot and none is free.
+ */
+INLINE int fill_cached(struct thread *thread, struct cached_slot *cached, u32 operation)
 {
 	struct slot_key key = {
 		.cgroup_id = thread->cgroup_id,
@@ -55,54 +77,68 @@ INLINE u32 slot_number(struct thread *thread, u32 operation)
 		.operation = operation,
 	};
 	u32 *found = slot_of.lookup(&key);
+	u32 shared = found ? *found : NO_SLOT, slot = shared;
 
-	return found ? *found : new_slot(&key);
+	if (shared != NO_SLOT && cached->operation == (operation | MOVES)) {
+		key.writer = thread->index + 1;
+		found = slot_of.lookup(&key);
+		if (found)
+			slot = *found;
+		else if (may_own_slot())
+			slot = NO_SLOT;
+	}
+	if (slot == NO_SLOT) {
+		slot = new_slot(&key);
+		if (slot == NO_SLOT)
+			slot = shared;
+		else if (shared != NO_SLOT)
+			copy_threshold(slot, shared);
+		if (slot == NO_SLOT)
+			return -1;
+	}
+	cached->slot = slot;
+	cached->shared = shared == NO_SLOT ? slot : shared;
+	cached->operation = operation;
+	return 0;
 }
 
-/* Returns the number of the slot that find_slot() has just found for this thread. */
-INLINE u32 slot_of_operation(struct thread *thread, u32 operation)
+/* Returns the slot of `operation` for this thread, or NULL if none is free. The thread remembers it in `cached`. */
+INLINE struct slot *find_slot(struct thread *thread, struct cached_slot *cached, u32 operation)
 {
-	return thread->cached[cache_place(operation)].slot;
-}
-
-/* Returns the slot of `operation` for this thread, or NULL if none is free. */
-INLINE struct slot *find_slot(struct thread *thread, u32 operation)
-{
-	struct cached_slot *cached = &thread->cached[cache_place(operation)];
 	u64 slot;
 
-	if (cached->operation == operation) {
-		slot = cached->slot;
-		return slots.lookup(KEY(slot));
-	}
-	slot = slot_number(thread, operation);
-	if (slot == NO_SLOT)
+	if (cached->operation != operation && fill_cached(thread, cached, operation))
 		return NULL;
-	cached->slot = slot;
-	cached->operation = operation;
+	slot = cached->slot;
 	return slots.lookup(KEY(slot));
 }
 
-/* Adds the time of one call to `slot`. The call's other counts have to be in the slot already. */
-INLINE void count_ns(struct slot *slot, u64 ns)
+/*
+ * Adds the time of one call to `slot`, that of `cached`; `counter` is the counter of that time. The call's other
+ * counts have to be in the slot already.
+ */
+INLINE void count_ns(struct slot *slot, const struct cached_slot *cached, u64 ns, u64 counter)
 {
-	u64 counter;
-
-	ADD_AND_PUBLISH(slot->total_ns, ns);
 	if (ns > slot->max_ns)
 		slot->max_ns = ns; /* another CPU may overwrite it: then the monitor uses the histogram's maximum */
 	if (ns > HIGHEST_NS) {
-		ns = HIGHEST_NS;
 		__sync_fetch_and_add(&slot->clamped, 1);
 		LOSE(clamped, 1);
 	}
-	counter = counter_of(ns);
 	BELOW(counter, COUNTERS);
-	__sync_fetch_and_add(&slot->counters[counter], 1);
-	__sync_fetch_and_add(&slot->calls, 1);
+	if (is_own(cached)) {
+		ADD_TO_OWN(slot->total_ns, ns);
+		ADD_TO_OWN(slot->counters[counter], 1);
+		ADD_TO_OWN(slot->calls, 1);
+	} else {
+		ADD_AND_PUBLISH(slot->total_ns, ns);
+		__sync_fetch_and_add(&slot->counters[counter], 1);
+		__sync_fetch_and_add(&slot->calls, 1);
+	}
 }
 
-INLINE void count(struct slot *slot, const struct frame *frame, u64 ns, u32 returned)
+INLINE void count(struct slot *slot, const struct cached_slot *cached, const struct frame *frame, u64 ns,
+		  u64 counter, u32 returned)
 {
 	u64 cookie = frame->function;
 	struct function *function;
@@ -116,7 +152,7 @@ INLINE void count(struct slot *slot, const struct frame *frame, u64 ns, u32 retu
 	} else if (frame->bytes) {
 		__sync_fetch_and_add(&slot->bytes, frame->bytes);
 	}
-	count_ns(slot, ns);
+	count_ns(slot, cached, ns, counter);
 }
 
 #endif

@@ -58,7 +58,6 @@ INLINE struct thread *find_thread(u32 tid)
 	return threads.lookup(index);
 }
 
-#define NO_SLOT (~0U)
 #define NO_CGROUP (~0ULL) /* no cgroup has this id, so follow_cgroup() clears what a record's previous thread cached */
 
 /* Clears the waits in the record `thread`, because the record is given to another thread. */
@@ -132,7 +131,6 @@ INLINE void end_following(struct thread *thread)
 	if (!thread->link)
 		return;
 	thread->link = 0;
-	thread->gap_slot = NO_SLOT; /* it counts host work */
 	count = follower_count.lookup(KEY(only));
 	if (count)
 		__sync_fetch_and_add(count, -1);
@@ -207,7 +205,7 @@ INLINE void follow_cgroup(struct thread *thread)
 	if (thread->cgroup_id == cgroup_id)
 		return;
 	thread->cgroup_id = cgroup_id;
-	thread->gap_slot = NO_SLOT;
+	thread->gap.operation = 0;
 #pragma unroll
 	for (i = 0; i < CACHED; i++)
 		thread->cached[i].operation = 0;

@@ -83,6 +83,10 @@ INLINE u32 new_kernel(struct launched *key)
 	if (!owner || !kernel)
 		return NO_KERNEL;
 	name_kernel(kernel, key);
+	kernel->function = key->function;
+	kernel->born_ns = key->born_ns;
+	PUBLISH(kernel->function);
+	kernel->slot = key->slot;
 	owner->function = key->function;
 	owner->born_ns = key->born_ns;
 	owner->generation = key->generation;
@@ -95,6 +99,7 @@ INLINE u32 new_kernel(struct launched *key)
 	 * this one is freed.
 	 */
 	owner->slot = 0;
+	kernel->slot = 0;
 	free_kernels.push(KEY(index), 0);
 	winner = kernel_of.lookup(key);
 	return winner ? *winner : NO_KERNEL;
@@ -118,17 +123,20 @@ INLINE u64 program_of(struct thread *thread)
 }
 
 /*
- * Returns the record of a function that `operation` launches; NULL if none is free. The thread has just found
- * the slot of `operation`.
+ * Returns the record of a function whose launch is counted in the slot of `cached`; NULL if none is free. If
+ * that is the thread's own slot, the record belongs to it, or to the shared slot if the thread may have no more
+ * records of its own.
  */
-INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 operation)
+INLINE struct kernel *find_kernel(struct thread *thread, u64 function, const struct cached_slot *cached)
 {
 	struct launched key = {
 		.function = function,
 		.born_ns = program_of(thread),
-		.slot = slot_of_operation(thread, operation) + 1,
-	}, *owner;
+		.slot = cached->slot + 1,
+	};
+	struct kernel *kernel;
 	u64 only = 0, index;
+	u32 shared = cached->shared + 1;
 	u32 *reused = reuses.lookup(KEY(only)), *found;
 	u64 place = ((function ^ key.slot) * 0x9e3779b97f4a7c15ULL >> 48) & (LIKELY_KERNELS - 1);
 	u64 *likely = likely_kernel.lookup(KEY(place)), known;
@@ -138,19 +146,24 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 	/* Both halves are read at once, so that both belong to the same launch. */
 	known = *(volatile u64 *)likely;
 	index = (u32)known;
-	owner = launched.lookup(KEY(index));
-	if (!owner || owner->slot != key.slot || owner->function != function ||
-	    owner->born_ns != key.born_ns || known >> 32 != *reused) {
+	kernel = kernels.lookup(KEY(index));
+	if (!kernel || (kernel->slot != key.slot && kernel->slot != shared) || kernel->function != function ||
+	    kernel->born_ns != key.born_ns || known >> 32 != *reused) {
 		known = (u64)*reused << 32;
 		if (*reused)
 			key.generation = generation(&key);
 		found = kernel_of.lookup(&key);
+		if (!found && key.slot != shared && !may_own_kernel()) {
+			key.slot = shared;
+			found = kernel_of.lookup(&key);
+		}
 		index = found ? *found : new_kernel(&key);
 		if (index == NO_KERNEL)
 			return NULL;
 		*(volatile u64 *)likely = known | index;
+		kernel = kernels.lookup(KEY(index));
 	}
-	return kernels.lookup(KEY(index));
+	return kernel;
 }
 
 /*
@@ -164,13 +177,14 @@ INLINE void launch_begins(const struct function *function, struct frame *frame, 
 }
 
 /*
- * Counts the launch of a frame in the record of its CUDA kernel. The slot of the launching operation counts
- * the launch afterwards.
+ * Counts the launch of a frame in the record of its CUDA kernel; `counter` is that of `ns`. The slot in `cached`
+ * counts the launch afterwards.
  */
-INLINE void count_kernel(struct thread *thread, const struct frame *frame, u64 ns, u32 failed)
+INLINE void count_kernel(struct thread *thread, const struct frame *frame, const struct cached_slot *cached,
+			 u64 ns, u64 counter, u32 failed)
 {
-	struct kernel *kernel = find_kernel(thread, frame->kept, frame->operation);
-	u64 bucket;
+	struct kernel *kernel = find_kernel(thread, frame->kept, cached);
+	u64 bucket = counter >> BUCKET_SHIFT;
 
 	if (!kernel) {
 		LOSE(no_kernel, 1);
@@ -178,13 +192,16 @@ INLINE void count_kernel(struct thread *thread, const struct frame *frame, u64 n
 	}
 	if (failed)
 		__sync_fetch_and_add(&kernel->errors, 1);
-	ADD_AND_PUBLISH(kernel->total_ns, ns);
 	if (ns > kernel->max_ns)
 		kernel->max_ns = ns;
-	bucket = counter_of(ns > HIGHEST_NS ? HIGHEST_NS : ns) >> BUCKET_SHIFT;
 	WITHIN(bucket, BUCKETS);
-	__sync_fetch_and_add(&kernel->counters[bucket], 1);
-	ADD_AND_PUBLISH(kernel->calls, 1);
+	if (is_own(cached) && kernel->slot == cached->slot + 1) {
+		ADD_TO_OWN(kernel->total_ns, ns);
+		ADD_TO_OWN(kernel->counters[bucket], 1);
+	} else {
+		ADD_AND_PUBLISH(kernel->total_ns, ns);
+		ADD_AND_PUBLISH(kernel->counters[bucket], 1);
+	}
 }
 
 #endif

@@ -121,8 +121,6 @@ INLINE void is_older(struct cuda_program *program, u32 tgid)
 /* Notes that, from now on, the calls of `thread` and the time between them go to `device`. */
 INLINE void choose(struct thread *thread, u32 device)
 {
-	if (thread->device != device)
-		thread->gap_slot = NO_SLOT;
 	thread->device = device;
 	thread->device_decided = device != 0;
 }

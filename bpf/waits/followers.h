@@ -82,7 +82,6 @@ INLINE void follow_current(struct thread *thread, struct thread *woken, u64 now)
 	__sync_fetch_and_add(count, 1);
 	thread->link = woken->link + 1;
 	thread->follows = woken->tid;
-	thread->gap_slot = NO_SLOT; /* if the thread made calls, it counts its gaps */
 	follow_cgroup(thread);
 	note_birth(thread);
 	begin_gap(thread, now);

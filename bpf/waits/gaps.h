@@ -19,21 +19,18 @@ INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 {
 	u64 ns = now - thread->gap_ns;
 	struct slot *slot = NULL;
-	u64 number;
 
-	if (thread->gap_ns && ns <= LONGEST_GAP_NS) {
-		number = thread->gap_slot;
-		if (number == NO_SLOT)
-			thread->gap_slot = number = slot_number(thread, operation);
-		slot = slots.lookup(KEY(number)); /* NULL if `number` is NO_SLOT */
-	}
+	if (thread->gap_ns && ns <= LONGEST_GAP_NS)
+		slot = find_slot(thread, &thread->gap, operation);
 	thread->gap_ns = 0;
 	/*
 	 * The parts are added before the total, as for calls. The monitor reads them in the opposite order.
 	 */
 	end_level(thread, 0, slot, ns);
-	if (slot)
-		count_ns(slot, ns);
+	if (slot) {
+		count_ns(slot, &thread->gap, ns, counter_of(ns));
+		note_rate(&thread->gap, now);
+	}
 }
 
 /*

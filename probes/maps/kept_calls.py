@@ -118,7 +118,7 @@ class KeptCalls:
         return (slots, histograms) if len(rows) == len(slots) else (slots[rows], histograms.take(rows))
 
     def _remembered(self, slots: NDArray[np.intp], histograms: Histograms, now: float) -> NDArray[np.float32]:
-        new = slots[self._slots["slow_ns"][slots] == 0]
+        new = slots[self._slots["sample_every"][slots] == 0]
         self._calls[new] = 0
         self._began[new] = self._updated[new] = self._last
         fading = np.exp((self._updated[slots] - now) / MEMORY_SECONDS).astype(np.float32)

@@ -24,7 +24,7 @@ from stalltop.probes.layout import (
     REGISTERED,
     TOLD_PROGRAM,
 )
-from stalltop.probes.maps.slots import SlotKey, slot_key
+from stalltop.probes.maps.slots import SlotKey, may_own, rows_of, slot_key
 from stalltop.probes.programs.bpf_calls import delete_all, fill_queue, get
 from stalltop.probes.programs.loading import Programs, pid_namespace
 
@@ -69,8 +69,8 @@ class Kernels:
         self._owners = programs.owners
         self._kernel_of = programs.kernel_of
         self._queue = programs.free_kernels
+        self._limits = programs.keeping
         # Counts of each record that were already reported.
-        self._calls = np.zeros(KERNELS, np.uint64)
         self._totals = np.zeros((KERNELS, 2), np.uint64)  # Columns: errors, total_ns.
         self._counters = np.zeros((KERNELS, BUCKETS), np.uint32)
         self._left: list[RawKernel] = []
@@ -83,10 +83,11 @@ class Kernels:
         changed = self._changed()
         if not len(changed):
             return found
-        counted = np.zeros(len(self._owners), np.int64)
         slots, histograms = risen
-        counted[slots] = histograms.totals()
-        return found + self._read(changed, counted)
+        rows = rows_of(self._owners)
+        counted = np.zeros(len(rows), np.int64)
+        np.add.at(counted, rows[slots], histograms.totals().astype(np.int64))
+        return found + self._read(changed, rows, counted)
 
     def let_go(self, slots: NDArray[np.intp]) -> None:
         """Frees the records of ``slots``. These slots are about to be freed and are no longer written."""
@@ -94,14 +95,12 @@ class Kernels:
         gone = used[np.isin(self._launched["slot"][used].astype(np.int64) - 1, slots)]
         if not len(gone):
             return
-        late = gone[self._kernels["calls"][gone] != self._calls[gone]]
+        late = gone[self._kernels["total_ns"][gone] != self._totals[gone, 1]]
         if len(late):
-            self._left += self._read(late, None)
+            self._left += self._read(late)
         delete_all(self._kernel_of, self._launched[gone])
-        self._kernels["calls"][gone] = 0
-        for name in ("total_ns", "errors", "max_ns", "counters"):
+        for name in ("slot", "total_ns", "errors", "max_ns", "counters"):
             self._kernels[name][gone] = 0
-        self._calls[gone] = 0
         self._totals[gone] = 0
         self._counters[gone] = 0
         self._launched[gone] = np.zeros(1, self._launched.dtype)
@@ -109,13 +108,20 @@ class Kernels:
 
     def _changed(self) -> NDArray[np.intp]:
         used = np.flatnonzero(self._launched["slot"])
-        changed: NDArray[np.intp] = used[self._kernels["calls"][used] != self._calls[used]]
+        writers = self._owners["writer"][self._launched["slot"][used] - 1]
+        self._limits["own_kernels"] = may_own(writers, KERNELS)
+        changed: NDArray[np.intp] = used[self._kernels["total_ns"][used] != self._totals[used, 1]]
         return changed
 
-    def _read(self, records: NDArray[np.intp], counted: NDArray[np.int64] | None) -> list[RawKernel]:
-        """Returns what ``records`` counted since the last read. ``counted``, if given, has the number of new
-        calls of each slot: at most so many launches of a slot are returned, the others are left for the next
-        read."""
+    def _read(
+        self,
+        records: NDArray[np.intp],
+        rows: NDArray[np.intp] | None = None,
+        counted: NDArray[np.int64] | None = None,
+    ) -> list[RawKernel]:
+        """Returns what ``records`` counted since the last read. ``rows``, if given, has the row of each slot,
+        and ``counted`` the number of new calls of each row: at most so many launches of a row are returned,
+        the others are left for the next read."""
         # Counters are read before totals, as in probes/maps/slots.py.
         now = self._kernels["counters"][records]
         # The counters overflow at 2^32, so the difference is taken modulo 2^32.
@@ -125,8 +131,8 @@ class Kernels:
         self._kernels["max_ns"][records] = 0
         owners = self._launched[records]
         added = (totals - self._totals[records]).astype(np.int64)
-        if counted is not None:
-            added[:, 1] -= _hold_back(rise, owners["slot"].astype(np.int64) - 1, counted)
+        if rows is not None and counted is not None:
+            added[:, 1] -= _hold_back(rise, rows[owners["slot"].astype(np.int64) - 1], counted)
         calls = rise.sum(axis=1)
         added[:, 0] = np.minimum(added[:, 0], calls)
         added[:, 1] = np.maximum(added[:, 1], 0)
@@ -156,7 +162,6 @@ class Kernels:
                 )
             )
         told = records[seen]
-        self._calls[told] += calls[seen].astype(np.uint64)
         self._totals[told] += added[seen].astype(np.uint64)
         self._counters[told] += rise[seen].astype(np.uint32)
         return found
@@ -206,18 +211,18 @@ def _born_ns(programs: Programs, tgid: int) -> int:
 
 
 def _hold_back(
-    rise: NDArray[np.int64], slots: NDArray[np.int64], counted: NDArray[np.int64]
+    rise: NDArray[np.int64], rows: NDArray[np.intp], counted: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Removes from ``rise`` the launches that their slots have not counted yet. Returns, for each record, the
+    """Removes from ``rise`` the launches that their rows have not counted yet. Returns, for each record, the
     shortest time that the removed launches may have taken, ns."""
-    sums = np.bincount(slots, rise.sum(axis=1), len(counted))
+    sums = np.bincount(rows, rise.sum(axis=1), len(counted))
     held_ns = np.zeros(len(rise), np.int64)
-    for slot in np.flatnonzero(sums > counted).tolist():
-        excess = int(sums[slot] - counted[slot])
-        for row in np.flatnonzero(slots == slot).tolist():
-            for bucket in np.flatnonzero(rise[row]).tolist():
-                some = min(excess, int(rise[row, bucket]))
-                rise[row, bucket] -= some
-                held_ns[row] += some * int(_LOWEST[bucket])
+    for row in np.flatnonzero(sums > counted).tolist():
+        excess = int(sums[row] - counted[row])
+        for record in np.flatnonzero(rows == row).tolist():
+            for bucket in np.flatnonzero(rise[record]).tolist():
+                some = min(excess, int(rise[record, bucket]))
+                rise[record, bucket] -= some
+                held_ns[record] += some * int(_LOWEST[bucket])
                 excess -= some
     return held_ns

@@ -5,6 +5,10 @@ first call of an operation of a process; ``owners`` says which. Released: its pr
 thread can find the slot. Then it is free again. A thread remembers the slots that it uses. So a released slot
 is not used again while any thread with that PID has a record: a new process with the same PID may have found
 the slot before it was released, and goes on counting in it. No call is lost or attributed to another process.
+
+A thread that makes calls at a high rate has slots of its own, beside those that its process shares
+(``bpf/calls/hot.h``). They are released when the thread has ended. Counts of slots with the same key are
+added up.
 """
 
 from __future__ import annotations
@@ -101,6 +105,7 @@ class Slots:
         self._threads = programs.threads
         self._slot_of = programs.slot_of
         self._queue = programs.free_slots
+        self._limits = programs.keeping
         n = len(self._slots)
         # Counts of each slot that were already read. Memory pages of slots that were never used stay
         # unallocated.
@@ -128,6 +133,7 @@ class Slots:
         # its counts.
         threads = self._threads["tgid"].copy() if len(released) else None
         used = np.flatnonzero(self._owners["operation"])
+        self._limits["own_slots"] = may_own(self._owners["writer"][used], len(self._owners))
         # A counter rises before the calls of its slot, so more calls may have been read than the slot has.
         new = (self._slots["calls"][used] - self._calls[used]).view(np.int64)
         changed = np.flatnonzero(new)
@@ -136,8 +142,25 @@ class Slots:
         newly = int((passed_over - self._passed_over[used]).sum())
         self._passed_over[used] = passed_over
         if threads is not None:
-            self._free(released[~np.isin(self._owners["tgid"][released], threads)])
+            self._free(released[self._are_unused(released, threads)])
+        self._release_own(used)
         return replace(counts, passed_over=newly)
+
+    def _are_unused(self, slots: NDArray[np.intp], threads: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Returns which of ``slots`` no thread may write any more; ``threads`` has the process of each record
+        of a thread."""
+        tgid, writer = self._owners["tgid"][slots], self._owners["writer"][slots]
+        # The index of a writer is used only where there is one.
+        ended = threads[np.maximum(writer, 1) - 1] != tgid
+        return np.where(writer, ended, ~np.isin(tgid, threads))
+
+    def _release_own(self, used: NDArray[np.intp]) -> None:
+        """Releases the own slots of threads that have ended."""
+        own = used[(self._owners["writer"][used] != 0) & ~self._released[used]]
+        ended = own[self._are_unused(own, self._threads["tgid"])]
+        if len(ended):
+            delete_all(self._slot_of, self._owners[ended])
+            self._released[ended] = True
 
     def leave_splits_out(self) -> None:
         """Reports no splits from now on. Called if it turns out that the BPF programs cannot measure them."""
@@ -257,6 +280,28 @@ class Slots:
             if slot not in known:
                 known[slot] = slot_key(self._owners[slot])
         return tuple(map(known.__getitem__, numbers))
+
+
+def may_own(writers: NDArray[np.uint32], n: int) -> int:
+    """Returns how many more of ``n`` slots, or of ``n`` records that belong to slots, threads may take for
+    their own (``bpf/calls/hot.h``). ``writers`` has ``writer`` of the slot of each one that is in use.
+
+    Threads get an eighth of all for themselves, and nothing more while half of all are in use. So enough are
+    left for operations that have no slot yet.
+    """
+    return max(min(n // 8 - int(np.count_nonzero(writers)), n // 2 - len(writers)), 0)
+
+
+def rows_of(owners: NDArray[np.void]) -> NDArray[np.intp]:
+    """Returns a number for each slot; slots of the same key have the same number."""
+    rows = np.arange(len(owners))
+    used = np.flatnonzero(owners["operation"])
+    if owners["writer"][used].any():
+        whose = owners[used]
+        whose["writer"] = 0
+        _, first, row = np.unique(whose, return_index=True, return_inverse=True)
+        rows[used] = used[first][row]
+    return rows
 
 
 def _nothing(slots: NDArray[np.intp]) -> None:

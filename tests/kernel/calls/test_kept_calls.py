@@ -75,11 +75,12 @@ class CaptureReader:
 
     def threshold(self, pid: int, operation: int) -> int:
         """Return the duration in ns from which a call of ``operation`` by the process ``pid`` counts as
-        slow."""
+        slow, in the slots that counted such calls before the latest read."""
         programs = self.kernel._programs
-        owners = programs.owners
-        slots = np.flatnonzero((owners["operation"] == operation) & (owners["tgid"] == pid))
-        return int(programs.slots["slow_ns"][slots].max())
+        slots, _ = self.kernel._slots.risen
+        owners = programs.owners[slots]
+        row = (owners["operation"] == operation) & (owners["tgid"] == pid)
+        return int(programs.slots["slow_ns"][slots[row]].max())
 
     def call_slow_from(self, ns: int, *, most: int = 1000) -> None:
         """Until the next read, capture calls of at least ``ns``, at most ``most`` per second."""

@@ -11,7 +11,7 @@ import pytest
 from stalltop.model.histograms.hdr import COUNTERS
 from stalltop.probes import layout
 from stalltop.probes.maps import slots
-from stalltop.probes.maps.slots import Slots
+from stalltop.probes.maps.slots import Slots, may_own, rows_of
 from stalltop.probes.programs.loading import Programs
 
 SLOTS = 100
@@ -26,6 +26,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
         threads=np.zeros(4, layout.THREAD),
         slot_of=-1,
         free_slots=-1,
+        keeping=np.zeros(1, layout.KEEPING),
     )
     made.owners["tgid"] = made.owners["operation"] = np.arange(SLOTS) + 1
     return cast(Programs, made)
@@ -95,3 +96,36 @@ def test_calls_that_are_read_before_they_are_counted_are_not_read_again(programs
     assert reader.read().keys == ()
     programs.slots["calls"][3] = 1
     assert reader.read().calls.tolist() == [1]
+
+
+def test_slots_of_one_key_are_added_up_and_freed_with_their_thread(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted: list[int] = []
+    freed: list[int] = []
+    monkeypatch.setattr(slots, "delete_all", lambda fd, keys: deleted.extend(keys["writer"].tolist()))
+    monkeypatch.setattr(slots, "fill_queue", lambda queue, values: freed.extend(values))
+    programs.owners[:] = np.zeros(1, layout.OWNER)
+    programs.owners["tgid"][:3], programs.owners["operation"][:3] = 7, 5
+    programs.owners["writer"][1:3] = 2, 4  # the own slots of the threads with records 1 and 3
+    programs.threads["tgid"] = [7, 7, 0, 7]
+    reader = Slots(programs, splits=False)
+    assert rows_of(programs.owners)[:4].tolist() == [0, 0, 0, 3]
+    programs.slots["calls"][:3] = programs.slots["counters"][:3, 100] = 1, 2, 3
+    counts = reader.read()
+    assert [(key.tgid, key.operation) for key in counts.keys] == [(7, 5)]
+    assert counts.calls.tolist() == [6]
+    assert not deleted
+    programs.threads["tgid"][3] = 8  # the record belongs to a thread of another process now
+    programs.slots["calls"][2] = programs.slots["counters"][2, 100] = 4
+    assert reader.read().calls.tolist() == [1]
+    assert (deleted, freed) == ([4], [])
+    assert reader.read().keys == ()
+    assert freed == [2]
+    assert programs.owners["tgid"][:4].tolist() == [7, 7, 0, 0]
+
+
+@pytest.mark.parametrize(("shared", "own", "left"), [(0, 0, 100), (10, 40, 60), (10, 100, 0), (390, 5, 5)])
+def test_threads_may_own_an_eighth_while_half_are_free(shared: int, own: int, left: int) -> None:
+    writers = np.array([0] * shared + [1] * own, np.uint32)
+    assert may_own(writers, 800) == left
