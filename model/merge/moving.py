@@ -142,7 +142,12 @@ class MovingEvidence:
             for kind, entries in self._records.items()
         }
         return Evidence(
-            charges=tuple([_charge(key, ns, times) for key, (ns, times, _) in self._charges.items()]),
+            charges=tuple(
+                map(
+                    Charge._make,
+                    [(*key[:-1], ns, times, key[-1]) for key, (ns, times, _) in self._charges.items()],
+                )
+            ),
             block_io=lists[BlockIo],
             tenants=lists[TenantUse],
             processes=lists[ProcessUse],

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.histograms.hdr import COUNTERS, HALF, HIGHEST_OF_INDEX, lowest_ns
+from stalltop.model.histograms.hdr import COUNTERS, HALF, HIGHEST_OF_INDEX, indices_of, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.window import U64
 from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS
@@ -30,6 +30,7 @@ from stalltop.probes.programs.loading import Programs
 _GROUPS = COUNTERS // HALF
 """Counters are read in groups of ``HALF``, an octave of durations, because the calls of an operation are in
 few octaves."""
+_BITS = HALF.bit_length() - 1
 _ROWS_AT_ONCE = 32
 """Number of histograms whose remaining groups are read together: half a megabyte."""
 
@@ -241,8 +242,12 @@ class Slots:
     ) -> tuple[Histograms, NDArray[np.uint32]]:
         """Returns by how much the counters of ``slots`` rose, and the new values of the counters that
         rose."""
+        # Calls in a group that was empty so far are mostly longer than all before.
+        self._filled[slots, indices_of(self._slots["max_ns"][slots]) // HALF] = True
+        firsts = np.arange(len(slots) + 1) * COUNTERS
         place, now, rise = self._compared(slots, *np.nonzero(self._filled[slots]))
-        counted = np.bincount(place // COUNTERS, rise, len(slots))
+        start = np.searchsorted(place, firsts)
+        counted = np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(rise, dtype=np.int64)))[start])
         # If fewer calls are found than are new, the others are in groups that were empty so far. If a call
         # that ``new`` lacks was found instead, the next read finds the call in the empty group, because the
         # slot then still has more calls than were read.
@@ -256,21 +261,23 @@ class Slots:
         if len(lacking):
             order = np.argsort(place, kind="stable")
             place, now, rise = place[order], now[order], rise[order]
-        start = np.searchsorted(place, np.arange(len(slots) + 1) * COUNTERS)
-        return Histograms(start, (place % COUNTERS).astype(np.uint16), rise.astype(np.uint64)), now
+            start = np.searchsorted(place, firsts)
+        index = (place - np.repeat(firsts[:-1], np.diff(start))).astype(np.uint16)
+        return Histograms(start, index, rise.astype(np.uint64)), now
 
     def _compared(
         self, slots: NDArray[np.intp], row: NDArray[np.intp], group: NDArray[np.intp]
     ) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.uint32]]:
         """Compares some groups of counters with their earlier values: element i of ``group`` is a group of
         ``slots[row[i]]``. Returns the place (row * COUNTERS + index), the new value and the rise of each
-        counter that differs."""
+        counter that differs, in the order of ``row`` and ``group``."""
+        slot = slots[row]
         # The BPF programs go on counting, so the counters are copied before they are compared.
-        now = self._slots["counters"].reshape(-1, _GROUPS, HALF)[slots[row], group]
-        before = self._counters.reshape(-1, _GROUPS, HALF)[slots[row], group]
+        now = self._slots["counters"].reshape(-1, _GROUPS, HALF)[slot, group]
+        before = self._counters.reshape(-1, HALF).take(slot * _GROUPS + group, axis=0)
         risen = np.flatnonzero(now != before)
         now, before = now.reshape(-1)[risen], before.reshape(-1)[risen]
-        place = (row * COUNTERS + group * HALF)[risen // HALF] + risen % HALF
+        place = (row * COUNTERS + group * HALF)[risen >> _BITS] + (risen & (HALF - 1))
         return place, now, now - before  # Counters overflow at 2^32, so this is taken modulo 2^32.
 
     def _keys_of(self, slots: NDArray[np.intp]) -> tuple[SlotKey, ...]:

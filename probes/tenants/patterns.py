@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from stalltop.model.tenant import Kind
 from stalltop.model.text.clean import clean
@@ -195,6 +196,7 @@ def parse_best(paths: Iterable[str]) -> Identity | None:
     return max(found, key=lambda best: best[0])[1] if found else None
 
 
+@lru_cache(1024)
 def _best(path: str) -> tuple[_Place, Identity] | None:
     found: list[tuple[_Place, Identity, re.Match[str]]] = []
     for row, pattern in enumerate(PATTERNS):
