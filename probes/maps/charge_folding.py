@@ -63,9 +63,9 @@ def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint6
     place = np.where(anywhere, -1, cgroup)
 
     kept = np.flatnonzero(of_row >= LEAST_NS)
-    identity = np.stack((row, place, culprit), axis=1)[kept]
-    _, first, group = np.unique(identity, axis=0, return_index=True, return_inverse=True)
-    group = group.reshape(-1)  # numpy 2.0 returns another shape.
+    # A PID has 22 bits; there are at most 2^14 charges, so at most as many victims and cgroups.
+    identity = (row * (len(cgroups) + 1) + place + 1) << 23 | (culprit - OTHERS)
+    _, first, group = np.unique(identity[kept], return_index=True, return_inverse=True)
     first = kept[first]
     sums = np.zeros((2, len(first)), np.int64)
     np.add.at(sums[0], group, ns[kept].astype(np.int64))

@@ -25,9 +25,10 @@ KEEP_SECONDS: Final = 10.0
 """Time for which an unchanged element is kept, s."""
 MOST_WAITS: Final = 2048
 """Maximum number of ``RawWait`` that one read reports; those with most time are reported."""
-_BY_NOBODY: Final = (SPLITS.index("disk"), SPLITS.index("sleep"))
-"""Parts of the split for waits in fsync and for sleeps. No process ends such waits, so no process is charged
-with them. Only `Charges.waits` reports them."""
+_BY_SOMEBODY: Final = np.ones(1 << layout.HOW_SHIFT, np.bool_)
+_BY_SOMEBODY[[SPLITS.index("disk"), SPLITS.index("sleep")]] = False
+"""Whether processes are charged with a part of the split. No process ends waits in fsync and sleeps, so no
+process is charged with them. Only `Charges.waits` reports them."""
 _GRACE_SECONDS: Final = 0.1
 """Time between retiring an element and freeing it, s. A BPF program that found the element just before it was
 retired has finished with it long before this time is over."""
@@ -74,7 +75,7 @@ class Charges:
         ns = self._charges["ns"][changed]
         keys = self._charges["key"][changed]
         more_ns, more_times = ns - self._ns[changed], times[changed] - self._times[changed]
-        by_others = ~np.isin(part_of(keys), _BY_NOBODY)
+        by_others = _BY_SOMEBODY[part_of(keys)]
         found = fold(keys[by_others], more_ns[by_others], more_times[by_others])
         self._waits = _waits(keys, more_ns, more_times)
         self._times = times
@@ -103,10 +104,14 @@ class Charges:
         self._retire(np.flatnonzero(own & (self._charges["times"] != 0) & np.isinf(self._retired_at)))
 
     def _retire(self, elements: NDArray[np.intp]) -> None:
+        if not len(elements):
+            return
         delete_all(self._charge_of, self._charges["key"][elements])
         self._retired_at[elements] = self._clock()
 
     def _free(self, elements: NDArray[np.intp]) -> None:
+        if not len(elements):
+            return
         self._charges[elements] = np.zeros(1, self._charges.dtype)
         self._times[elements] = 0
         self._ns[elements] = 0

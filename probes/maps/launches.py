@@ -137,31 +137,44 @@ class Kernels:
         added[:, 0] = np.minimum(added[:, 0], calls)
         added[:, 1] = np.maximum(added[:, 1], 0)
         seen = np.flatnonzero(calls)
+        told = records[seen]
+        kernels, launched = self._kernels[told], owners[seen]
+        columns = (
+            seen,
+            launched["slot"],
+            launched["function"],
+            launched["born_ns"],
+            launched["generation"],
+            kernels["name_bytes"],
+            kernels["name_at"],
+            calls[seen],
+            added[seen, 0],
+            added[seen, 1],
+            highest[seen],
+        )
+        names = kernels["name"]
         found = []
-        for row in seen.tolist():
-            record = records[row]
+        for at, (row, slot, function, *born, known, name_at, count, errors, total, longest) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        ):
             buckets = np.flatnonzero(rise[row])
             top = int(buckets[-1])
-            kernel, launched = self._kernels[record], owners[row]
-            known = int(kernel["name_bytes"])
-            longest = max(min(int(highest[row]), int(_HIGHEST[top])), int(_LOWEST[top]))
             found.append(
                 RawKernel(
-                    slot_key(self._owners[int(launched["slot"]) - 1]),
-                    int(launched["function"]),
-                    int(launched["born_ns"]),
-                    int(launched["generation"]),
-                    bytes(kernel["name"])[: max(known - 1, 0)],
+                    slot_key(self._owners[slot - 1]),
+                    function,
+                    born[0],
+                    born[1],
+                    bytes(names[at])[: max(known - 1, 0)],
                     known >= NAME_BYTES,
-                    int(kernel["name_at"]),
-                    int(calls[row]),
-                    int(added[row, 0]),
-                    int(added[row, 1]),
-                    longest,
+                    name_at,
+                    count,
+                    errors,
+                    total,
+                    max(min(longest, int(_HIGHEST[top])), int(_LOWEST[top])),
                     tuple(zip(buckets.tolist(), rise[row, buckets].tolist(), strict=True)),
                 )
             )
-        told = records[seen]
         self._totals[told] += added[seen].astype(np.uint64)
         self._counters[told] += rise[seen].astype(np.uint32)
         return found
