@@ -1,4 +1,4 @@
-"""The two lines below the header: the worst problem as a sentence with its fix, and how many more there
+"""The two lines above the header: the worst problem as a sentence with its fix, and how many more there
 are."""
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ class AnswerLines(Lines):
         if sentence.effect and cut:
             # There is room on the second line to say what the command does.
             shown = [
-                (f"{printable(sentence.effect)}:  ", paint.text),
                 (self.glyphs.plain(fix), paint.accent),
                 *key,
+                (f"   {printable(sentence.effect)}", paint.text),
             ]
             if cell_len(arrow) + sum(cell_len(text) for text, _ in shown) <= room:
                 return [(arrow, paint.dim), *shown]

@@ -35,6 +35,10 @@ class Screen:
     def line(self, number: int) -> str:
         return self.text().splitlines()[number]
 
+    def header(self) -> str:
+        """Return the line with the state, the losses and the coverage."""
+        return self.line(self.app.screen.query_one("#header").region.y)
+
     def names(self, table: str = "main") -> list[str]:
         """Return the texts in the first column of a table."""
         return [row.cells[0].text for row in self.app.main.query_one(f"#{table}", Table).data.rows]

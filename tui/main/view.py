@@ -63,9 +63,9 @@ class MainView(AppScreen):
 
     def compose(self) -> ComposeResult:
         """Yield the widgets from top to bottom."""
+        yield AnswerLines("answer")  # on top, because eyes begin there
         yield Header("header")
         yield CaptionLines("caption")
-        yield AnswerLines("answer")
         yield SystemBars("system")
         yield DeviceRows("devices")
         yield self.panel

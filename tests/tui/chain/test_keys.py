@@ -28,13 +28,13 @@ async def test_the_list_of_warnings_has_as_many_lines_as_the_size_allows(
         panel = screen.app.main.query_one("#alerts", AlertList)
         await screen.until(lambda: lines_of(panel) == lines)
         text = screen.text()
-        # The worst problem is shown in the lines below the header, not in the list.
-        assert "C summary of nccl_straggler" in screen.line(1)
+        # The worst problem is shown in the first lines, not in the list.
+        assert "C summary of nccl_straggler" in screen.line(0)
         assert "title of nccl_straggler" not in text
         assert "H title of loader_disk" in text
         assert ("title of reclaim" in text) == (lines > 1)
         assert ("ionice -c 3 -p 201" in text) == (size[0] >= 150)
-        assert ("1 critical 1 high 1 medium" if size[0] >= 160 else "1C 1H 1M") in screen.line(0)
+        assert ("1 critical 1 high 1 medium" if size[0] >= 160 else "1C 1H 1M") in screen.header()
 
 
 def lines_of(panel: AlertList) -> int:
@@ -172,7 +172,7 @@ async def test_chains_can_be_silenced_and_shown_again() -> None:
         await screen.press("a", "z")
         await screen.sees("silenced: title of nccl_straggler")
         await screen.sees("1 silenced")
-        await screen.until(lambda: "1C" not in screen.line(0))
+        await screen.until(lambda: "1C" not in screen.header())
         await screen.feed(faulty(LATE, STARVED, number=1))
         await screen.until(lambda: "C title of nccl_straggler" not in screen.text())
         await screen.press("Z")
@@ -236,7 +236,7 @@ async def test_frozen_and_saved_windows_show_their_chains() -> None:
         await screen.sees("title of nccl_straggler")
     options = RunOptions(interval=0.0, theme="dark", still=True)
     async with running(faulty(STARVED, OVER), size=(120, 40), options=options) as screen:
-        assert "1H" in screen.line(0)
+        assert "1H" in screen.header()
         await screen.sees("H summary of loader_disk")
         await screen.sees("ended ")
 
@@ -313,9 +313,9 @@ async def test_the_first_line_counts_silenced_problems(width: int) -> None:
     async with running(faulty(LATE), size=(width, 42)) as screen:
         await screen.press("a", "z")
         said = "problems 1 silenced" if width == 120 else "1 silenced"
-        await screen.until(lambda: said in screen.line(0), said)
+        await screen.until(lambda: said in screen.header(), said)
         await screen.press("Z")  # shows silenced problems, and counts them like other problems
-        await screen.until(lambda: "1C" in screen.line(0) and said not in screen.line(0))
+        await screen.until(lambda: "1C" in screen.header() and said not in screen.header())
 
 
 async def test_enter_opens_the_problem_under_the_cursor_after_it_ended() -> None:

@@ -164,8 +164,8 @@ OTHER = chain("gil", REDUCE, fixes=(Fix("look", "py-spy dump --pid 200"),), lost
 
 
 def answer(screen: Screen) -> list[str]:
-    """Return the two lines below the header."""
-    return [line.rstrip() for line in screen.text().splitlines()[1:3]]
+    """Return the two lines above the header."""
+    return [line.rstrip() for line in screen.text().splitlines()[:2]]
 
 
 async def test_the_first_lines_tell_the_worst_problem_and_how_many_more() -> None:

@@ -34,9 +34,9 @@ async def test_every_size_shows_the_essential_columns(size: tuple[int, int]) -> 
         text = screen.text()
         lines = text.splitlines()
         assert len(lines) == size[1]
-        assert "gpu7" in lines[0]
-        assert "LIVE" in lines[0]
-        assert "last 2s of 10s" in lines[0]
+        assert "gpu7" in screen.header()
+        assert "LIVE" in screen.header()
+        assert "last 2s of 10s" in screen.header()
         for word in ("CPU", "GPU0", "CONTAINER", "train", "serve", "P99", "TOTAL", "q Quit"):
             assert word in text
         assert "CPU taken by another tenant" in text or "serve loses time" in text
@@ -194,10 +194,10 @@ async def test_a_saved_window_has_one_length_and_is_not_saved_again(monkeypatch:
 async def test_a_running_demo_is_labelled_demo() -> None:
     options = RunOptions(interval=0.0, theme="dark", demo=True)
     async with running(numbered(0), size=(120, 24), options=options) as screen:
-        assert "LIVE DEMO" in screen.line(0)
+        assert "LIVE DEMO" in screen.header()
         await screen.press("space")
         await screen.sees("FROZEN")
-        assert "DEMO" in screen.line(0)
+        assert "DEMO" in screen.header()
 
 
 async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
@@ -210,7 +210,7 @@ async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
         async with running(one, size=size, options=options) as screen:
             await screen.press("space")
             await screen.sees("FROZEN")
-            assert "gpu-node" in screen.line(0)
+            assert "gpu-node" in screen.header()
             alert = next(line for line in screen.text().splitlines() if "not traced: /var" in line)
             assert "infer: no symbols" in alert
             # Calls that were open when tracing began cause no warning; only the page of warnings lists them.
@@ -222,7 +222,7 @@ async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
     async with running(replace(one, loss={"no_slot": 1234}), size=(60, 15), options=options) as screen:
         await screen.press("space")
         await screen.sees("FROZEN")
-        assert "missed 1.23k" in screen.line(0)
+        assert "missed 1.23k" in screen.header()
 
 
 async def test_help_and_warnings_have_pages() -> None:
@@ -247,13 +247,13 @@ async def test_help_and_warnings_have_pages() -> None:
 async def test_the_first_line_agrees_with_the_page_about_losses() -> None:
     options = RunOptions(interval=0.0, theme="dark")
     async with running(replace(numbered(0), loss={"clamped": 31}), size=(120, 40), options=options) as screen:
-        await screen.until(lambda: "partial 31" in screen.line(0), "the line says that nothing is missing")
-        assert "missed" not in screen.line(0)
+        await screen.until(lambda: "partial 31" in screen.header(), "the line says that nothing is missing")
+        assert "missed" not in screen.header()
         await screen.press("a", "end", "enter", "end")
         await screen.sees("Missed in this window: 0")
         await screen.sees("Partial in this window")
     async with running(replace(numbered(0), loss={"no_entry": 3}), size=(120, 40), options=options) as screen:
-        await screen.until(lambda: "missed 0" in screen.line(0))  # not missed: usual at the start
+        await screen.until(lambda: "missed 0" in screen.header())  # not missed: usual at the start
 
 
 async def test_clicks_run_keys_and_the_mouse_moves_the_cursor() -> None:

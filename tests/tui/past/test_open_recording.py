@@ -102,7 +102,7 @@ async def test_a_recording_opens_at_its_end_and_steps_like_a_live_screen() -> No
     async with opened(MemoryFile.of(seconds(100))) as screen:
         await looks_at(screen, 100)
         await screen.sees("a recording of 1m40s: [ ] step")
-        assert "RECORDED 20" in screen.line(0)
+        assert "RECORDED 20" in screen.header()
         assert "FROZEN" not in screen.text()
         await screen.press("right_square_bracket")
         await screen.sees("this is the end of the recording")

@@ -52,7 +52,7 @@ def recorder_of(screen: Screen) -> RecordedSource:
 async def test_the_key_begins_and_ends_a_recording_of_what_is_read(tmp_path: Path) -> None:
     path = tmp_path / "recording.stalltop"
     async with recordable(path) as screen:
-        assert "REC" not in screen.line(0)
+        assert "REC" not in screen.header()
         await screen.press("R")
         await screen.sees(f"recording to {path}")
         await screen.sees("REC ")
@@ -63,7 +63,7 @@ async def test_the_key_begins_and_ends_a_recording_of_what_is_read(tmp_path: Pat
         await screen.sees("KiB")
         await screen.press("R")
         await screen.sees(f"recorded to {path}")
-        await screen.until(lambda: "REC" not in screen.line(0), "the recording goes on")
+        await screen.until(lambda: "REC" not in screen.header(), "the recording goes on")
         await screen.feed(numbered(3))
         assert recorder_of(screen).finish(60.0)[0].startswith("2 s recorded; ")
     with open_file(path) as recorded:
@@ -101,7 +101,7 @@ async def test_a_recording_that_cannot_begin_says_why(tmp_path: Path) -> None:
     async with recordable(path) as screen:
         await screen.press("R")
         await screen.sees("not recording: another stalltop records to")
-        assert "REC" not in screen.line(0)
+        assert "REC" not in screen.header()
         other.close()
         await screen.press("R")
         await screen.sees("REC ")
@@ -115,7 +115,7 @@ async def test_a_recording_of_another_host_is_left_alone(tmp_path: Path) -> None
     async with recordable(path) as screen:
         await screen.press("R")
         await screen.sees("not recording:")
-        assert "REC" not in screen.line(0)
+        assert "REC" not in screen.header()
     with open_file(path) as found:
         assert len(found.moments) == 1
 
@@ -133,17 +133,17 @@ async def test_a_recording_that_fails_is_shown_in_the_header(
         await screen.sees("REC FAILED")
         path.rmdir()
         await screen.feed(numbered(2))
-        await screen.until(lambda: "REC FAILED" not in screen.line(0), "the header still shows the failure")
-        assert "REC " in screen.line(0)
+        await screen.until(lambda: "REC FAILED" not in screen.header(), "the header still shows the failure")
+        assert "REC " in screen.header()
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_the_header_has_room_for_the_recording(tmp_path: Path, size: tuple[int, int]) -> None:
     async with recordable(tmp_path / "recording.stalltop", size) as screen:
-        before = screen.line(0)
+        before = screen.header()
         await screen.press("R")
         await screen.sees("REC ")
-        line = screen.line(0)
+        line = screen.header()
         for part in ("LIVE", "gpu7"):
             assert part in line
         assert len(line) == len(before) == size[0]

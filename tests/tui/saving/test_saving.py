@@ -108,7 +108,7 @@ async def test_the_dialogue_names_every_format_and_the_path(size: tuple[int, int
         await screen.sees("Save 1s of gpu7")
         await screen.sees(f"to {folder}"[:20])
         # The main screen stays visible around the dialogue.
-        await screen.until(lambda: size[0] < 80 or "gpu7" in screen.line(0))
+        await screen.until(lambda: size[0] < 80 or "gpu7" in screen.header())
         await screen.press("escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)
         assert not folder.exists()

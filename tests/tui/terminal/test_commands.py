@@ -45,7 +45,7 @@ def test_opening_a_recording_leaves_the_file_unchanged(tmp_path: Path) -> None:
         terminal.until(lambda: "-1s" in terminal.text, "no step back")
         terminal.press("Tstart\r")
         terminal.until(
-            lambda: "-1s" not in terminal.text and " -" in terminal.text.splitlines()[0],
+            lambda: "-1s" not in terminal.text and " -" in terminal.text.splitlines()[2],
             "the start was not shown",
         )
         terminal.press("P")
