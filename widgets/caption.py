@@ -1,4 +1,4 @@
-"""The caption of a demonstration: two lines below the first line of the screen."""
+"""The caption of a demonstration: two lines below the header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first line of the screen: host, state, window length, call rate, losses, problems and coverage."""
+"""The line with the state: host, state, window length, call rate, losses, problems and coverage."""
 
 from __future__ import annotations
 

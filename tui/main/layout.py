@@ -28,7 +28,7 @@ LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 BARS_FROM = 12
 """Least number of terminal lines at which the bars of the host and of the devices are shown."""
 ANSWER_LINES, ANSWER_FROM = 2, 18
-"""Number of lines below the first line that show the worst problem, and the least number of terminal lines
+"""Number of lines that show the worst problem, and the least number of terminal lines
 for that. A smaller terminal has one such line."""
 CAPTION_FROM = 20
 """Least number of terminal lines at which the caption of a demonstration is shown."""
@@ -85,7 +85,7 @@ class ScreenLayout:
     """The panels that are shown, by the names in ``settings.PANELS``."""
     frames: Frames = ""
     answer: int = 0
-    """Number of lines below the first line that show the worst problem."""
+    """Number of lines that show the worst problem."""
     caption: int = 0
     """Lines of the caption of a demonstration."""
     host: int = 0
