@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from stalltop.widgets.alert_drawing import AlertDrawing, AlertRow, padded
 from stalltop.widgets.drawing.frame import FrameEdge, titled
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import strip_of
+from stalltop.widgets.drawing.strips import Line, line_of
 
 __all__ = ["AlertList", "AlertRow"]
 
@@ -180,13 +179,13 @@ class AlertList(Lines, can_focus=True):
         """Return the title and the keys on the top edge of the frame."""
         return titled(*self.title, paint, focused=self.has_focus), FrameEdge()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the lines in view. The last one also shows how many rows are hidden."""
         rows = self._all
         if not self.has_focus:
             self._drawn_rows = rows
         if not rows and self._above:
-            return [strip_of([("  the problem above is the only one", paint.dim)], width)]
+            return [line_of([("  the problem above is the only one", paint.dim)], width)]
         shown = rows[self._top : self._top + height]
         hidden = _hidden(self._top, len(shown), len(rows), focused=self.has_focus)
         tail = "  ".join(part for part in (hidden, self._tail) if part)
@@ -204,7 +203,7 @@ class AlertList(Lines, can_focus=True):
                     *padded(parts, room, over, self.glyphs),
                     ("  " + tail + " ", over or paint.dim),
                 ]
-            drawn.append(strip_of(parts, width, over))
+            drawn.append(line_of(parts, width, over))
         return drawn
 
 

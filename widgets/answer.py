@@ -9,13 +9,12 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.model.text.sentence import Sentence, cells
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 
 _INDENT = 3
 """Cells before the text of both lines: the first line has the letter of the severity there."""
@@ -69,7 +68,7 @@ class AnswerLines(Lines):
         if self._state.sentence is not None:
             self.post_message(self.Chosen())
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the lines. The fix is on the first one if it fits there, else on the second one."""
         state = self._state
         role: Style = getattr(paint, state.role)
@@ -84,7 +83,7 @@ class AnswerLines(Lines):
             elif slowest:
                 below = [(fit(slowest, min(cell_len(slowest), room), self.glyphs), role)]
             first.append((fit(text, min(cell_len(text), room), self.glyphs), role))
-            return [strip_of(first, width), *self._second(below, room, paint, width)][:height]
+            return [line_of(first, width), *self._second(below, room, paint, width)][:height]
         said = [(printable(text), part) for text, part in sentence.fitted(room, self.glyphs)]
         loud = role if not role.bgcolor else paint.bad
         styles = {
@@ -105,7 +104,7 @@ class AnswerLines(Lines):
             lost = sentence.lost if all(part != "lost" for _, part in said) else ""
             below = [(f"{lost} ", loud)] if lost else []
             below += self._fix(room - sum(cell_len(text) for text, _ in below), paint, cut=True)
-        return [strip_of(first, width), *self._second(below, room, paint, width)][:height]
+        return [line_of(first, width), *self._second(below, room, paint, width)][:height]
 
     def _fix(self, room: int, paint: Palette, *, cut: bool = False) -> list[Part]:
         """Return the fix for ``room`` cells; none if it does not fit. With ``cut``, it is cut if needed: the
@@ -146,7 +145,7 @@ class AnswerLines(Lines):
             return [(state.copy_key, paint.head), (" copies the fix", paint.dim)] if sentence.command else []
         return [(arrow, paint.dim), (fit(fix, rest, self.glyphs), paint.accent), *key]
 
-    def _second(self, fix: list[Part], room: int, paint: Palette, width: int) -> list[Strip]:
+    def _second(self, fix: list[Part], room: int, paint: Palette, width: int) -> list[Line]:
         """Return the second line: ``fix``, and as many of the other problems as there is room for."""
         state = self._state
         used = sum(cell_len(text) for text, _ in fix)
@@ -161,7 +160,7 @@ class AnswerLines(Lines):
             used += cell_len(told) + (3 if fix else 0)
         if keys and used + wide + 2 <= room:
             parts += [("  " if used else "", None), *keys]
-        return [strip_of(parts, width)]
+        return [line_of(parts, width)]
 
     def _more(self, room: int) -> str:
         """Return how many more problems there are, with the names of those that fit into ``room`` cells. If

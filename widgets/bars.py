@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from rich.cells import cell_len
-from textual.strip import Strip
 
 from stalltop.model.devices.device import System
 from stalltop.model.network_ports import NetworkPort, Throughput, of_rdma, throughput
@@ -16,7 +15,7 @@ from stalltop.widgets.drawing.bar import bar
 from stalltop.widgets.drawing.frame import FrameEdge, titled
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of
 
 _LEAST_BAR: Final = 4
 """Cells of the shortest bar."""
@@ -50,13 +49,13 @@ class SystemBars(Lines):
         """Return the title and the keys on the top edge of the frame."""
         return titled(*self.title, paint), FrameEdge()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the one line. Its bars grow with ``width``."""
         system = self._system
         if system is None:
-            return [strip_of([(" CPU and memory not known yet", paint.dim)], width)]
+            return [line_of([(" CPU and memory not known yet", paint.dim)], width)]
         wide = max(min((width - 80) // 3, 24), _LEAST_BAR) if self.pictures else 0
-        return [strip_of(self._fitting(system, width, wide, paint), width)]
+        return [line_of(self._fitting(system, width, wide, paint), width)]
 
     def _fitting(self, system: System, width: int, wide: int, paint: Palette) -> list[Part]:
         """Return the parts of the line. The network is left out if it does not fit beside short bars and one

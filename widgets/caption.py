@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from textual.strip import Strip
-
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import printable, strip_of
+from stalltop.widgets.drawing.strips import Line, line_of, printable
 
 
 class CaptionLines(Lines):
@@ -23,11 +21,11 @@ class CaptionLines(Lines):
         self._lines = tuple(lines)
         self.redraw()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Draw the caption."""
         marks = (f"{self.glyphs.cursor} ", "  ")
         styles = (paint.accent, paint.label)
         return [
-            strip_of([(mark, paint.accent), (printable(text), style)], width)
+            line_of([(mark, paint.accent), (printable(text), style)], width)
             for mark, text, style in zip(marks, self._lines, styles, strict=False)
         ]

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rich.cells import cell_len
-from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 
 LEAST_LINES, MOST_LINES = 3, 18
 """The least and the largest number of lines of one chart, its title included."""
@@ -87,13 +86,13 @@ class Charts(Lines):
         cells."""
         return max((width - 2 - _GAP * (number - 1)) // number, 8)
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the lines of all charts: for each chart its title and its area."""
         rows = self._rows
         if not rows or height < LEAST_LINES or not self.pictures:
             return []
         high = min(max(height // len(rows), LEAST_LINES), MOST_LINES)
-        shown: list[Strip] = []
+        shown: list[Line] = []
         for charts in rows[: height // high]:
             cells = self.cells(width, len(charts))
             columns = [self._chart(chart, cells, high - 1, paint) for chart in charts]
@@ -102,7 +101,7 @@ class Charts(Lines):
                 for number, column in enumerate(columns):
                     parts += [(" " * _GAP, None)] if number else []
                     parts += column[line]
-                shown.append(strip_of(parts, width))
+                shown.append(line_of(parts, width))
         return shown
 
     def _chart(self, chart: Chart, cells: int, high: int, paint: Palette) -> list[list[Part]]:

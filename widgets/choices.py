@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from stalltop.model.text.figures import fit, printable
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +55,9 @@ class Choices(Lines, can_focus=True):
         super().watch_has_focus(has_focus)
         self.redraw()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the title and one line for each choice."""
-        shown = [strip_of([(fit(f" {self._title}", width, self.glyphs), paint.head)], width)]
+        shown = [line_of([(fit(f" {self._title}", width, self.glyphs), paint.head)], width)]
         wide = max((cell_len(choice.label) for choice in self._choices), default=0)
         for at, choice in enumerate(self._choices):
             cursor = at == self._at
@@ -69,7 +68,7 @@ class Choices(Lines, can_focus=True):
             text = printable(choice.problem or choice.about)
             room = max(width - wide - 8, 0)
             parts.append((fit(text, room, self.glyphs), over or paint.dim))
-            shown.append(strip_of(parts, width, over))
+            shown.append(line_of(parts, width, over))
         return shown
 
 
@@ -85,10 +84,10 @@ class Note(Lines):
         self._said = said
         self.redraw()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the lines."""
         return [
-            strip_of(
+            line_of(
                 [(" " + fit(printable(text), max(width - 1, 0), self.glyphs), getattr(paint, role))],
                 width,
             )

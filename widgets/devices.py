@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.cells import cell_len
-from textual.strip import Strip
 
 from stalltop.model.devices.device import DEVICE_FIGURE, Device, Devices
 from stalltop.model.sharing.ways import Way, unlisted, unnamed, users_of, way_of
@@ -18,7 +17,7 @@ from stalltop.widgets.drawing.frame import FrameEdge, titled
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.sparkline import sparkline
-from stalltop.widgets.drawing.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 
 PAST_CELLS = 40
 """Cells of the history of utilization at the end of a line, one cell for each window."""
@@ -113,22 +112,22 @@ class DeviceRows(Lines):
         """Return the title and the keys on the top edge of the frame."""
         return titled(*self.title, paint), FrameEdge()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return a line for each device that fits. If some do not fit, the last line shows their number."""
         if self._devices is None:
-            return [strip_of([(" GPU ", paint.label), ("not read yet", paint.dim)], width)]
+            return [line_of([(" GPU ", paint.label), ("not read yet", paint.dim)], width)]
         devices = self._devices.devices
         if not devices:
             why = printable(self._devices.unavailable or "none found")
-            return [strip_of([(" GPU ", paint.label), (why, paint.dim)], width)]
+            return [line_of([(" GPU ", paint.label), (why, paint.dim)], width)]
         shown = devices if len(devices) <= height else devices[: height - 1]
-        lines = [strip_of(self._device(device, width, paint), width) for device in shown]
+        lines = [line_of(self._device(device, width, paint), width) for device in shown]
         if len(shown) < len(devices):
             rest = devices[len(shown) :]
             known = [d.utilization_percent for d in rest if d.utilization_percent is not None]
             mean = f", {sum(known) / len(known):.0f}% busy on average" if known else ""
             text = f"{len(rest)} more{mean}" if shown else f"{numbered(len(rest), 'device')}{mean}"
-            lines.append(strip_of([(" GPU ", paint.label), (text, paint.dim if shown else None)], width))
+            lines.append(line_of([(" GPU ", paint.label), (text, paint.dim if shown else None)], width))
         return lines
 
     def _device(self, device: Device, width: int, paint: Palette) -> list[Part]:

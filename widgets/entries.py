@@ -12,12 +12,11 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 from stalltop.widgets.page import PageLine, wrapped
 
 
@@ -105,9 +104,9 @@ class EntryList(Lines, can_focus=True):
             self._at = self._keys.index(key)
             self.redraw()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the title and the rows in view."""
-        rows: list[Strip] = []
+        rows: list[Line] = []
         self._rows = []
         first = last = 0
         here = self.cursor_key
@@ -126,14 +125,14 @@ class EntryList(Lines, can_focus=True):
         shown = rows[self._top : self._top + room]
         return [self._head(width, paint, len(rows), len(shown)), *shown]
 
-    def _head(self, width: int, paint: Palette, rows: int, shown: int) -> Strip:
+    def _head(self, width: int, paint: Palette, rows: int, shown: int) -> Line:
         title = printable(self._title)
         if self._said:
             said = printable(self._said)
             room = width - 2
             text = said if cell_len(title) + cell_len(said) + 3 > width else f"{title}  {said}"
             text = fit(text, min(cell_len(text), room), self.glyphs)
-            return strip_of([(f" {text}", paint.bar + paint.text)], width, paint.bar)
+            return line_of([(f" {text}", paint.bar + paint.text)], width, paint.bar)
         position = f"{self._top + 1}-{self._top + shown} of {rows}  " if shown < rows else ""
         head: list[Part] = [(f" {title}", paint.bar + paint.head)]
         room = width - cell_len(title) - 1
@@ -142,7 +141,7 @@ class EntryList(Lines, can_focus=True):
         )
         if right:
             head.append((right.rjust(room), paint.bar + paint.dim))
-        return strip_of(head, width, paint.bar)
+        return line_of(head, width, paint.bar)
 
 
 def _rows(line: PageLine, width: int) -> list[tuple[tuple[str, str], ...]]:
@@ -150,7 +149,7 @@ def _rows(line: PageLine, width: int) -> list[tuple[tuple[str, str], ...]]:
     return wrapped(clean, width)
 
 
-def _strip(row: Sequence[tuple[str, str]], width: int, paint: Palette, fill: Style | None) -> Strip:
+def _strip(row: Sequence[tuple[str, str]], width: int, paint: Palette, fill: Style | None) -> Line:
     look: Style = fill if fill is not None else Style()
     parts: list[Part] = [(" ", look), *((text, getattr(paint, role) + look) for text, role in row)]
-    return strip_of(parts, width, fill)
+    return line_of(parts, width, fill)

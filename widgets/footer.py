@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from textual import events
-from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 
 
 class KeyLine(Lines):
@@ -38,7 +37,7 @@ class KeyLine(Lines):
         """Return the message that is shown in place of the keys; empty if there is none."""
         return self._said[0]
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the keys in one line, or the lines of the message."""
         parts: list[Part] = []
         self._places = []
@@ -46,7 +45,7 @@ class KeyLine(Lines):
         if said:
             room, look = max(width - 1, 0), paint.bar + getattr(paint, role)
             told = (fit(printable(line), room, self.glyphs) for line in said.split("\n"))
-            return [strip_of([(" " + text, look)], width, paint.bar) for text in told]
+            return [line_of([(" " + text, look)], width, paint.bar) for text in told]
         at = 0
         for key, label, action in self._keys:
             wide = cell_len(key) + cell_len(label) + 3
@@ -55,7 +54,7 @@ class KeyLine(Lines):
             parts += [(f" {key} ", paint.bar + paint.head), (f"{label} ", paint.bar + paint.dim)]
             self._places.append((at, at + wide, action))
             at += wide
-        return [strip_of(parts, width, paint.bar)]
+        return [line_of(parts, width, paint.bar)]
 
     async def on_click(self, event: events.Click) -> None:
         """Run the action of the key under the mouse."""

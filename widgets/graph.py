@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.style import Style
 from textual.color import Color
-from textual.strip import Strip
 
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of
 
 AXIS = 8
 """Cells of the scale left of a graph."""
@@ -126,7 +125,7 @@ class Graph(Lines):
         over = FrameEdge(title, [(data.now.strip(), paint.text)], () if self.frame.bottom else span)
         return over, FrameEdge([(data.since, paint.dim)], (), (), [(data.until, paint.dim)])
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the lines of the area, with the scale at the left."""
         data = self._data
         if data is None or not height:
@@ -154,7 +153,7 @@ class Graph(Lines):
                     parts.append(("".join(letter for letter, _ in run), tables[look][number]))
             if cursor is not None:
                 parts = _with_cursor(parts, axis + cursor, self.glyphs.instant, paint.head)
-            shown.append(strip_of(parts, width))
+            shown.append(line_of(parts, width))
         return shown
 
     def _scale(self, data: GraphData, line: int, height: int) -> str:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rich.cells import cell_len
-from textual.strip import Strip
 
 from stalltop.model.text import figures
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 
 LEAST_HOST = 9
 """A longer host name is cut to this many cells to make room for missed calls, problems and the call rate."""
@@ -70,7 +69,7 @@ class Header(Lines):
         self._state = state
         self.redraw()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the one line."""
         state, bar = self._state, paint.bar
         rate = figures.rate(state.calls_per_s, self.glyphs)
@@ -126,7 +125,7 @@ class Header(Lines):
         for field in fitting:
             parts.append(("  ", bar))
             parts.extend(field)
-        return [strip_of(parts, width, bar)]
+        return [line_of(parts, width, bar)]
 
     def _problems(self, width: int, paint: Palette) -> list[Part]:
         """Return the counts of problems, padded to a width that depends only on ``width``."""

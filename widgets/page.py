@@ -9,12 +9,11 @@ from typing import TypeVar
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from textual import events
-from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 
 _Look = TypeVar("_Look", str, Style | None)
 """How a part of a line looks: the name of a role, or a style."""
@@ -74,15 +73,14 @@ class Page(Lines, can_focus=True):
         event.stop()
         self.action_move(-3)
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the title and the rows of the text in view."""
-        wrapped: list[Strip] = []
+        wrapped: list[Line] = []
         for line in self._text:
             parts: list[Part] = [(printable(text), getattr(paint, role)) for text, role in line.parts]
             before: Part = (line.hang, paint.dim)
             wrapped += [
-                strip_of([(" ", None), *row], width)
-                for row in _wrapped(parts, width - 2, line.indent, before)
+                line_of([(" ", None), *row], width) for row in _wrapped(parts, width - 2, line.indent, before)
             ]
         self._most = max(len(wrapped) - (height - 1), 0)
         self._top = min(self._top, self._most)
@@ -101,7 +99,7 @@ class Page(Lines, can_focus=True):
             head.append((text.rjust(room - 1), paint.bar + paint.text))
         elif right:
             head.append((right.rjust(room), paint.bar + paint.dim))
-        return [strip_of(head, width, paint.bar), *shown]
+        return [line_of(head, width, paint.bar), *shown]
 
 
 def wrapped(line: PageLine, width: int) -> list[tuple[tuple[str, str], ...]]:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import Line
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow, TableRows
 from stalltop.widgets.table_drawing import TableDrawing, in_view
 
@@ -194,7 +194,7 @@ class Table(Lines, can_focus=True):
         drawing = TableDrawing(self.data, self.size.width, self.glyphs, paint, focused=self.has_focus)
         return drawing.edge(self.badge, self.hints, self._top, self._page), FrameEdge()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the title if it is not on a frame, the column heads and the rows in view."""
         data = self.data
         drawing = TableDrawing(data, width, self.glyphs, paint, focused=self.has_focus)

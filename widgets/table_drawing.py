@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.magnitude import UNSURE
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import PLAIN, Part, printable, strip_of
+from stalltop.widgets.drawing.strips import PLAIN, Line, Part, line_of, printable
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
 
 Head = tuple[int, int, str]
@@ -94,7 +93,7 @@ class TableDrawing:
         position = f"{top + 1}-{min(top + page, rows)}{of}{rows}" if rows > page else ""
         return FrameEdge(title, keys, legend, [(position, paint.dim)] if position else ())
 
-    def title(self, top: int, page: int) -> Strip:
+    def title(self, top: int, page: int) -> Line:
         """Return the title. If the table has more than ``page`` rows, the title line shows which rows are in
         view: those from number ``top`` on."""
         width, paint, rows = self._width, self._paint, len(self._data.rows)
@@ -118,9 +117,9 @@ class TableDrawing:
             parts += [(" " * room, None), *legend, (position, paint.dim)]
         else:
             parts.append((position.rjust(width - used), paint.dim))
-        return strip_of(parts, width)
+        return line_of(parts, width)
 
-    def head(self, shown: ColumnsInView) -> tuple[Strip, list[Head]]:
+    def head(self, shown: ColumnsInView) -> tuple[Line, list[Head]]:
         """Return the line of column heads, and where each head is."""
         width, paint, glyphs = self._width, self._paint, self._glyphs
         mark = glyphs.down if self._data.descending else glyphs.up
@@ -143,9 +142,9 @@ class TableDrawing:
             at += wide + 1
         if shown.more_right:
             text_parts[-1] = (" " * (width - at) + glyphs.right, paint.accent)
-        return strip_of(text_parts, width, paint.label), heads
+        return line_of(text_parts, width, paint.label), heads
 
-    def row(self, row: TableRow, shown: ColumnsInView, *, cursor: bool) -> Strip:
+    def row(self, row: TableRow, shown: ColumnsInView, *, cursor: bool) -> Line:
         """Return the line of ``row``. ``cursor``: the cursor is on it."""
         width, paint = self._width, self._paint
         marked = cursor and self._focused
@@ -170,7 +169,7 @@ class TableDrawing:
                 self._add(parts, cell, column, wide, over)
                 continue
             parts.append((" ", over))
-        return strip_of(parts, width, over)
+        return line_of(parts, width, over)
 
     def _add(self, parts: list[Part], cell: Cell, column: Column, wide: int, over: Style | None) -> None:
         """Add the text of ``cell`` to ``parts``, ``wide`` cells wide, and the blank after it. ``cell.parts``
@@ -212,10 +211,10 @@ class TableDrawing:
         style: Style = getattr(self._paint, role or "text")
         return style
 
-    def without_rows(self) -> list[Strip]:
+    def without_rows(self) -> list[Line]:
         """Return the lines below the heads of a table without rows."""
         lines = without_rows(self._data.empty, self._width)
-        return [strip_of([(line, self._paint.dim)], self._width) for line in lines]
+        return [line_of([(line, self._paint.dim)], self._width) for line in lines]
 
 
 def without_rows(empty: Sequence[str], width: int) -> list[str]:

@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 from rich.style import Style
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.window_times import WindowTimes
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, line_of
 
 _HEIGHTS = len(UNICODE.timeline_levels)
 """Number of heights of a bar. The lowest one is for lost time below 1 ms/s. Each further one is half a decade
@@ -148,14 +147,14 @@ class Timeline(Lines):
         self._span = span
         self.redraw()
 
-    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the one line."""
         span = self._span
         told = _TOLD if width >= 60 else 0
         cells = width - 2 * _LABEL - told
         if span is None or cells < 8:
             self._scale = None
-            return [strip_of((), width)]
+            return [line_of((), width)]
         scale = self._scale = Scale(span, cells)
         # A gap separates the text about the moment from the labels.
         parts: list[Part] = [(f" {self._told(span):<{told - 1}}" if told else "", paint.label)]
@@ -164,7 +163,7 @@ class Timeline(Lines):
         right = span_text(span.ago) if span.ago else "end" if span.file else "now"
         parts.append((f" {right:<{_LABEL - 1}}", paint.dim if span.shown is not None else paint.good))
         self._first = told + _LABEL
-        return [strip_of(parts, width)]
+        return [line_of(parts, width)]
 
     def _bars(self, span: Timespan, scale: Scale, paint: Palette) -> list[Part]:
         """Return one part for each cell."""

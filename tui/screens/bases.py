@@ -8,6 +8,8 @@ from textual.await_complete import AwaitComplete
 from textual.screen import Screen, ScreenResultType
 
 from stalltop.tui.screens.screen_app import ScreenApp
+from stalltop.tui.terminal.patches import Patcher
+from stalltop.tui.terminal.textual_internals import paint_with
 
 
 class TopScreen(Screen[ScreenResultType]):
@@ -24,6 +26,10 @@ class TopScreen(Screen[ScreenResultType]):
 
 class AppScreen(TopScreen[None]):
     """A screen of this app."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        paint_with(self, Patcher().patches)
 
     @property
     def stalltop(self) -> ScreenApp:

@@ -9,10 +9,11 @@ current style.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from rich.cells import cell_len
+from stalltop.widgets.drawing.strips import cell_each, cells
 
 _TOKEN: Final = re.compile(
     r"\x1b\[(?P<style>[\d;:]*)m"
@@ -69,9 +70,33 @@ class Lean:
         self._lines.clear()
         self._at = None
 
+    def paint(self, row: int, column: int, pieces: Sequence[tuple[str, CellStyle]]) -> None:
+        """Add pieces of one line, the first one at a place from 1, to what the next ``shorten`` returns."""
+        if not all(cell_each(text) for text, _ in pieces):
+            for text, style in pieces:
+                length = cells(text)
+                self._print(text, length, row, column, style)
+                column += length
+            return
+        new: list[str] = []
+        worn: list[CellStyle] = []
+        for text, style in pieces:
+            new += text
+            worn += _worn(text, style)
+        start = 0
+        ahead = iter(pieces)
+        text, style = "", _PLAIN
+        for first, stop in self._put(row, column - 1, new, worn):
+            while first < stop:
+                while first >= start + len(text):
+                    start += len(text)
+                    text, style = next(ahead)
+                end = min(stop, start + len(text))
+                self._send(text[first - start : end - start], row, column + first, style)
+                first = end
+
     def shorten(self, text: str) -> str:
-        """Return what to write instead of ``text``."""
-        self._written = []
+        """Return what to write instead of ``text``, after the cells that were painted."""
         wanted = _PLAIN
         place: tuple[int, int] | None = None
         moved = False
@@ -84,7 +109,7 @@ class Lean:
             elif kind == "harmless":
                 self._written.append(match[0])
             elif kind == "text" and place is not None:
-                length = cell_len(match[0])
+                length = cells(match[0])
                 self._print(match[0], length, *place, wanted)
                 place, moved = (place[0], place[1] + length), False
             elif kind != "between":
@@ -93,7 +118,8 @@ class Lean:
         if moved and place is not None:
             self._move(*place)
         self._wear(_PLAIN)
-        return "".join(self._written)
+        written, self._written = self._written, []
+        return "".join(written)
 
     def _pass(self, text: str, place: tuple[int, int] | None, style: CellStyle) -> None:
         """Write ``text`` unchanged, because it contains a sequence that is not understood, or its position is
@@ -107,24 +133,33 @@ class Lean:
     def _print(self, text: str, length: int, row: int, column: int, style: CellStyle) -> None:
         """Write those cells of ``text`` that the terminal does not show yet. ``text`` is ``length`` cells
         wide."""
-        letters, styles = self._lines.setdefault(row, ([], []))
-        first, end = column - 1, column - 1 + length
+        if length == len(text) and cell_each(text):
+            for first, stop in self._put(row, column - 1, list(text), _worn(text, style)):
+                self._send(text[first:stop], row, column + first, style)
+            return
+        letters, _ = self._line(row, column - 1 + length)
+        letters[column - 1 : column - 1 + length] = [_UNKNOWN] * length
+        self._send(text, row, column, style)
+        self._at = None
+
+    def _line(self, row: int, end: int) -> tuple[list[str], list[CellStyle]]:
+        """Return the characters and the styles of a line of at least ``end`` cells."""
+        letters, styles = line = self._lines.setdefault(row, ([], []))
         if len(letters) < end:
             styles.extend([_PLAIN] * (end - len(letters)))
             letters.extend([_UNKNOWN] * (end - len(letters)))
-        if length != len(text) or not _cell_each(text):
-            letters[first:end] = [_UNKNOWN] * length
-            self._send(text, row, column, style)
-            self._at = None
-            return
-        new, blank = list(text), _blank(style)
-        worn = [blank if letter == " " else style for letter in text] if " " in text else [style] * length
+        return line
+
+    def _put(self, row: int, first: int, new: list[str], worn: list[CellStyle]) -> Sequence[tuple[int, int]]:
+        """Note that a line shows ``new`` with the styles ``worn`` from cell ``first`` on, which is counted
+        from 0. Returns which of them it did not show yet (``_changed``)."""
+        end = first + len(new)
+        letters, styles = self._line(row, end)
         old, was = letters[first:end], styles[first:end]
         if old == new and was == worn:
-            return
+            return ()
         letters[first:end], styles[first:end] = new, worn
-        for start, stop in _changed(old, was, new, worn):
-            self._send(text[start:stop], row, column + start, style)
+        return _changed(old, was, new, worn)
 
     def _send(self, text: str, row: int, column: int, style: CellStyle) -> None:
         if self._at != (row, column):
@@ -165,9 +200,16 @@ def _changed(
     return places
 
 
-def _cell_each(text: str) -> bool:
-    """Return whether every character takes one cell."""
-    return text.isascii() or all(cell_len(character) == 1 for character in set(text))
+def _worn(text: str, style: CellStyle) -> list[CellStyle]:
+    """Return the style of each character of ``text`` as far as it shows."""
+    if " " not in text or (blank := _blank(style)) == style:
+        return [style] * len(text)
+    return [blank if letter == " " else style for letter in text]
+
+
+def cell_style(sequence: str) -> CellStyle:
+    """Return the style that ``sequence``, SGR parameters such as ``1;31``, sets; empty: plain."""
+    return _after(_PLAIN, sequence) if sequence else _PLAIN
 
 
 @lru_cache(_KEPT)

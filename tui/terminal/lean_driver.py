@@ -33,12 +33,17 @@ class LeanDriver(StoppingDriver):
         except Exception as error:  # without this the screen would stay and take no keys
             self.app_and_loop[0].post_message(lost(error))
 
-    def write(self, data: str) -> None:
-        """Write ``data`` to the terminal."""
+    @property
+    def lean(self) -> Lean:
+        """Return what the terminal shows, to paint on it. The next ``write`` sends what was painted."""
         if self._lean is None:
             self._lean = Lean()
         if time.monotonic() < self._unsure_until:
             self._lean.forget()
-        short = self._lean.shorten(data)
+        return self._lean
+
+    def write(self, data: str) -> None:
+        """Write ``data`` to the terminal."""
+        short = self.lean.shorten(data)
         if short:
             super().write(short)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from types import FrameType
 from typing import Any
 
 from textual import events
+from textual._compositor import Compositor as Compositor
+from textual._compositor import CompositorUpdate as CompositorUpdate
 from textual._parser import Peek1, Read1, TokenCallback
 from textual._xterm_parser import BRACKETED_PASTE_END as BRACKETED_PASTE_END
 from textual._xterm_parser import XTermParser
@@ -23,7 +25,7 @@ from textual.driver import Driver
 from textual.drivers._byte_stream import ByteStream as ByteStream
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
@@ -47,6 +49,31 @@ class Parser(XTermParser):
 def drawn(screen: Screen[Any]) -> list[Strip]:
     """Return the lines of ``screen`` as last drawn."""
     return screen._compositor.render_strips()
+
+
+Patches = Callable[[Compositor, Collection[Region]], CompositorUpdate | None]
+"""Returns the update that repaints the given regions; None if Textual has to compute it."""
+
+
+class PatchCompositor(Compositor):
+    """A compositor that first asks ``patches`` for the update that repaints parts of the screen."""
+
+    patches: Patches
+
+    def render_partial_update(self) -> Any:
+        """Return the update that repaints the regions that have changed since the last one."""
+        update = self.patches(self, self._dirty_regions) if self._dirty_regions else None
+        if update is None:
+            return super().render_partial_update()
+        self._dirty_regions.clear()
+        return update
+
+
+def paint_with(screen: Screen[Any], patches: Patches) -> None:
+    """Let ``patches`` compute the updates of ``screen`` where it can. Call this before the screen is
+    mounted."""
+    screen._compositor = PatchCompositor()
+    screen._compositor.patches = patches
 
 
 def queued_writes(driver: Driver | None) -> int:

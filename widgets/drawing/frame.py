@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
-from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.strips import Line, Part, length, line_of, printable
 
 Top = Literal["", "blank", "rule", "corner", "tee"]
 """The first line of a panel: none; a title without a line; a line from edge to edge; the top of a box; a line
@@ -68,7 +66,7 @@ def titled(badge: str, title: str, keys: str, paint: Palette, *, focused: bool =
     return FrameEdge([(badge, paint.dim), name] if badge else [name], [(keys, paint.accent)] if keys else ())
 
 
-def drawn(edge: FrameEdge, width: int, ends: str, line: str, style: Style, glyphs: Glyphs) -> Strip:
+def drawn(edge: FrameEdge, width: int, ends: str, line: str, style: Style, glyphs: Glyphs) -> Line:
     """Return an edge of ``width`` cells. ``ends`` are its two ends, ``line`` the character between the texts,
     all drawn in ``style``."""
     title, keys, legend, position = (
@@ -88,8 +86,8 @@ def drawn(edge: FrameEdge, width: int, ends: str, line: str, style: Style, glyph
     tail: list[Part] = []
     for group in (legend, position):
         tail += [(" ", None), *group, (" ", None), (line, style)] if group else []
-    blanks = width - _length(parts) - _length(tail) - len(ends[1:])
-    return strip_of([*parts, (line * max(blanks, 0), style), *tail, (ends[1:], style)], width)
+    blanks = width - length(parts) - length(tail) - len(ends[1:])
+    return line_of([*parts, (line * max(blanks, 0), style), *tail, (ends[1:], style)], width)
 
 
 def _room(width: int, ends: str) -> int:
@@ -97,35 +95,39 @@ def _room(width: int, ends: str) -> int:
     return width - len(ends) - 1
 
 
-def framed(
-    inner: Iterable[Iterable[Segment]],
-    frame: PanelFrame,
-    edges: tuple[FrameEdge, FrameEdge],
-    width: int,
-    style: Style,
-    glyphs: Glyphs,
-) -> list[list[Segment]]:
-    """Return the lines ``inner`` with ``frame`` around them, ``width`` cells wide; ``edges`` are the texts at
-    the top and at the bottom. A legend that does not fit at the top is drawn at the bottom, if the frame has
-    one."""
-    sides = [Segment(glyphs.side, style)] if frame.sides else []
-    lines = [[*sides, *line, *sides] for line in inner]
+def edge_lines(
+    frame: PanelFrame, edges: tuple[FrameEdge, FrameEdge], width: int, style: Style, glyphs: Glyphs
+) -> tuple[Line | None, Line | None]:
+    """Return the top and the bottom of ``frame``, ``width`` cells wide; ``edges`` are the texts on them; None
+    if the frame has no such edge. A legend that does not fit at the top is drawn at the bottom, if the frame
+    has one."""
     top, bottom = edges
     corners, tees = glyphs.frame_corners, glyphs.frame_tees
+    first = last = None
     if frame.top:
         ends = {"corner": corners[:2], "tee": tees}.get(frame.top, "")
         line = " " if frame.top == "blank" else glyphs.rule
         taken = sum(map(_taken, (top.title, top.keys, top.legend, top.position)))
         if top.legend and taken > _room(width, ends):
             top, bottom = replace(top, legend=()), replace(bottom, legend=top.legend)
-        lines.insert(0, list(drawn(top, width, ends, line, style, glyphs)))
+        first = drawn(top, width, ends, line, style, glyphs)
     if frame.bottom:
-        lines.append(list(drawn(bottom, width, corners[2:], glyphs.rule, style, glyphs)))
-    return lines
+        last = drawn(bottom, width, corners[2:], glyphs.rule, style, glyphs)
+    return first, last
 
 
-def _length(parts: Sequence[Part]) -> int:
-    return sum(cell_len(text) for text, _ in parts)
+def framed(
+    inner: Sequence[Line], frame: PanelFrame, edges: tuple[Line | None, Line | None], style: Style, side: str
+) -> list[Line]:
+    """Return the lines ``inner`` with ``frame`` around them; ``edges`` are its top and its bottom,
+    ``side`` is the character of its sides."""
+    sides = [(side, style)] if frame.sides else []
+    top, bottom = edges
+    return [
+        *([] if top is None else [top]),
+        *([[*sides, *line, *sides] for line in inner] if sides else inner),
+        *([] if bottom is None else [bottom]),
+    ]
 
 
 _AROUND = 3
@@ -134,7 +136,7 @@ _AROUND = 3
 
 def _taken(group: Sequence[Part]) -> int:
     """Return the cells that a text takes on an edge; 0 if it is empty."""
-    return _length(group) + _AROUND if group else 0
+    return length(group) + _AROUND if group else 0
 
 
 def _cut(group: Sequence[Part], room: int, glyphs: Glyphs) -> list[Part]:

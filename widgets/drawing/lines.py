@@ -8,6 +8,7 @@ cells that differ for repainting.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.segment import Segment
 from rich.style import Style
@@ -17,9 +18,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.widgets.drawing.frame import NO_FRAME, FrameEdge, PanelFrame, framed
+from stalltop.widgets.drawing.frame import NO_FRAME, FrameEdge, PanelFrame, edge_lines, framed
 from stalltop.widgets.drawing.palette import Palette, palette
-from stalltop.widgets.drawing.strips import changed_span
+from stalltop.widgets.drawing.strips import PLAIN, Line, changed_span
 
 
 class Lines(Widget):
@@ -29,10 +30,16 @@ class Lines(Widget):
 
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(id=widget_id)
-        self._shown: list[Strip] = []
-        self._drawn: list[list[Segment]] = []
-        """What ``_shown`` was made of: its lines without the background."""
+        self._shown: list[Line] = []
+        """The lines as last computed, frame included."""
+        self._width = 0
+        self._ground = PLAIN
+        """The background of the lines."""
+        self._strips: dict[int, Strip] = {}
+        """Those lines that Textual has asked for."""
         self._frame = NO_FRAME
+        self._edges: tuple[Any, tuple[Line | None, Line | None]] = (None, (None, None))
+        """The top and the bottom of the frame, and all that they depend on."""
 
     @property
     def frame(self) -> PanelFrame:
@@ -61,7 +68,7 @@ class Lines(Widget):
         many bytes."""
         return bool(getattr(self.app, "pictures", True))
 
-    def lines(self, width: int, height: int, paint: Palette) -> Sequence[Strip]:
+    def lines(self, width: int, height: int, paint: Palette) -> Sequence[Line]:
         """Return the lines to show inside the frame, each ``width`` cells wide. Lines beyond ``height`` are
         not shown."""
         raise NotImplementedError
@@ -77,33 +84,50 @@ class Lines(Widget):
         if inside <= 0 or high < 0:
             return
         inner = list(self.lines(inside, high, paint))[:high] if high else []
-        inner.extend([Strip.blank(inside, paint.ground)] * (high - len(inner)))
-        style = paint.label if self.has_focus else paint.track
-        edges = self.edges(paint) if frame.lines else (FrameEdge(), FrameEdge())
-        new = framed(inner, frame, edges, width, style, self.glyphs)
-        before, self._drawn = self._drawn, new
-        old = self._shown
-        if not old or len(old) != len(new) or old[0].cell_length != width:
-            self._shown = [_on(paint.ground, line, width) for line in new]
+        inner.extend([[(" " * inside, PLAIN)]] * (high - len(inner)))
+        new = self._framed(inner, width, paint) if frame.lines or frame.sides else inner
+        old, self._shown = self._shown, new
+        if len(old) != len(new) or self._width != width or self._ground != paint.ground:
+            self._width, self._ground, self._strips = width, paint.ground, {}
             self.refresh()
             return
         regions = []
         for y, line in enumerate(new):
-            if line == before[y]:
-                continue
-            one = _on(paint.ground, line, width)
-            span = changed_span(old[y], one)
-            if span is not None:
-                old[y] = one
+            if line != old[y] and (span := changed_span(old[y], line)) is not None:
+                self._strips.pop(y, None)
                 regions.append(Region(span[0], y, span[1] - span[0], 1))
         if regions:
             self.refresh(*regions)
 
+    def _framed(self, inner: list[Line], width: int, paint: Palette) -> list[Line]:
+        frame, glyphs = self._frame, self.glyphs
+        style = paint.label if self.has_focus else paint.track
+        edges = self.edges(paint) if frame.lines else (FrameEdge(), FrameEdge())
+        made_of = frame, edges, width, style, glyphs
+        if self._edges[0] != made_of:
+            self._edges = made_of, edge_lines(*made_of)
+        return framed(inner, frame, self._edges[1], style, glyphs.side)
+
+    @property
+    def opaque(self) -> bool:
+        """Return whether the lines cover the whole widget, with a background of their own."""
+        return palette(self.app).ground.bgcolor is not None and not any(self.gutter)
+
+    def line(self, y: int) -> tuple[Line, Style]:
+        """Return the line at ``y`` as last computed, and its background."""
+        if y < len(self._shown):
+            return self._shown[y], self._ground
+        return [(" " * self.size.width, PLAIN)], palette(self.app).ground
+
     def render_line(self, y: int) -> Strip:
         """Return the line at ``y`` as last computed."""
-        if y < len(self._shown):
-            return self._shown[y]
-        return Strip.blank(self.size.width, palette(self.app).ground)
+        strip = self._strips.get(y)
+        if strip is None:
+            line, ground = self.line(y)
+            strip = Strip([Segment(text, ground + style if style else ground) for text, style in line])
+            if y < len(self._shown):
+                self._strips[y] = strip
+        return strip
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the part ``crop`` of the lines.
@@ -111,7 +135,7 @@ class Lines(Widget):
         Textual's own way draws each line again with the borders, the padding and the background of the style
         sheet. Most widgets here have no borders and no padding, and their lines have a background.
         """
-        if any(self.gutter) or palette(self.app).ground.bgcolor is None:
+        if not self.opaque:
             return super().render_lines(crop)
         strips = []
         background = self.background_colors[1]
@@ -135,8 +159,3 @@ class Lines(Widget):
         """Compute and paint every line again."""
         self._shown = []
         self.redraw()
-
-
-def _on(ground: Style, line: Sequence[Segment], width: int) -> Strip:
-    """Return ``line`` on the background ``ground``."""
-    return Strip([Segment(text, ground + style if style else ground) for text, style, _ in line], width)

@@ -10,6 +10,7 @@ from rich.style import Style
 
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.widgets.drawing.palette import ROLES, Palette
+from stalltop.widgets.drawing.strips import text_of
 from stalltop.widgets.graph import AXIS, Graph, GraphData, area, columns, shades
 
 BLOCKS = replace(UNICODE, braille=False)
@@ -58,7 +59,7 @@ def drawn(data: GraphData, width: int, height: int) -> list[str]:
 
     graph = Alone()
     graph._data = data
-    return [strip.text for strip in graph.lines(width, height, PLAIN)]
+    return [text_of(line) for line in graph.lines(width, height, PLAIN)]
 
 
 def data(values: list[float], **more: object) -> GraphData:

@@ -27,6 +27,7 @@ from stalltop.tui.past.recall import (
     timespan,
 )
 from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import text_of
 from stalltop.widgets.timeline import Scale, Timeline, span_text
 
 NONE = len(SEVERITIES)
@@ -171,5 +172,5 @@ def test_letters_never_hide_the_bars(
     line = Timeline("t")
     line.show(timespan(past(*range(1_000, 1_300, 5), seconds=5.0, began=began), None, None))
     plain = Style()
-    (strip,) = line.lines(86, 1, Palette(**dict.fromkeys(Palette.__dataclass_fields__, plain)))
-    assert "".join(one for one in strip.text[21:-5] if one.isalpha()) == letters
+    (drawn,) = line.lines(86, 1, Palette(**dict.fromkeys(Palette.__dataclass_fields__, plain)))
+    assert "".join(one for one in text_of(drawn)[21:-5] if one.isalpha()) == letters

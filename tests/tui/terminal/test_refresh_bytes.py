@@ -14,7 +14,7 @@ from bench.monitor.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.terminal.lean import Lean
-from stalltop.widgets.drawing.strips import changed_span, strip_of
+from stalltop.widgets.drawing.strips import changed_span, line_of
 from tests.tui.screen import Screen, running
 
 EVERYTHING = {(80, 24): 4_500, (120, 40): 9_000, (200, 60): 20_000}
@@ -104,4 +104,4 @@ async def test_moving_the_cursor_repaints_two_rows(wire: Wire) -> None:
 )
 def test_only_cells_that_differ_are_painted(old: str, new: str, span: tuple[int, int]) -> None:
     style = Style(color="red")
-    assert changed_span(strip_of([(old, style)], 20, style), strip_of([(new, style)], 20, style)) == span
+    assert changed_span(line_of([(old, style)], 20, style), line_of([(new, style)], 20, style)) == span

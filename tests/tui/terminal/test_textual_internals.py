@@ -33,6 +33,7 @@ TAKEN: dict[str, type] = {
     "_clipboard": App,
     "_close_messages_no_wait": App,
     "_compositor": Screen,
+    "_dirty_regions": Compositor,
     "_driver": App,
     "_fatal_error": App,
     "_file": LinuxDriver,
@@ -49,11 +50,15 @@ TAKEN: dict[str, type] = {
 BEHAVIOUR = {
     "BRACKETED_PASTE_END": "tui/terminal/test_keyboard.py",
     "ByteStream": "tui/serving/test_screens.py",
+    "Compositor": "tui/terminal/test_patches.py",
+    "CompositorUpdate": "tui/terminal/test_patches.py",
     "Parser": "tui/terminal/test_keyboard.py",
+    "PatchCompositor": "tui/terminal/test_patches.py",
     "PipeDriver": "tui/serving/test_screens.py",
     "QuietApp": "tui/terminal/test_leaving.py",
     "StoppingDriver": "tui/terminal/test_leaving.py",
     "drawn": "tui/terminal/test_leaving.py",
+    "paint_with": "tui/terminal/test_patches.py",
     "queued_writes": "tui/main/test_slow_line.py",
     "resume_after_suspend_only": "tui/terminal/test_leaving.py",
 }

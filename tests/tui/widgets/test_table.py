@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.widgets.drawing.palette import palette
-from stalltop.widgets.drawing.strips import changed_span, printable, strip_of
+from stalltop.widgets.drawing.strips import changed_span, line_of, printable, text_of
 from stalltop.widgets.table import Cell, Column, Table, TableData, TableRow
 
 COLUMNS = (
@@ -165,7 +165,7 @@ async def test_sorting_scrolls_to_the_column_and_leaves_room_for_its_mark() -> N
         table.show(data(["one"], sort="a"))
         assert "▼A" in text(table)[1]
         table.data = replace(table.data, columns=(COLUMNS[0], Column("a", "CALL/S", 6), COLUMNS[2]))
-        assert "NAME      ▼CALL/S" in table.lines(26, 8, palette(table.app))[1].text
+        assert "NAME      ▼CALL/S" in text_of(table.lines(26, 8, palette(table.app))[1])
 
 
 async def test_control_characters_are_replaced_and_wide_names_keep_columns_aligned() -> None:
@@ -198,10 +198,10 @@ async def test_without_unicode_everything_is_ascii(monkeypatch: pytest.MonkeyPat
 
 
 def test_changed_span_is_where_lines_differ() -> None:
-    old = strip_of([("same 12 same", None)], 20)
-    assert changed_span(old, strip_of([("same 12 same", None)], 20)) is None
-    assert changed_span(old, strip_of([("same 34 same", None)], 20)) == (5, 7)
-    assert changed_span(old, strip_of([("same 12 same", None)], 21)) == (0, 21)
+    old = line_of([("same 12 same", None)], 20)
+    assert changed_span(old, line_of([("same 12 same", None)], 20)) is None
+    assert changed_span(old, line_of([("same 34 same", None)], 20)) == (5, 7)
+    assert changed_span(old, line_of([("same 12 same", None)], 21)) == (0, 21)
 
 
 def test_printable_keeps_text_and_replaces_control_characters() -> None:

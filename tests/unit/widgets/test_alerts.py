@@ -12,6 +12,7 @@ from stalltop.model.text.glyphs import UNICODE
 from stalltop.widgets.alerts import AlertList, AlertRow
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import length, text_of
 from stalltop.widgets.header import Header, HeaderState
 
 ROW = AlertRow(
@@ -40,7 +41,7 @@ def lines(paint: Palette, width: int, *rows: AlertRow, height: int = 9) -> list[
     """Returns the lines of the list."""
     panel = AlertList()
     panel._rows = rows
-    return [strip.text for strip in panel.lines(width, height, paint)]
+    return [text_of(line) for line in panel.lines(width, height, paint)]
 
 
 @pytest.mark.parametrize("width", [60, 70, 80, 99, 100, 120, 149, 150, 200])
@@ -79,9 +80,7 @@ def test_the_time_lost_is_as_bright_as_its_row_says_and_dim_once_the_problem_end
     styled = replace(paint, dim=Style(dim=True), bright=Style(bold=True))
     panel = AlertList()
     panel._rows = (replace(ROW, lost=" 1.20s/s", lost_role="bright"), replace(OVER, lost_role="bright"))
-    on, over = (
-        {segment.text.strip(): segment.style for segment in strip} for strip in panel.lines(width, 9, styled)
-    )
+    on, over = ({text.strip(): style for text, style in line} for line in panel.lines(width, 9, styled))
     assert on["1.20s/s"] == styled.bright
     assert styled.bright not in over.values()
 
@@ -101,8 +100,8 @@ def test_header_fields_do_not_move_when_figures_change(paint: Palette, width: in
     def places(state: HeaderState) -> dict[str, int]:
         header = Header()
         header._state = state
-        (strip,) = header.lines(width, 1, paint)
-        assert strip.cell_length == width
+        (line,) = header.lines(width, 1, paint)
+        assert length(line) == width
         words = (
             "stalltop",
             "gpu-node",
@@ -115,7 +114,7 @@ def test_header_fields_do_not_move_when_figures_change(paint: Palette, width: in
             "probes",
             "own",
         )
-        return {word: strip.text.find(word) for word in words}
+        return {word: text_of(line).find(word) for word in words}
 
     for state in (replace(busy, lost=0), replace(quiet, chains=worse)):
         assert places(state) == places(quiet)
@@ -123,4 +122,4 @@ def test_header_fields_do_not_move_when_figures_change(paint: Palette, width: in
     assert (places(replace(busy, chains=worse[:1])) == places(quiet)) == (width > 60)
     header = Header()
     header._state = busy
-    assert "1C 2H 1M 3L" in header.lines(width, 1, paint)[0].text
+    assert "1C 2H 1M 3L" in text_of(header.lines(width, 1, paint)[0])
