@@ -59,8 +59,9 @@ class AnswerLines(Lines):
 
     def show(self, state: AnswerState) -> None:
         """Show ``state``."""
-        self._state = state
-        self.redraw()
+        if state != self._state:
+            self._state = state
+            self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         """Notify the main screen, which opens the problem."""

@@ -22,8 +22,9 @@ class KeyLine(Lines):
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
         """Show ``keys``: (key as printed on it, label, Textual action), the most important first."""
-        self._keys = keys
-        self.redraw()
+        if keys != self._keys:
+            self._keys = keys
+            self.redraw()
 
     def say(self, text: str, role: str = "good") -> None:
         """Show ``text`` in place of the keys, in the style of ``role``; each of its lines takes a row.

@@ -66,8 +66,9 @@ class Header(Lines):
 
     def show(self, state: HeaderState) -> None:
         """Show ``state``."""
-        self._state = state
-        self.redraw()
+        if state != self._state:
+            self._state = state
+            self.redraw()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the one line."""

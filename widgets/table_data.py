@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import Literal, NamedTuple, overload
 
 from stalltop.model.window import PartName
 
@@ -29,9 +29,9 @@ class Column:
     """The width to which the first column may grow, in cells; 0: no limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The text of a row in a column, and the role of its style (empty: plain)."""
+class Cell(NamedTuple):
+    """The text of a row in a column, and the role of its style (empty: plain). A named tuple, because
+    hundreds are made for each window."""
 
     text: str
     role: Role = ""

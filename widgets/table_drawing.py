@@ -14,7 +14,7 @@ from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.magnitude import UNSURE
 from stalltop.widgets.drawing.palette import Palette
-from stalltop.widgets.drawing.strips import PLAIN, Line, Part, line_of, printable
+from stalltop.widgets.drawing.strips import PLAIN, Line, Part, cells, line_of, printable
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
 
 Head = tuple[int, int, str]
@@ -77,6 +77,8 @@ class TableDrawing:
         self._glyphs = glyphs
         self._paint = paint
         self._focused = focused
+        self._known: dict[tuple[Role, bool], tuple[Style | None, Style | None]] = {}
+        """The results of ``_looks``; by role, and whether the row is without the cursor."""
 
     def edge(self, badge: str, hints: Sequence[tuple[str, Role]], top: int, page: int) -> FrameEdge:
         """Return the texts on the top edge of the table's frame: ``badge`` and the title, ``hints``, and the
@@ -161,7 +163,7 @@ class TableDrawing:
             elif place == 0:
                 mark = row.mark if wide > 4 else None
                 text = fit(printable(cell.text), wide - 2 if mark else wide, glyphs)
-                parts += _emphasized(text, cell.found, self._under(cell.role, over))
+                parts += _emphasized(text, cell.found, self._looks(cell.role, over)[0])
                 if mark is not None:
                     parts.append((" ", over))
                     parts.append((fit(mark.text, 1), self._under(mark.role, over)))
@@ -174,22 +176,31 @@ class TableDrawing:
     def _add(self, parts: list[Part], cell: Cell, column: Column, wide: int, over: Style | None) -> None:
         """Add the text of ``cell`` to ``parts``, ``wide`` cells wide, and the blank after it. ``cell.parts``
         must be empty."""
-        text, style = printable(cell.text), self._under(cell.role, over)
+        text = printable(cell.text)
+        style, blank = self._looks(cell.role, over)
         if cell.unsure:
             text = text.lstrip()
-            free = wide - cell_len(text) - len(UNSURE)
+            free = wide - cells(text) - len(UNSURE)
             if free < 0:
                 parts.pop()  # the sign replaces the blank between two columns
             # The sign is dim, so that the eye separates two columns without a blank between them.
-            parts += [(" " * free, over), (UNSURE, self._under("dim", over))]
-            text = fit(text, min(cell_len(text), wide), self._glyphs)
+            parts += [(" " * free, over), (UNSURE, self._looks("dim", over)[0])]
+            text = fit(text, min(cells(text), wide), self._glyphs)
         else:
-            blanks = wide - cell_len(text) if column.right else 0
+            blanks = wide - cells(text) if column.right else 0
             text = " " * blanks + text if blanks > 0 else fit(text, wide, self._glyphs)
-        # The blank has the style of its cell, so that both become one segment, unless that style is visible
-        # on blanks (a background or a line).
-        seen = style is None or style.bgcolor or style.reverse or style.underline
-        parts += [(text, style), (" ", over if seen else style)]
+        parts += [(text, style), (" ", blank)]
+
+    def _looks(self, role: Role, over: Style | None) -> tuple[Style | None, Style | None]:
+        """Return the styles of ``role`` and of the blank after it (``over`` as in ``_under``)."""
+        known = self._known.get((role, over is None))
+        if known is None:
+            style = self._under(role, over)
+            # The blank has the style of its cell, so that both become one piece, unless that style is visible
+            # on blanks (a background or a line).
+            seen = style is None or style.bgcolor or style.reverse or style.underline
+            known = self._known[role, over is None] = style, over if seen else style
+        return known
 
     def _under(self, role: Role, over: Style | None) -> Style | None:
         """Return the style of ``role``, combined with ``over``, the style of the cursor; ``over`` is None in

@@ -54,6 +54,6 @@ def duration_cell(ns: float | None, style: ColumnStyle, *, unsure: bool = False)
 
 def cell(column: ColumnCells, rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     """Return the cell of ``column`` for row ``i``."""
-    if rows.at[i] >= 0 or column.always:
+    if rows.places[i] >= 0 or column.always:
         return column.draw(rows, i, style)
     return column.uncounted or _DIM_DASH[style.glyphs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -24,14 +25,13 @@ lock may be a wait for the device."""
 
 
 def _calls(rows: Grouped, i: int) -> int:
-    return int(rows.groups.calls[rows.at[i]])
+    return int(rows.value("calls", i))
 
 
 def _nested(rows: Grouped, i: int) -> Role:
     """Return the role of a share: ``dim`` for nested calls and for the time between calls, because their
     share is not part of the 100 %."""
-    at = rows.at[i]
-    return "dim" if rows.groups.nested[at] or rows.groups.between[at] else ""
+    return "dim" if rows.value("nested", i) or rows.value("between", i) else ""
 
 
 def _beside(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
@@ -41,7 +41,7 @@ def _beside(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 
 def _rate(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    return Cell(figures.rate(float(rows.groups.calls_per_s[rows.at[i]]), style.glyphs))
+    return Cell(figures.rate(float(rows.value("calls_per_s", i)), style.glyphs))
 
 
 def _count(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
@@ -56,19 +56,19 @@ def _percentile(number: int, few: int) -> Callable[[Grouped, int, ColumnStyle], 
     """
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-        ns = int(rows.groups.percentiles_ns[rows.at[i], number])
+        ns = int(rows.value("percentiles_ns", i)[number])
         return duration_cell(ns, style, unsure=_calls(rows, i) < few)
 
     return made
 
 
 def _max(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    return duration_cell(int(rows.groups.max_ns[rows.at[i]]), style)
+    return duration_cell(int(rows.value("max_ns", i)), style)
 
 
 def _mean(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     calls = _calls(rows, i)
-    return duration_cell(int(rows.groups.total_ns[rows.at[i]]) / calls if calls else None, style)
+    return duration_cell(int(rows.value("total_ns", i)) / calls if calls else None, style)
 
 
 def _mean_values(rows: Grouped) -> Values:
@@ -77,7 +77,7 @@ def _mean_values(rows: Grouped) -> Values:
 
 
 def _total(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    return duration_cell(int(rows.groups.total_ns[rows.at[i]]), style)
+    return duration_cell(int(rows.value("total_ns", i)), style)
 
 
 def total_values(rows: Grouped) -> Values:
@@ -89,10 +89,9 @@ def total_values(rows: Grouped) -> Values:
 
 def _part(rows: Grouped, i: int) -> float:
     """Return the share of a row; NaN for the time between calls, which is no part of the calls' time."""
-    groups, at = rows.groups, rows.at[i]
-    if groups.between[at]:
+    if rows.value("between", i):
         return float("nan")
-    return int(groups.total_ns[at]) / rows.whole_ns if rows.whole_ns else 0.0
+    return int(rows.value("total_ns", i)) / rows.whole_ns if rows.whole_ns else 0.0
 
 
 def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
@@ -112,7 +111,7 @@ def _bar(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 def _split(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     split_ns = rows.groups.split_ns
-    parts = None if split_ns is None else split_ns[rows.at[i]]
+    parts = None if split_ns is None else split_ns[rows.places[i]]
     return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters))
 
 
@@ -129,12 +128,12 @@ def _starved_values(rows: Grouped) -> Values:
 
 
 def _errors(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    errors = int(rows.groups.errors[rows.at[i]])
+    errors = int(rows.value("errors", i))
     return Cell(figures.count(errors, style.glyphs), "bad" if errors else "dim")
 
 
 def _bytes(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    moved = float(rows.groups.bytes_per_s[rows.at[i]])
+    moved = float(rows.value("bytes_per_s", i))
     return Cell(figures.size(moved, style.glyphs) if moved else "")
 
 
@@ -202,19 +201,17 @@ def trend(past: NDArray[np.floating], *, glyphs: Glyphs = UNICODE, most: int = T
     The logarithmic scale goes from the least to the largest value, and covers at least a factor of two, so
     that small changes look flat.
     """
-    newest = past[-most:]
-    known = newest[np.isfinite(newest) & (newest > 0)]
-    if not len(known):
+    newest: list[float] = past[-most:].tolist()
+    logs = [math.log2(value) if 0 < value < math.inf else None for value in newest]
+    known = [value for value in logs if value is not None]
+    if not known:
         return " " * most
-    low = float(np.log2(known.min()))
-    span = max(float(np.log2(known.max())) - low, 1.0)
-    text = ""
-    for value in newest.tolist():
-        if not (np.isfinite(value) and value > 0):
-            text += " "
-        else:
-            text += glyphs.trend_levels[round((np.log2(value) - low) / span * (len(glyphs.trend_levels) - 1))]
-    return text.rjust(most)
+    low, levels = min(known), glyphs.trend_levels
+    span = max(max(known) - low, 1.0)
+    text = (
+        " " if value is None else levels[round((value - low) / span * (len(levels) - 1))] for value in logs
+    )
+    return "".join(text).rjust(most)
 
 
 def _trend(rows: Grouped, i: int, style: ColumnStyle) -> Cell:

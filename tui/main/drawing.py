@@ -54,7 +54,7 @@ class Drawing:
         """Return whether all widgets exist. A window may arrive while the screen is being built or
         removed."""
         screen = self._screen
-        return screen.is_mounted and screen.display and bool(screen.query("#keys"))
+        return screen.is_mounted and screen.display and screen.query_one_optional("#keys") is not None
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -176,10 +176,11 @@ def drawn(
 
 
 def _name(line: TreeRow, view: View, level: Level, found: Filter) -> Cell:
-    rows, at = line.rows, int(line.rows.at[line.i])
-    label = rows.labels[line.i][level.own]
-    nested = at >= 0 and bool(rows.groups.nested[at])
-    between = at >= 0 and bool(rows.groups.between[at])
+    rows, i = line.rows, line.i
+    label = rows.labels[i][level.own]
+    counted = rows.places[i] >= 0
+    nested = counted and bool(rows.value("nested", i))
+    between = counted and bool(rows.value("between", i))
     text = f"({label})" if nested else label
     before = ""
     if view.is_tree:

@@ -134,16 +134,21 @@ class Patcher:
         one of our widgets."""
         visible = compositor.visible_widgets
         found: list[tuple[Lines, Region, Region]] = []
+        opaque: set[Lines] = set()
         driver = None
         for region in regions:
             front = next((one for one in visible if visible[one][0].overlaps(region)), None)
-            if not (isinstance(front, Lines) and front.opaque):
+            if not isinstance(front, Lines):
                 return None
+            if front not in opaque:
+                if not front.opaque:
+                    return None
+                opaque.add(front)
+                driver = getattr(front.app, "driver", None)
             place, clip = visible[front]
             if not place.intersection(clip).contains_region(region):
                 return None
             found.append((front, place, region))
-            driver = getattr(front.app, "driver", None)
         if not isinstance(driver, LeanDriver):
             return None
         return LinePatches(driver, found, self._looks)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +97,23 @@ class Grouped:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Return ``at`` as a list: single elements of lists are read several times faster."""
+        places: list[int] = self.at.tolist()
+        return places
+
+    @cached_property
+    def _lists(self) -> dict[str, list[Any]]:
+        return {}
+
+    def value(self, column: str, i: int) -> Any:
+        """Return the value of a column of ``groups`` for row ``i``, which must have a group."""
+        found = self._lists.get(column)
+        if found is None:
+            found = self._lists[column] = getattr(self.groups, column).tolist()
+        return found[self.places[i]]
 
     def of(self, column: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
         """Return a column of ``groups`` with a value for each row; NaN if no call returned."""

@@ -58,6 +58,8 @@ PREFIX = "role-"
 """Prefix of the theme's variables: the one for role ``warn`` is ``role-warn``. Its value is a colour or
 ``COLOUR on BACKGROUND``, optionally after ``bold``, ``underline`` or ``reverse``."""
 
+_NAMES = [PREFIX + role for role in ROLES]
+
 
 def parse(text: str) -> Style:
     """Return the style that the value of a theme's variable describes, such as ``bold #ffcc00 on
@@ -82,4 +84,4 @@ def _palette(descriptions: tuple[str, ...]) -> Palette:
 def palette(app: App[Any]) -> Palette:
     """Return the palette of the app's current theme. A role that the theme does not define is plain."""
     variables = app.theme_variables
-    return _palette(tuple(variables.get(PREFIX + role, "") for role in ROLES))
+    return _palette(tuple([variables.get(name, "") for name in _NAMES]))
