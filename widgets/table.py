@@ -209,4 +209,6 @@ class Table(Lines, can_focus=True):
         if not data.rows:
             return shown + drawing.without_rows()
         rows = range(self._top, min(self._top + self._page, len(data.rows)))
+        if isinstance(data.rows, TableRows):
+            data.rows.see(rows)
         return shown + [drawing.row(data.rows[at], columns, cursor=at == self._cursor) for at in rows]

@@ -60,10 +60,17 @@ class TableRows(Sequence[TableRow]):
     """A sequence that makes a row only when the row is read: of a thousand rows a screen shows about
     forty."""
 
-    def __init__(self, keys: Sequence[Hashable], make: Callable[[int], TableRow]) -> None:
-        """``keys`` are the keys of all rows; ``make`` returns the row at a position."""
+    def __init__(
+        self,
+        keys: Sequence[Hashable],
+        make: Callable[[int], TableRow],
+        see: Callable[[range], object] = lambda rows: None,
+    ) -> None:
+        """``keys`` are the keys of all rows; ``make`` returns the row at a position. ``see`` is called with
+        positions before their rows are drawn, to compute for all of them what each needs."""
         self.keys = keys
         self._make = make
+        self.see = see
         self._made: dict[int, TableRow] = {}
 
     def __len__(self) -> int:

@@ -6,6 +6,7 @@ Nothing is traced, so only the screen's own work is measured: reading windows, a
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from bench.monitor.stock import StockApp
+from stalltop.cli.main import NEW_OBJECTS
 from stalltop.model.devices.device import Device, Devices, System
 from stalltop.model.histograms.hdr import COUNTERS, indices_of
 from stalltop.model.histograms.histograms import Histograms
@@ -124,6 +126,7 @@ def _system(random: np.random.Generator) -> System:
 
 def main(arguments: Sequence[str]) -> int:
     """Shows the screen until q is pressed."""
+    gc.set_threshold(NEW_OBJECTS)  # as the program does
     kind, rows, hz = arguments[0], int(arguments[1]), float(arguments[2])
     source = PreparedSource(rows, 1.0 / hz)
     if kind == "stock":

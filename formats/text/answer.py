@@ -166,11 +166,13 @@ def slowest(window: Window, kept: RowKey | None = None) -> tuple[RowKey, int] | 
     If the row ``kept`` has calls, it is returned with its p99.
     """
     rows = window.rows
-    called = np.flatnonzero(rows.calls > 0)
-    outermost = np.fromiter((rows.keys[at].outermost for at in called.tolist()), np.bool_, len(called))
-    called = called[outermost]
-    if kept is not None:
-        called = np.array([at for at in called.tolist() if rows.keys[at] == kept] or called, np.int64)
+    at = rows.keys.index(kept) if kept is not None and kept.outermost and kept in rows.keys else None
+    if at is not None and rows.calls[at] > 0:
+        called = np.array([at])
+    else:
+        called = np.flatnonzero(rows.calls > 0)
+        outermost = np.fromiter((rows.keys[at].outermost for at in called.tolist()), np.bool_, len(called))
+        called = called[outermost]
     # A p99 is at most the longest call. So rows whose longest call is not longer than the best p99 so far are
     # skipped.
     order = called[np.argsort(-rows.max_ns[called].astype(np.float64), kind="stable")]

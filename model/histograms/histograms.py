@@ -74,8 +74,7 @@ class Histograms:
 
     def totals(self) -> NDArray[np.uint64]:
         """Returns the number of values in each row, shape (n,)."""
-        running = np.concatenate((np.zeros(1, np.uint64), np.cumsum(self.count, dtype=np.uint64)))
-        return np.asarray(np.diff(running[self.start]), dtype=np.uint64)
+        return np.asarray(np.diff(self._running()[self.start]), dtype=np.uint64)
 
     def grouped(self, group: NDArray[np.integer], groups: int) -> Histograms:
         """Adds up the rows of each group. Returns ``groups`` histograms, one for each group.
@@ -116,17 +115,17 @@ class Histograms:
         100 + 0.5). Unlike in ``hdrh``, the rank is at least 1 and at most the total: from 2^52 calls on, the
         rank may be rounded above the total, and ``hdrh`` then finds no value.
         """
-        totals = self.totals()
-        result = np.zeros((len(self), len(percents)), np.int64)
-        most = np.maximum(totals, 1)
-        for column, percent in enumerate(percents):
-            wanted = np.floor(min(max(percent, 0.0), 100.0) * totals.astype(np.float64) / 100.0 + 0.5)
-            # ``wanted`` is a float: it may be rounded above the total, and above the range of uint64.
-            reached = np.where(wanted >= totals, most, np.clip(wanted, 1, 2.0**63).astype(np.uint64))
-            index = self.reaching(reached)
-            value = HIGHEST_OF_INDEX[index] if percent else lowest_ns(index)
-            result[:, column] = np.where(totals > 0, value, 0)
-        return result
+        running = self._running()
+        before = running[self.start[:-1]]
+        totals = running[self.start[1:]] - before
+        shares = np.clip(np.array(percents, np.float64), 0.0, 100.0)
+        wanted = np.floor(shares * totals.astype(np.float64)[:, None] / 100.0 + 0.5)
+        # ``wanted`` is a float: it may be rounded above the total, and above the range of uint64.
+        most = np.maximum(totals, 1)[:, None]
+        ranks = np.where(wanted >= totals[:, None], most, np.clip(wanted, 1, 2.0**63).astype(np.uint64))
+        index = self._reaching(running, before[:, None] + ranks)
+        values = np.where(shares > 0, HIGHEST_OF_INDEX[index], lowest_ns(index))
+        return np.where(totals[:, None] > 0, values, 0)
 
     def reaching(self, ranks: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Returns, for each row, the index of the counter that counts the value of this rank; ``ranks`` has
@@ -135,11 +134,21 @@ class Histograms:
         ``ranks`` and the result have shape (n,). Rank 1 is the lowest value of a row; a rank must not exceed
         the row's total. The result is undefined for rows without values.
         """
+        running = self._running()
+        return self._reaching(running, running[self.start[:-1]] + ranks)
+
+    def _running(self) -> NDArray[np.uint64]:
+        """Returns the number of values in all entries before each entry, and in all entries."""
+        running = np.zeros(len(self.count) + 1, np.uint64)
+        np.cumsum(self.count, dtype=np.uint64, out=running[1:])
+        return running
+
+    def _reaching(self, running: NDArray[np.uint64], ranks: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Returns the index of the counter that counts the value of each of ``ranks``, which are counted from
+        the first row on. ``running`` is the result of ``_running``."""
         if not len(self.index):
-            return np.zeros(len(self), np.int64)
-        running = np.cumsum(self.count, dtype=np.uint64)
-        before = np.concatenate((np.zeros(1, np.uint64), running))[self.start[:-1]]
-        entry = np.minimum(np.searchsorted(running, before + ranks), len(self.index) - 1)
+            return np.zeros(ranks.shape, np.int64)
+        entry = np.minimum(np.searchsorted(running[1:], ranks), len(self.index) - 1)
         return self.index[entry].astype(np.int64)
 
 

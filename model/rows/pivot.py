@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,12 @@ PERCENTS = (50.0, 95.0, 99.0)
 _UNKNOWN = Tenant(id="", name="")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Groups:
-    """Groups of rows in columns: element i of every array belongs to ``keys[i]``. Sorted by label."""
+    """Groups of rows in columns: element i of every array belongs to ``keys[i]``. Sorted by label.
+
+    Histograms and percentiles are computed when they are first read.
+    """
 
     by: tuple[Dimension, ...]
     keys: tuple[tuple[str, ...], ...]
@@ -52,9 +56,6 @@ class Groups:
     bytes_per_s: NDArray[np.float64]
     total_ns: U64
     max_ns: U64
-    percentiles_ns: NDArray[np.int64]
-    """p50, p95 and p99, shape (n, 3); 0 in groups without calls. A percentile is the upper edge of a counter
-    of the histogram; in the counter of the longest call, it is the exact duration of that call instead."""
     share: NDArray[np.float64]
     """Time of each group divided by the time of all outermost calls of the window; NaN for time between
     calls."""
@@ -66,13 +67,55 @@ class Groups:
     """Number of rows of the window in each group."""
     group_of_row: NDArray[np.int64]
     """Index of the group of each row of the window, shape (rows,); -1 if the row is in no group."""
-    histograms: Histograms
+    histograms_of_rows: Histograms
+    """The histograms of the rows of the window."""
     split_ns: U64 | None = None
     """Time of each group in ns by part, shape (n, len(SPLITS)), in the order of ``model.window.SPLITS``; None
     if splits were not measured."""
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @cached_property
+    def histograms(self) -> Histograms:
+        """Histogram of each group."""
+        return self.histograms_of_rows.grouped(self.group_of_row, len(self))
+
+    @cached_property
+    def percentiles_ns(self) -> NDArray[np.int64]:
+        """p50, p95 and p99, shape (n, 3); 0 in groups without calls. A percentile is the upper edge of a
+        counter of the histogram; in the counter of the longest call, it is the exact duration of that call
+        instead."""
+        return self._percentiles(PERCENTS)
+
+    def percentiles_of(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the rows ``groups`` of ``percentiles_ns``, without computing those of other groups."""
+        if "percentiles_ns" in self.__dict__ or len(groups) == len(self):
+            return self.percentiles_ns[groups]
+        rows = self._row_of_group
+        if rows is not None:
+            histograms = self.histograms_of_rows.take(rows[groups])
+        else:
+            place = np.full(len(self) + 1, -1, np.int64)  # the last element is for rows without a group
+            place[groups] = np.arange(len(groups))
+            of_row = place[self.group_of_row]
+            kept = np.flatnonzero(of_row >= 0)
+            histograms = self.histograms_of_rows.take(kept).grouped(of_row[kept], len(groups))
+        return bounded(histograms.percentiles(PERCENTS), self.max_ns[groups])
+
+    def _percentiles(self, percents: Sequence[float]) -> NDArray[np.int64]:
+        rows = self._row_of_group
+        if rows is None or "histograms" in self.__dict__:
+            return bounded(self.histograms.percentiles(percents), self.max_ns)
+        return bounded(self.histograms_of_rows.percentiles(percents)[rows], self.max_ns)
+
+    @cached_property
+    def _row_of_group(self) -> NDArray[np.int64] | None:
+        """The one row of each group; None if there are rows in no group, or several in a group. Then the
+        histograms need not be put into the order of the groups, which takes longer than their percentiles."""
+        if len(self.group_of_row) != len(self) or (self.rows != 1).any():
+            return None
+        return np.argsort(self.group_of_row, kind="stable")
 
     @property
     def p50_ns(self) -> NDArray[np.int64]:
@@ -84,10 +127,12 @@ class Groups:
         """95th percentile (ns) of each group."""
         return self.percentiles_ns[:, 1]
 
-    @property
+    @cached_property
     def p99_ns(self) -> NDArray[np.int64]:
         """99th percentile (ns) of each group."""
-        return self.percentiles_ns[:, 2]
+        if "percentiles_ns" in self.__dict__:
+            return self.percentiles_ns[:, 2]
+        return self._percentiles(PERCENTS[2:])[:, 0]
 
     def rows_of(self, group: int) -> NDArray[np.int64]:
         """Returns the indices of the rows of the window that are in group number ``group``."""
@@ -120,7 +165,6 @@ def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) ->
 
     longest = np.zeros(n, np.uint64)
     np.maximum.at(longest, target, rows.max_ns[kept])
-    histograms = rows.histograms.grouped(group, n)
     calls, moved, total = add(rows.calls), add(rows.bytes), add(rows.total_ns)
     whole = float(rows.total_ns[outermost].sum())
     seconds = window.seconds if window.seconds > 0 else 1.0
@@ -137,13 +181,12 @@ def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) ->
         bytes_per_s=moved / seconds,
         total_ns=total,
         max_ns=longest,
-        percentiles_ns=bounded(histograms.percentiles(PERCENTS), longest),
         share=np.where(between, np.nan, total / whole if whole else np.zeros(n)),
         nested=_with(~host & ~outermost, group, n) & ~_with(outermost, group, n),
         between=between,
         rows=np.bincount(target, minlength=n),
         group_of_row=group,
-        histograms=histograms,
+        histograms_of_rows=rows.histograms,
         split_ns=None if rows.split_ns is None else add(rows.split_ns),
     )
 

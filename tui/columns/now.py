@@ -56,7 +56,7 @@ def _percentile(number: int, few: int) -> Callable[[Grouped, int, ColumnStyle], 
     """
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-        ns = int(rows.value("percentiles_ns", i)[number])
+        ns = rows.percentiles_ns(i)[number]
         return duration_cell(ns, style, unsure=_calls(rows, i) < few)
 
     return made

@@ -14,7 +14,7 @@ from stalltop.model.devices.device import DEVICE_FIGURE, Device
 from stalltop.model.merge.packing import Packed
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
-from stalltop.tui.views.groups import PathStep, below, decided
+from stalltop.tui.views.groups import PathStep, below, decided, outermost
 
 Path = tuple[PathStep, ...]
 
@@ -87,8 +87,7 @@ def _gauge(name: str, *, total: bool = False) -> tuple[Value, Text, Value]:
 
 def _calls(part: Packed, subject: Subject) -> float:
     """Return the outermost calls per second."""
-    outermost = np.fromiter((key.outermost for key in part.keys), np.bool_, len(part.keys))
-    return float(part.call_counts[outermost].sum()) / (part.window.seconds or 1.0)
+    return float(part.call_counts[outermost(part.keys)].sum()) / (part.window.seconds or 1.0)
 
 
 def _p99(part: Packed, subject: Subject) -> float | None:

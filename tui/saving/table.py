@@ -52,7 +52,7 @@ def row_at(window: Window, view: View, chains: Sequence[Chain], key: Hashable) -
 
 def _lines(
     window: Window, view: View, chains: Sequence[Chain], against: Picture | None, past: RowTrends
-) -> list[TreeRow]:
+) -> Sequence[TreeRow]:
     before = None if against is None else against.window
     found = row_losses(chains, window, view)
     return lines_of(window, view, parse(view.filter), before, past, found.marks, found.lost_ms_per_s)

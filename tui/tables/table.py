@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,35 @@ class TreeRow:
     def key(self) -> Key:
         """Return the key of the row."""
         return self.rows.keys[self.i]
+
+
+class FlatRows(Sequence[TreeRow]):
+    """The rows of a table that is no tree, in their order. Each is made when it is read: of a thousand rows a
+    screen shows about forty."""
+
+    def __init__(self, rows: Grouped, order: NDArray[np.int64]) -> None:
+        self.rows = rows
+        self.order: list[int] = order.tolist()
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @overload
+    def __getitem__(self, at: int) -> TreeRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[TreeRow]: ...
+
+    def __getitem__(self, at: int | slice) -> TreeRow | Sequence[TreeRow]:
+        """Return the row at a position, or the rows of a slice."""
+        if isinstance(at, slice):
+            return [TreeRow(self.rows, i, 0) for i in self.order[at]]
+        return TreeRow(self.rows, self.order[at], 0)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Return the keys of all rows."""
+        return tuple(map(self.rows.keys.__getitem__, self.order))
 
 
 def table(
@@ -143,8 +173,8 @@ def available(window: Window, against: Window | None = None, past: RowTrends = N
         have.add("baseline")
     if window.evidence.processes:
         have.add("use")
-    shown = {key.tenant for key in window.rows.keys}
-    if any(tenant.user or tenant.namespace for name, tenant in window.tenants.items() if name in shown):
+    owned = {name for name, tenant in window.tenants.items() if tenant.user or tenant.namespace}
+    if owned and any(key.tenant in owned for key in window.rows.keys):
         have.add("owner")
     if any(held_bytes(window)):
         have.add("held")
@@ -172,6 +202,9 @@ def drawn(
         mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
         return TableRow(key, texts, rows.labels[i][level.own], mark)
 
+    if isinstance(lines, FlatRows):
+        flat = lines
+        return TableRows(flat.keys, made, lambda seen: flat.rows.see(flat.order[seen.start : seen.stop]))
     return TableRows(tuple(line.key for line in lines), made)
 
 
@@ -202,7 +235,7 @@ def lines_of(
     lost: Mapping[Key, float] = MappingProxyType({}),
     worst: WorstFirst | None = None,
     added: Mapping[Key, AddedRow] = NOTHING_ADDED,
-) -> list[TreeRow]:
+) -> Sequence[TreeRow]:
     """Return all rows in the order of ``view``; in a tree, children follow their parent.
 
     ``found`` is the filter of the view. Of ``marks`` only the keys are used: those rows have a mark. ``lost``
@@ -216,7 +249,7 @@ def lines_of(
     before = None if against is None else found.apply(scope(against, view.path))
     levels = view.levels()
     values_of = None if view.sort == "name" else _CELLS.get(view.sort, _CELLS["total"]).values
-    lines: list[list[TreeRow]] = []
+    lines: list[Sequence[TreeRow]] = []
     for number, level in enumerate(levels if view.is_tree else levels[:1]):
         if number and not any(view.is_unfolded(line.key, number - 1) for line in lines[-1]):
             break
@@ -245,8 +278,10 @@ def lines_of(
         if level.view.by == "operation" and view.only in ("", "busy") and not view.filter:
             hidden = _marked(rows, rows.groups.nested) & ~_kept(rows, replace(view, only="warned"), marks)
             order = order[~hidden[order]]
+        if not view.is_tree:
+            return FlatRows(rows, order)
         lines.append([TreeRow(rows, i, number) for i in order.tolist()])
-    return lines[0] if len(lines) == 1 else _unfolded(lines, view, levels)
+    return _unfolded(lines, view, levels)
 
 
 def _added_after(rows: Grouped, lost: Mapping[Key, float], order: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@ functions."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -114,6 +115,21 @@ class Grouped:
         if found is None:
             found = self._lists[column] = getattr(self.groups, column).tolist()
         return found[self.places[i]]
+
+    @cached_property
+    def _seen(self) -> dict[int, list[int]]:
+        return {}
+
+    def see(self, rows: Sequence[int]) -> None:
+        """Compute what takes long for ``rows`` together: those that are about to be drawn."""
+        groups = self.at[np.array(rows, np.int64)]
+        groups = np.unique(groups[groups >= 0])
+        self._seen.update(zip(groups.tolist(), self.groups.percentiles_of(groups).tolist(), strict=True))
+
+    def percentiles_ns(self, i: int) -> list[int]:
+        """Return the percentiles ``PERCENTS`` of row ``i``, which must have a group."""
+        found = self._seen.get(self.places[i])
+        return self.value("percentiles_ns", i) if found is None else found
 
     def of(self, column: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
         """Return a column of ``groups`` with a value for each row; NaN if no call returned."""
@@ -351,16 +367,28 @@ def key_of(call: OpenCall, window: Window) -> RowKey:
     return RowKey(window.host, *call.row)
 
 
+_MASKS: deque[tuple[tuple[RowKey, ...], NDArray[np.bool_]]] = deque(maxlen=4)
+
+
+def outermost(keys: tuple[RowKey, ...]) -> NDArray[np.bool_]:
+    """Return which of ``keys`` are of outermost calls. The results for the latest tuples are kept, because
+    all parts of the screen ask for the same ones."""
+    for known, mask in _MASKS:
+        if known is keys:
+            return mask
+    mask = np.fromiter((key.outermost for key in keys), np.bool_, len(keys))
+    _MASKS.append((keys, mask))
+    return mask
+
+
 def outermost_ns(window: Window) -> int:
     """Return the time (ns) in outermost calls of ``window``, without the time between calls."""
-    outermost = np.fromiter((key.outermost for key in window.rows.keys), np.bool_, len(window.rows))
-    return int(window.rows.total_ns[outermost].sum())
+    return int(window.rows.total_ns[outermost(window.rows.keys)].sum())
 
 
 def calls_per_s(window: Window) -> float:
     """Return outermost calls per second: a runtime call with a driver call inside it counts once."""
-    outermost = np.fromiter((key.outermost for key in window.rows.keys), np.bool_, len(window.rows))
-    return float(window.rows.calls[outermost].sum()) / (window.seconds or 1.0)
+    return float(window.rows.calls[outermost(window.rows.keys)].sum()) / (window.seconds or 1.0)
 
 
 def grouped(
