@@ -8,8 +8,10 @@ from typing import TypeVar
 import pytest
 from textual.message import Message
 
+from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import pack
 from stalltop.tui.reading.collector import FIRST_SECONDS, Collector, Failed, Tick
+from stalltop.tui.reading.since_start import SinceStart
 from tests.tui.sources import FedSource, MadeSource, numbered
 
 DEADLINE = 30.0
@@ -124,7 +126,7 @@ def test_memory_of_the_past_is_bounded() -> None:
     assert 2 <= len(snapshot.kept.parts) < 6
     assert sum(part.bytes for part in snapshot.kept.parts) <= bound
     assert snapshot.whole is not None
-    assert snapshot.whole.seconds == pytest.approx(10)
+    assert snapshot.whole.window().seconds == pytest.approx(10)
     source.release()
     assert collector.stop(DEADLINE)
 
@@ -143,3 +145,20 @@ def test_a_window_too_large_to_be_kept_is_shown() -> None:
     assert shorter.seconds == pytest.approx(1)
     source.release()
     assert collector.stop(DEADLINE)
+
+
+def test_the_window_since_the_start_has_every_window_at_any_time() -> None:
+    windows = [numbered(i) for i in range(25)]
+    found = SinceStart()
+    for number, window in enumerate(windows, 1):
+        found.take_in(window)
+        later = found.whole
+        if number in (7, 21):
+            assert found.window.seconds == pytest.approx(number)
+        for one in (later.window(), found.whole.window()):
+            expected = merge(windows[:number])
+            assert one.start == expected.start
+            assert one.seconds == pytest.approx(expected.seconds)
+            assert dict(zip(one.rows.keys, one.rows.calls.tolist(), strict=True)) == dict(
+                zip(expected.rows.keys, expected.rows.calls.tolist(), strict=True)
+            )

@@ -20,6 +20,7 @@ from stalltop.model.merge.sliding import Sliding
 from stalltop.model.source import Source
 from stalltop.model.window import Window
 from stalltop.recordings.past.kept import InMemory, Past, Stale, never
+from stalltop.tui.reading.since_start import SinceStart, Whole
 
 FIRST_SECONDS = (0.1, 0.4, 0.5, 0.8)
 """Seconds before each of the next reads. They are short, because the user waits for the first figures, and
@@ -37,8 +38,8 @@ class Snapshot:
     """The window as it was read."""
     kept: Past
     """The kept windows of the past, up to the newest. Older windows cover more time."""
-    whole: Window | None
-    """The window since the start; None if it was not computed yet (``of_length`` computes it)."""
+    whole: Whole | None
+    """The window since the start; None: that of all data in ``kept``."""
     at: float
     """When the window was read, as returned by time.monotonic()."""
     grows: bool = False
@@ -58,7 +59,7 @@ class Snapshot:
         if length == self.length:
             return self.window
         if length is None and self.whole is not None:
-            return self.whole
+            return self.whole.window()
         return self.kept.window_at(self.kept.end, length, stale)
 
 
@@ -162,8 +163,8 @@ class Collector(SourceReader):
         self._source.close()
 
     def _read(self) -> None:
-        whole = Sliding(None)
-        sliding = Sliding(self._length) if self._length is not None else whole
+        whole = SinceStart()
+        sliding = None if self._length is None else Sliding(self._length)
         due, read = time.monotonic(), 0
         while not self._stopping:
             window = self._source.read()
@@ -171,7 +172,7 @@ class Collector(SourceReader):
                 return
             packed = self._history.add(window)
             whole.take_in(window)
-            if sliding is not whole:
+            if sliding is not None:
                 sliding.take_in(window, packed)
             at = time.monotonic()
             parts = self._history.parts or (packed,)  # empty if the window exceeds the limit
@@ -184,13 +185,19 @@ class Collector(SourceReader):
                 self._wake.wait(None if self._still else max(due - time.monotonic(), 0.0))
                 self._wake.clear()
                 length = self._length
-                if length != sliding.seconds and not self._stopping:
-                    sliding = whole if length is None else Sliding(length, latest(parts, length))
+                if length != (sliding and sliding.seconds) and not self._stopping:
+                    sliding = None if length is None else Sliding(length, latest(parts, length))
                     self._tell(sliding, whole, window, parts, at)
 
     def _tell(
-        self, sliding: Sliding, whole: Sliding, newest: Window, parts: tuple[Packed, ...], at: float
+        self,
+        sliding: Sliding | None,
+        whole: SinceStart,
+        newest: Window,
+        parts: tuple[Packed, ...],
+        at: float,
     ) -> None:
-        all_of_it = whole.window
-        window = all_of_it if sliding is whole else sliding.window
-        self._post(Tick(Snapshot(window, sliding.seconds, newest, InMemory(parts), all_of_it, at)))
+        """Post the window of ``sliding``, or with None the one since the start."""
+        window = whole.window if sliding is None else sliding.window
+        length = None if sliding is None else sliding.seconds
+        self._post(Tick(Snapshot(window, length, newest, InMemory(parts), whole.whole, at)))
