@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from stalltop.model.actions.offers import Offer
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.window import Window
@@ -15,6 +14,7 @@ from stalltop.tui.screens.screen_app import ScreenApp
 from stalltop.tui.tables.picking import Pair
 
 if TYPE_CHECKING:
+    from stalltop.model.actions.offers import Offer
     from stalltop.tui.saving.formats import ShownScreen
     from stalltop.tui.views.groups import Path
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.text import figures
 from stalltop.tui.columns.cells import ColumnCells, ColumnStyle, Values, duration_cell
 from stalltop.tui.columns.split import bar
@@ -19,7 +18,10 @@ MUCH = 0.1
 """The time that a row lost or gained is coloured if it is at least this share of all time lost or gained."""
 
 
-_Side = Callable[[Difference], ComparedSide]
+if TYPE_CHECKING:
+    from stalltop.model.comparing.difference import ComparedSide, Difference
+
+    _Side = Callable[[Difference], ComparedSide]
 
 
 def _then(found: Difference) -> ComparedSide:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from stalltop.model.actions.offers import Offer
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.window import Window
@@ -14,6 +13,7 @@ from stalltop.tui.tables.picking import Pair
 from stalltop.tui.views.groups import Path
 
 if TYPE_CHECKING:
+    from stalltop.model.actions.offers import Offer
     from stalltop.tui.saving.formats import ShownScreen
 
 

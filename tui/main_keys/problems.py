@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from stalltop.formats.text.chains import name_of
-from stalltop.model.actions.offers import for_chain, for_row
 from stalltop.model.chain import Chain
 from stalltop.tui.main.view import MainView
 from stalltop.tui.main_keys.files import READ_SECONDS, FileKeys
@@ -154,6 +153,8 @@ class ProblemKeys:
         comes."""
         window = self._main.shown
         if window is not None:
+            from stalltop.model.actions.offers import for_chain
+
             about = f"{row}: {chain.title}" if row else chain.title
             self._main.opens.commands(about, for_chain(window, chain), window)
 
@@ -163,6 +164,8 @@ class ProblemKeys:
         window = self._main.shown
         if window is None:
             return
+        from stalltop.model.actions.offers import for_row
+
         uses = processes_of(window, path, scope(window, path))
         tenants = tuple(dict.fromkeys(use.tenant for use in uses))
         processes = [(use.tenant, use.pid, use.process) for use in uses]

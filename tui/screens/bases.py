@@ -9,7 +9,7 @@ from textual.screen import Screen, ScreenResultType
 
 from stalltop.tui.screens.screen_app import ScreenApp
 from stalltop.tui.terminal.patches import Patcher
-from stalltop.tui.terminal.textual_internals import paint_with
+from stalltop.tui.terminal.textual_internals import PatchedScreen
 
 
 class TopScreen(Screen[ScreenResultType]):
@@ -24,12 +24,11 @@ class TopScreen(Screen[ScreenResultType]):
         return super().dismiss(result) if self.app.screen is self else AwaitComplete()
 
 
-class AppScreen(TopScreen[None]):
+class AppScreen(PatchedScreen, TopScreen[None]):
     """A screen of this app."""
 
     def __init__(self) -> None:
-        super().__init__()
-        paint_with(self, Patcher().patches)
+        super().__init__(Patcher().patches)
 
     @property
     def stalltop(self) -> ScreenApp:

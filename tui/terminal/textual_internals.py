@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Collection, Generator
 from types import FrameType
 from typing import Any
@@ -29,6 +30,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.widget import Widget
 
 from stalltop.tui.terminal.abilities import drawn_on
 
@@ -55,6 +57,10 @@ Patches = Callable[[Compositor, Collection[Region]], CompositorUpdate | None]
 """Returns the update that repaints the given regions; None if Textual has to compute it."""
 
 
+_FRAME_SECONDS = 1 / 60
+"""The least time between two paintings of a screen, as in Textual."""
+
+
 class PatchCompositor(Compositor):
     """A compositor that first asks ``patches`` for the update that repaints parts of the screen."""
 
@@ -69,11 +75,36 @@ class PatchCompositor(Compositor):
         return update
 
 
-def paint_with(screen: Screen[Any], patches: Patches) -> None:
-    """Let ``patches`` compute the updates of ``screen`` where it can. Call this before the screen is
-    mounted."""
-    screen._compositor = PatchCompositor()
-    screen._compositor.patches = patches
+class PatchedScreen(Screen[None]):
+    """A screen whose widgets are repainted with few messages, and at once.
+
+    In Textual, each widget that changed sends messages to itself and to its screen, which then waits up to
+    16 ms for a timer.
+    """
+
+    def __init__(self, patches: Patches) -> None:
+        """``patches`` computes the updates of the screen where it can."""
+        super().__init__()
+        self._compositor = PatchCompositor()
+        self._compositor.patches = patches
+        self._painted = 0.0
+        """When the screen was painted last, as returned by time.monotonic()."""
+
+    def repaint(self, widget: Widget, regions: Collection[Region]) -> None:
+        """Paint ``regions`` of ``widget`` when all messages are handled."""
+        widget._set_dirty(*regions)
+        self._dirty_widgets.add(widget)
+        self.check_idle()
+
+    async def _on_idle(self, event: events.Idle) -> None:
+        """Paint, unless the screen was painted just now: then Textual's timer paints."""
+        if not (self._dirty_widgets and self.is_current) or self.app._batch_count:
+            return
+        now = time.monotonic()
+        if now - self._painted >= _FRAME_SECONDS:
+            event.prevent_default()  # Textual would start the timer
+            self._painted = now
+            self._on_timer_update()
 
 
 def queued_writes(driver: Driver | None) -> int:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.devices.labels import order_of
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import Dimension
@@ -21,6 +20,9 @@ from stalltop.model.rows.pivot import Groups, RowNaming, bounded, pivot
 from stalltop.model.sharing.placing import Labels, held_bytes, placement
 from stalltop.model.window import OpenCall, Window
 from stalltop.tui.views.reduced import marked
+
+if TYPE_CHECKING:
+    from stalltop.model.comparing.difference import Difference
 
 LONG_OPEN_NS = 1_000_000_000
 """Least age, in ns, at which an open call is shown as a warning."""
@@ -146,6 +148,9 @@ class Grouped:
         """Return what changed since the window to compare with; None if there is none."""
         if self.before is None or self.before_at is None or self.before_window is None:
             return None
+        # imported here, because the first screen compares nothing
+        from stalltop.model.comparing.difference import ComparedSide, Difference
+
         then = ComparedSide(self.before_window, self.before, self.before_at)
         return Difference(then, ComparedSide(self.window, self.groups, self.at))
 

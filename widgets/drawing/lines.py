@@ -97,7 +97,11 @@ class Lines(Widget):
                 self._strips.pop(y, None)
                 regions.append(Region(span[0], y, span[1] - span[0], 1))
         if regions:
-            self.refresh(*regions)
+            repaint = getattr(self.screen, "repaint", None)
+            if repaint is None:
+                self.refresh(*regions)
+            else:
+                repaint(self, regions)
 
     def _framed(self, inner: list[Line], width: int, paint: Palette) -> list[Line]:
         frame, glyphs = self._frame, self.glyphs

@@ -30,10 +30,12 @@ TAKEN_BY = "tui/terminal/textual_internals.py"
 TAKEN: dict[str, type] = {
     "_app": Driver,
     "_auto_restart": Driver,
+    "_batch_count": App,
     "_clipboard": App,
     "_close_messages_no_wait": App,
     "_compositor": Screen,
     "_dirty_regions": Compositor,
+    "_dirty_widgets": Screen,
     "_driver": App,
     "_fatal_error": App,
     "_file": LinuxDriver,
@@ -41,8 +43,11 @@ TAKEN: dict[str, type] = {
     "_handle_exception": App,
     "_loop": Driver,
     "_must_signal_resume": LinuxDriver,
+    "_on_idle": Screen,
     "_on_meta": WebDriver,
+    "_on_timer_update": Screen,
     "_queue": WriterThread,
+    "_set_dirty": Widget,
     "_sigtstp_application": LinuxDriver,
     "_writer_thread": LinuxDriver,
 }
@@ -54,17 +59,17 @@ BEHAVIOUR = {
     "CompositorUpdate": "tui/terminal/test_patches.py",
     "Parser": "tui/terminal/test_keyboard.py",
     "PatchCompositor": "tui/terminal/test_patches.py",
+    "PatchedScreen": "tui/terminal/test_patches.py",
     "PipeDriver": "tui/serving/test_screens.py",
     "QuietApp": "tui/terminal/test_leaving.py",
     "StoppingDriver": "tui/terminal/test_leaving.py",
     "drawn": "tui/terminal/test_leaving.py",
-    "paint_with": "tui/terminal/test_patches.py",
     "queued_writes": "tui/main/test_slow_line.py",
     "resume_after_suspend_only": "tui/terminal/test_leaving.py",
 }
 """Names that the file ``TAKEN_BY`` defines or imports for other files. For each: the test file that fails if
 Textual changes the behaviour that this name relies on."""
-OVERRIDDEN = {"_fatal_error", "_file", "_handle_exception", "_sigtstp_application"}
+OVERRIDDEN = {"_compositor", "_fatal_error", "_file", "_handle_exception", "_on_idle", "_sigtstp_application"}
 OTHERS = {
     *("_asdict", "_exit", "_replace"),
     *(
