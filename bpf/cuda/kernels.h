@@ -200,7 +200,8 @@ INLINE void count_kernel(struct thread *thread, const struct frame *frame, const
 		ADD_TO_OWN(kernel->counters[bucket], 1);
 	} else {
 		ADD_AND_PUBLISH(kernel->total_ns, ns);
-		ADD_AND_PUBLISH(kernel->counters[bucket], 1);
+		__sync_fetch_and_add(&kernel->counters[bucket], 1);
+		PUBLISH(kernel->total_ns); /* the slot counts the launch afterwards */
 	}
 }
 
