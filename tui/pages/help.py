@@ -12,7 +12,7 @@ from stalltop.widgets.page import PageLine
 SIGNS = (
     ("~14.7ms", "uncertain: based on few calls, or the difference may be chance"),
     ("ns ms s", "durations: dim below a millisecond, bold from a second on"),
-    ("C H M L", "problems: critical, high, medium, low; the first line counts them: 1C 2M"),
+    ("C H M L", "problems: critical, high, medium, low; the header counts them: 1C 2M"),
     ("name C", "a problem involves this row (press {why} to see it)"),
     ("name <", "the culprit of a problem; it may make no calls itself (press {why} to see which)"),
     ("name ?", "not all of its calls were counted (press {problems} to see why)"),
@@ -32,7 +32,8 @@ SIGNS = (
         "host gap",
         "the time between two calls of a thread; not a call, so it comes last and is in no total",
     ),
-    ("probes", "CPU time of the tracing itself, in percent of one CPU"),
+    ("probes", "CPU time of the tracing in the traced programs, in percent of one CPU"),
+    ("own", "CPU time and memory of stalltop itself"),
     (
         "NET",
         "bytes that the host received and sent per second over its network, including RDMA; RDMA: only those"
