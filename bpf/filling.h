@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Fills the queues of free elements: the monitor runs this before anything is attached. */
+/* Fills the queues and the stack of free elements: the monitor runs this before anything is attached. */
 #ifndef STALLTOP_FILLING_H
 #define STALLTOP_FILLING_H
 
@@ -14,7 +14,7 @@ enum queue { QUEUE_SLOTS, QUEUE_THREADS, QUEUE_HEAPS, QUEUE_ACTIVITIES, QUEUE_ME
  */
 int elements_are_free(struct bpf_raw_tracepoint_args *ctx)
 {
-	u64 queue = ctx->args[0], element = ctx->args[1], end = ctx->args[2];
+	u64 queue = ctx->args[0], element = ctx->args[1], end = ctx->args[2], slot = end;
 	u32 i;
 
 	EACH(i, 0, FILLED_AT_ONCE) {
@@ -22,7 +22,8 @@ int elements_are_free(struct bpf_raw_tracepoint_args *ctx)
 			break;
 		switch (queue) {
 		case QUEUE_SLOTS:
-			free_slots.push(KEY(element), 0);
+			slot--; /* pushed in reverse, because the last one is taken first */
+			free_slots.push(KEY(slot), 0);
 			break;
 		case QUEUE_THREADS:
 			free_threads.push(KEY(element), 0);

@@ -17,13 +17,13 @@
 BPF_F_TABLE("array", u32, struct function, functions, FUNCTIONS, 0);
 
 /*
- * Slots with their histograms, and the owners of the slots. The queue holds the free slots; the monitor fills
- * it.
+ * Slots with their histograms, and the owners of the slots. The stack holds the free slots; the monitor fills
+ * it. The slot that was freed last is taken first, so that few slots are ever used: the monitor maps only those.
  */
 BPF_F_TABLE("array", u32, struct slot, slots, SLOTS, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct owner, owners, SLOTS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct slot_key, u32, slot_of, SLOTS, 0);
-BPF_QUEUE(free_slots, u32, SLOTS);
+BPF_STACK(free_slots, u32, SLOTS);
 
 /* Threads that have made a traced call, and followed threads. The queue holds the free records. */
 BPF_F_TABLE("array", u32, struct thread, threads, THREADS, BPF_F_MMAPABLE);

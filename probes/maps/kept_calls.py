@@ -55,7 +55,7 @@ class KeptCalls:
         self, programs: Programs, *, splits: bool, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._ring = programs.kept_calls
-        self._slots = programs.slots
+        self._slots = programs.slots.array
         self._owners = programs.owners
         self._splits = splits
         self._clock = clock

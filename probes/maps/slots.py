@@ -101,7 +101,8 @@ class Slots:
 
     def __init__(self, programs: Programs, *, splits: bool) -> None:
         self._owners = programs.owners
-        self._slots = programs.slots
+        self._reach = programs.slots.reach
+        self._slots = programs.slots.array
         self._memory = self._slots.view(np.uint8).reshape(len(self._slots), self._slots.dtype.itemsize)
         self._threads = programs.threads
         self._slot_of = programs.slot_of
@@ -134,6 +135,8 @@ class Slots:
         # its counts.
         threads = self._threads["tgid"].copy() if len(released) else None
         used = np.flatnonzero(self._owners["operation"])
+        if len(used):
+            self._reach(int(used[-1]) + 1)
         self._limits["own_slots"] = may_own(self._owners["writer"][used], len(self._owners))
         # A counter rises before the calls of its slot, so more calls may have been read than the slot has.
         new = (self._slots["calls"][used] - self._calls[used]).view(np.int64)

@@ -56,6 +56,10 @@ stays 0."""
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
+# Values that Python's mmap does not have (asm-generic/mman-common.h, asm-generic/mman.h).
+_PROT_NONE: Final = 0
+_MAP_FIXED: Final = 0x10
+_MAP_NORESERVE: Final = 0x4000
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
 
 
@@ -294,17 +298,40 @@ def map_memory(
     The memory stays mapped as long as the result is referred to, even if the descriptor is closed. (Python's
     own mmap would keep a copy of the descriptor.) Raises OSError.
     """
-    address = _LIBC.mmap(
-        None,
+    access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    return _memory_at(_mmap(None, size, access, mmap.MAP_SHARED, map_fd, offset), size)
+
+
+def reserve_memory(size: int) -> ctypes.Array[ctypes.c_ubyte]:
+    """Returns ``size`` bytes of addresses, without memory, for ``map_into``. Raises OSError."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    return _memory_at(_mmap(None, size, _PROT_NONE, flags, -1, 0), size)
+
+
+def map_into(reserved: ctypes.Array[ctypes.c_ubyte], map_fd: int, offset: int, size: int) -> None:
+    """Maps ``size`` bytes, from ``offset`` on, of the memory of an array map to the same offset of
+    ``reserved``; both are multiples of the page size. Raises OSError."""
+    address = ctypes.addressof(reserved) + offset
+    _mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _MAP_FIXED, map_fd, offset)
+
+
+def _mmap(address: int | None, size: int, access: int, flags: int, fd: int, offset: int) -> int:
+    mapped = _LIBC.mmap(
+        ctypes.c_void_p(address),
         ctypes.c_size_t(size),
-        ctypes.c_int(mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)),
-        ctypes.c_int(mmap.MAP_SHARED),
-        ctypes.c_int(map_fd),
+        ctypes.c_int(access),
+        ctypes.c_int(flags),
+        ctypes.c_int(fd),
         ctypes.c_long(offset),
     )
-    if address in (None, _MAP_FAILED):
+    if mapped in (None, _MAP_FAILED):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+    return int(mapped)
+
+
+def _memory_at(address: int, size: int) -> ctypes.Array[ctypes.c_ubyte]:
+    """Returns the mapped memory at ``address``. It is unmapped when nothing refers to the result any more."""
     memory = (ctypes.c_ubyte * size).from_address(address)
     weakref.finalize(memory, _LIBC.munmap, ctypes.c_void_p(address), ctypes.c_size_t(size)).atexit = False
     return memory

@@ -20,6 +20,7 @@ from stalltop.model.progress import Progress
 from stalltop.probes import layout
 from stalltop.probes.programs import cache as program_cache
 from stalltop.probes.programs.bpf_calls import UPROBE_MULTI, BpfError, map_memory, run_raw_tracepoint
+from stalltop.probes.programs.growing_map import GrowingMap
 from stalltop.probes.programs.preparing import may_not, prepare
 from stalltop.probes.programs.recipes import FILLING, Recipe, tracing
 from stalltop.probes.programs.recipes import RING_BYTES as RING_SIZE
@@ -76,10 +77,11 @@ class Programs:
     free_kernels: int
     told_programs: int
     registered: int
-    slots: NDArray[np.void]
-    """Mapped array, dtype ``layout.SLOT``. The other arrays are mapped in the same way. BPF programs may
-    change them at any time."""
+    slots: GrowingMap
+    """Elements have the dtype ``layout.SLOT``."""
     owners: NDArray[np.void]
+    """Mapped array, dtype ``layout.OWNER``. The other arrays are mapped in the same way. BPF programs may
+    change them at any time."""
     threads: NDArray[np.void]
     losses: NDArray[np.void]
     charges: NDArray[np.void] | None
@@ -97,6 +99,7 @@ class Programs:
 
     def close(self) -> None:
         """Closes the programs and maps; the mapped arrays stay readable while they are referred to."""
+        self.slots.close()
         for name in _DESCRIPTORS:
             fd = getattr(self, name)
             if fd >= 0:
@@ -162,7 +165,7 @@ def load(
         return Programs(
             complaint=complaint,
             **given,
-            slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
+            slots=GrowingMap(fds.pop("slots"), layout.SLOT, slots),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
             threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
             losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
@@ -194,7 +197,9 @@ def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> Non
     counts = [slots, threads, layout.HEAPS, layout.ACTIVITIES, layout.MEMBERS, layout.KERNELS]
     try:
         for queue, count in enumerate([*counts, *([layout.CHARGES] if splits else [])]):
-            for first in range(0, count, layout.FILLED_AT_ONCE):
+            # Slots are taken last in, first out: the first ones are used first.
+            firsts = range(0, count, layout.FILLED_AT_ONCE)
+            for first in firsts if queue else reversed(firsts):
                 run_raw_tracepoint(program, queue, first, min(first + layout.FILLED_AT_ONCE, count))
     finally:
         os.close(program)

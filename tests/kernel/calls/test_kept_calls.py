@@ -80,14 +80,15 @@ class CaptureReader:
         slots, _ = self.kernel._slots.risen
         owners = programs.owners[slots]
         row = (owners["operation"] == operation) & (owners["tgid"] == pid)
-        return int(programs.slots["slow_ns"][slots[row]].max())
+        return int(programs.slots.array["slow_ns"][slots[row]].max())
 
     def call_slow_from(self, ns: int, *, most: int = 1000) -> None:
         """Until the next read, capture calls of at least ``ns``, at most ``most`` per second."""
         self.forget()
         programs = self.kernel._programs
         used = np.flatnonzero(programs.owners["operation"])
-        programs.slots["slow_ns"][used], programs.slots["kept"][used] = ns, 0
+        programs.slots.reach(int(used.max(initial=0)) + 1)
+        programs.slots.array["slow_ns"][used], programs.slots.array["kept"][used] = ns, 0
         programs.keeping["slow"] = 0
         programs.keeping["most_slow"] = programs.keeping["most_of_slot"] = most
         self.kernel.losses()

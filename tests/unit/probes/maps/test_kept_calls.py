@@ -32,7 +32,7 @@ class CaptureMaps:
         self.keeping = np.zeros(1, layout.KEEPING)
         self.ring: list[np.void] = []
         programs = SimpleNamespace(
-            slots=self.slots,
+            slots=SimpleNamespace(array=self.slots),
             owners=self.owners,
             keeping=self.keeping,
             kept_calls=SimpleNamespace(take=self.take),

@@ -22,7 +22,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
     monkeypatch.setattr(slots, "fill_queue", lambda queue, values: None)
     made = SimpleNamespace(
         owners=np.zeros(SLOTS, layout.OWNER),
-        slots=np.zeros(SLOTS, layout.SLOT),
+        slots=SimpleNamespace(array=np.zeros(SLOTS, layout.SLOT), reach=lambda count: None),
         threads=np.zeros(4, layout.THREAD),
         slot_of=-1,
         free_slots=-1,
@@ -36,19 +36,19 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
 def test_the_rise_of_each_counter_is_read_once(programs: Programs, active: float) -> None:
     random = np.random.default_rng(1)
     # Every seventh 32-bit counter is about to wrap around.
-    programs.slots["counters"][:, ::7] = (1 << 32) - 3
+    programs.slots.array["counters"][:, ::7] = (1 << 32) - 3
     reader = Slots(programs, splits=True)
-    reader._counters[:] = programs.slots["counters"]
+    reader._counters[:] = programs.slots.array["counters"]
     for _ in range(5):
         rise = np.zeros((SLOTS, COUNTERS), np.uint32)
         busy = np.flatnonzero(random.random(SLOTS) < active)
         for slot in busy:
             rise[slot, random.integers(0, COUNTERS, 30)] = random.integers(1, 9, 30)
             rise[slot, 0] = 5
-        programs.slots["counters"] += rise
-        programs.slots["calls"] += rise.sum(axis=1, dtype=np.uint64)
-        programs.slots["total_ns"] += rise.sum(axis=1, dtype=np.uint64) * np.uint64(1000)
-        programs.slots["max_ns"][busy] = 1 << 36
+        programs.slots.array["counters"] += rise
+        programs.slots.array["calls"] += rise.sum(axis=1, dtype=np.uint64)
+        programs.slots.array["total_ns"] += rise.sum(axis=1, dtype=np.uint64) * np.uint64(1000)
+        programs.slots.array["max_ns"][busy] = 1 << 36
         counts = reader.read()
         assert [key.tgid - 1 for key in counts.keys] == busy.tolist()
         assert (counts.histograms.dense() == rise[busy]).all()
@@ -61,10 +61,10 @@ def test_the_rise_of_each_counter_is_read_once(programs: Programs, active: float
 
 def test_a_call_that_is_not_in_its_histogram_yet_is_read_later(programs: Programs) -> None:
     reader = Slots(programs, splits=False)
-    programs.slots["calls"][3] = 2
-    programs.slots["total_ns"][3] = 300
+    programs.slots.array["calls"][3] = 2
+    programs.slots.array["total_ns"][3] = 300
     assert reader.read().keys == ()
-    programs.slots["counters"][3, 100] = 2
+    programs.slots.array["counters"][3, 100] = 2
     counts = reader.read()
     assert counts.calls.tolist() == [2]
     assert counts.total_ns.tolist() == [300]
@@ -72,13 +72,13 @@ def test_a_call_that_is_not_in_its_histogram_yet_is_read_later(programs: Program
 
 def test_a_call_is_read_later_if_a_call_that_is_not_counted_yet_hides_it(programs: Programs) -> None:
     reader = Slots(programs, splits=False)
-    programs.slots["counters"][3, 1000] = programs.slots["calls"][3] = 1
+    programs.slots.array["counters"][3, 1000] = programs.slots.array["calls"][3] = 1
     assert reader.read().calls.tolist() == [1]
     # A call of a length that no call had before, and one whose counter rose before the number of calls.
-    programs.slots["counters"][3, [1000, 3000]] = 2, 1
-    programs.slots["calls"][3] = 2
+    programs.slots.array["counters"][3, [1000, 3000]] = 2, 1
+    programs.slots.array["calls"][3] = 2
     assert reader.read().histograms.index.tolist() == [1000]
-    programs.slots["calls"][3] = 3
+    programs.slots.array["calls"][3] = 3
     counts = reader.read()
     assert counts.histograms.index.tolist() == [3000]
     assert counts.calls.tolist() == [1]
@@ -86,15 +86,15 @@ def test_a_call_is_read_later_if_a_call_that_is_not_counted_yet_hides_it(program
 
 def test_calls_that_are_read_before_they_are_counted_are_not_read_again(programs: Programs) -> None:
     reader = Slots(programs, splits=False)
-    programs.slots["counters"][3, 100] = 1
-    programs.slots["calls"][3] = 0
-    programs.slots["counters"][4, 100] = 2
-    programs.slots["calls"][4] = 1
+    programs.slots.array["counters"][3, 100] = 1
+    programs.slots.array["calls"][3] = 0
+    programs.slots.array["counters"][4, 100] = 2
+    programs.slots.array["calls"][4] = 1
     assert reader.read().calls.tolist() == [2]
     assert reader.read().keys == ()
-    programs.slots["calls"][4] = 2
+    programs.slots.array["calls"][4] = 2
     assert reader.read().keys == ()
-    programs.slots["calls"][3] = 1
+    programs.slots.array["calls"][3] = 1
     assert reader.read().calls.tolist() == [1]
 
 
@@ -111,13 +111,13 @@ def test_slots_of_one_key_are_added_up_and_freed_with_their_thread(
     programs.threads["tgid"] = [7, 7, 0, 7]
     reader = Slots(programs, splits=False)
     assert rows_of(programs.owners)[:4].tolist() == [0, 0, 0, 3]
-    programs.slots["calls"][:3] = programs.slots["counters"][:3, 100] = 1, 2, 3
+    programs.slots.array["calls"][:3] = programs.slots.array["counters"][:3, 100] = 1, 2, 3
     counts = reader.read()
     assert [(key.tgid, key.operation) for key in counts.keys] == [(7, 5)]
     assert counts.calls.tolist() == [6]
     assert not deleted
     programs.threads["tgid"][3] = 8  # the record belongs to a thread of another process now
-    programs.slots["calls"][2] = programs.slots["counters"][2, 100] = 4
+    programs.slots.array["calls"][2] = programs.slots.array["counters"][2, 100] = 4
     assert reader.read().calls.tolist() == [1]
     assert (deleted, freed) == ([4], [])
     assert reader.read().keys == ()
