@@ -173,6 +173,8 @@ fill_environment() { # extra: creates the environment, or adds packages to an ex
     # The distribution's packages are built for its own Python: another Python would fail to import them.
     seen=
     ! is_system_python || seen=--system-site-packages
+    # A link leads to the environment of another checkout, which must not be cleared.
+    is_ready run || [ ! -L "$venv" ] || rm "$venv" || return 1
     is_ready run || "$python" -m venv --clear $seen "$venv" || return 1
     list=$(requirements "$1") || return 1
     printf '%s\n' "$list" >"$venv/requirements.txt"

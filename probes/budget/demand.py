@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from stalltop.probes.layout import HOST_GAP
 from stalltop.probes.maps.slots import Counts
 from stalltop.probes.operations import OPERATIONS
 
@@ -43,6 +44,11 @@ class Demand:
     _seconds: float = 0.0
     _calls: dict[tuple[int, str], list[int]] = field(default_factory=dict)
 
+    def forget(self) -> None:
+        """Drops what was added since rates were returned."""
+        self._calls.clear()
+        self._seconds = 0.0
+
     def add(self, counts: Counts, seconds: float) -> Rates | None:
         """Adds the calls of a window of ``seconds``. Returns the rates once they cover enough time, else
         None."""
@@ -57,9 +63,17 @@ class Demand:
         for (pid, symbol), (outermost, nested) in self._calls.items():
             found = rates.setdefault(pid, {})
             found[symbol] = Rate(outermost / self._seconds, nested / self._seconds)
-        self._calls.clear()
-        self._seconds = 0.0
+        self.forget()
         return rates
+
+
+def calls_by_process(counts: Counts) -> dict[int, int]:
+    """Returns the number of calls of each process in a window, by PID."""
+    found: dict[int, int] = {}
+    for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
+        if key.operation < HOST_GAP:  # not time between calls
+            found[key.tgid] = found.get(key.tgid, 0) + calls
+    return found
 
 
 def calls_per_s(rates: Iterable[Rate]) -> float:

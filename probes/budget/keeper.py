@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from stalltop.model.window import Library, Missing, Reduction
-from stalltop.probes.budget.demand import Demand
+from stalltop.probes.budget.demand import Demand, calls_by_process
 from stalltop.probes.budget.limits import Budget
 from stalltop.probes.budget.planner import HotFunction, Planner
 from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, BudgetStep
@@ -61,6 +61,13 @@ class BudgetKeeper:
 
     def take(self, counts: Counts, seconds: float) -> None:
         """Takes the counts of a window of ``seconds`` into account."""
+        with self._lock:
+            quiet = self._planner.is_quiet(calls_by_process(counts), seconds)
+        if quiet:
+            # Nothing has to be decided, which is so on most hosts at most times.
+            self._demand.forget()
+            self._covered = 0.0
+            return
         self._covered += seconds
         rates = self._demand.add(counts, seconds)
         if rates is None:

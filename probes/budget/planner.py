@@ -4,7 +4,7 @@ it attaches and removes nothing."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -142,6 +142,21 @@ class Planner:
             found.seen.clear()
         elif found.on_at >= 0.0:
             found.off_at = now
+
+    def is_quiet(self, calls: Mapping[int, int], seconds: float) -> bool:
+        """Returns whether nothing is reduced and nothing is near a limit, so that ``observe`` need not be
+        called; then forgets what it knows of earlier calls. ``calls`` has the calls of ``seconds`` by PID."""
+        percent = self._percent_of_rate / seconds
+        if (
+            self._reduced
+            or percent * max(calls.values(), default=0) >= RELEASE_SHARE * self._budget.process_percent
+            or percent * sum(calls.values()) >= RELEASE_SHARE * self._budget.host_percent
+        ):
+            return False
+        self._nested_since.clear()
+        self._above_since.clear()
+        self.over = {}
+        return True
 
     def observe(self, now: float, rates: Rates, seconds: float, functions: Iterable[HotFunction]) -> None:
         """Decides anew. ``rates`` covers ``seconds`` until ``now``; ``functions`` are all hot functions of
