@@ -21,7 +21,9 @@ from stalltop.demo.tenants import DemoTenants
 
 SUMMARY: Final = "seconds to the first screen, to the first data and to leave, and what the launcher adds"
 _FIRST_SCREEN: Final = "stalltop"
-"""Text in the header of the first screen."""
+"""Text in the header, which comes first."""
+_WHOLE_SCREEN: Final = "Quit"
+"""Text in the line of keys: when it is shown, keys work."""
 _FIRST_DATA: Final = "cudaLaunchKernel"
 """An operation of the sample tenants: when the screen shows it, the first data has come."""
 CACHE_VARIABLE: Final = "STALLTOP_CACHE_DIR"
@@ -35,13 +37,14 @@ class _Waits:
     from the start to the first data, and from the key q to the end."""
 
     screen: list[float] = field(default_factory=list)
+    whole: list[float] = field(default_factory=list)
     data: list[float] = field(default_factory=list)
     leave: list[float] = field(default_factory=list)
 
     def cells(self, values: Sequence[float]) -> tuple[str, str]:
-        """Returns two texts: ``values`` in seconds, and their ratio to the time of the first screen in the
+        """Returns two texts: ``values`` in seconds, and their ratio to the time of the whole screen in the
         same start."""
-        quotient = ratio(values, self.screen)
+        quotient = ratio(values, self.whole)
         return Spread.of(values).text(".2f"), quotient.text(".2f") if quotient else "-"
 
 
@@ -67,18 +70,20 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
         (
             "what",
             FigureColumn("seconds", "s"),
-            FigureColumn("/ first screen"),
+            FigureColumn("/ whole screen"),
             FigureColumn("target", told_only=True),
         ),
     )
     table.add("launcher, added to the program's own start", Spread.of(added).text(".3f"), "-", "0.2 s")
     table.add("first screen", Spread.of(kept.screen).text(".2f"), "-", "0.5 s")
+    table.add("whole screen", Spread.of(kept.whole).text(".2f"), "-", "-")
     table.add("first data, compiled anew", *anew.cells(anew.data), "-")
-    table.add("first data, programs kept", *kept.cells(kept.data), "0.8 s, 1.5 x")
+    table.add("first data, programs kept", *kept.cells(kept.data), "0.8 s")
     table.add("leave (key q to the end of the process)", Spread.of(kept.leave).text(".2f"), "-", "0.5 s")
     table.notes += [
         "compiled anew: first start, no BPF programs in the cache; programs kept: the start after it",
-        "/ first screen: relative to the first screen of the same start (import Textual and draw)",
+        "first screen: its header; whole screen: all panels, and keys work (Textual is imported)",
+        "/ whole screen: relative to the whole screen of the same start",
     ]
     return [table]
 
@@ -89,6 +94,7 @@ def _start(program: Program, kept_files: Path, waits: _Waits) -> None:
     environment = {CACHE_VARIABLE: str(kept_files), "XDG_STATE_HOME": str(kept_files)}
     with OnTerminal([program.launcher, "live"], environment) as started:
         waits.screen.append(started.wait_for(_FIRST_SCREEN, drawn=True))
+        waits.whole.append(started.wait_for(_WHOLE_SCREEN, drawn=True))
         waits.data.append(started.wait_for(_FIRST_DATA, drawn=True))
         time.sleep(1.0)  # so that the program is not asked to quit while it starts
         waits.leave.append(started.leave())

@@ -51,6 +51,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Shows the sample tenants on the screen, or prints one window of them on stdout."""
+    if options.list or options.once or options.json or not sys.stdout.isatty():
+        return _demonstrate(options)
+    from stalltop.cli.opening import opening
+
+    with opening():
+        return _demonstrate(options)
+
+
+def _demonstrate(options: argparse.Namespace) -> int:
     from stalltop.demo.scenario import load_scenario, scenario_names
 
     if options.list:

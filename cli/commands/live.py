@@ -21,6 +21,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Shows the screen until the user leaves it. If this host cannot be traced, the screen says why and shows
     tenants, devices and the host."""
+    from stalltop.cli.opening import opening
+
+    with opening():
+        return _shown(options)
+
+
+def _shown(options: argparse.Namespace) -> int:
     from stalltop.cli.later import Later
     from stalltop.model.progress import Progress
     from stalltop.tui.reading.own_cost import OwnCost

@@ -150,7 +150,7 @@ class PseudoTerminal:
             termios.tcgetattr(self._theirs) == self.attributes
             and raw.rfind(ALTERNATE_OFF) > raw.rfind(ALTERNATE_ON)
             and raw.rfind(CURSOR_ON) > raw.rfind(CURSOR_OFF)
-            and raw.rfind(MOUSE_OFF) > raw.rfind(MOUSE_ON)
+            and raw.rfind(MOUSE_OFF) >= raw.rfind(MOUSE_ON)  # equal if the mouse was never asked for
         )
 
 
