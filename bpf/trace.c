@@ -6,6 +6,9 @@
  * entry. Deeper calls have lower stack pointers. When a call begins or returns, frames with a lower stack
  * pointer belong to calls that were left without a return (longjmp, an exception). These frames are dropped
  * and counted as abandoned.
+ *
+ * Where the probes of a function would cost too much, one program at both places takes the place of the pair
+ * (calls/timed.h). It is loaded when it is needed, by Linux 6.13 and later.
  */
 #include "base/layout.h"
 #include "calls/arguments.h"
@@ -19,6 +22,7 @@
 #include "cuda/objects.h"
 #include "cuda/activity.h"
 #include "cuda/kernels.h"
+#include "calls/timed.h"
 #include "kept.h"
 #include "filling.h"
 
@@ -55,7 +59,19 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 	return depth;
 }
 
-int call_begins(struct pt_regs *ctx)
+/* Returns whether the innermost frame is that of the call that begins here: another probe has seen it begin. */
+INLINE int is_begun(struct thread *thread, u32 depth, u64 sp, u32 cookie)
+{
+	const struct frame *frame = frame_at(thread, depth - 1);
+
+	return frame->sp == sp && frame->function == cookie;
+}
+
+/*
+ * The program at a function's entry; `session` is a constant, 1 in a session. Returns 1 if a session does not
+ * want to see how the call returns.
+ */
+INLINE int begins(struct pt_regs *ctx, const int session)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	u64 sp = SP_AT_ENTRY(ctx), bytes = 0, now;
@@ -67,27 +83,33 @@ int call_begins(struct pt_regs *ctx)
 	u32 depth, operation;
 
 	if (!function || !function->operation) {
-		on_its_own_stack(ctx);
-		return 0;
+		if (session)
+			no_sessions.call(ctx, 0);
+		else
+			on_its_own_stack(ctx);
+		return 1;
 	}
 	if (!thread) {
 		if (numbers_of(pid_tgid, &numbers))
-			return 0;
+			return 1;
 		thread = new_thread(pid_tgid, &numbers);
 		if (!thread) {
 			LOSE(no_thread, 1);
-			return 0;
+			return 1;
 		}
 		thread->called = 1;
 	}
 	if (thread->off_since_ns)
 		is_on_cpu(thread, bpf_ktime_get_ns());
 	depth = thread->depth;
-	if (depth)
+	if (depth) {
+		if (function->timing == TIMING_BOTH && is_begun(thread, depth, sp, cookie))
+			return 1;
 		depth = alive_at_entry(ctx, thread, depth, sp);
+	}
 	if (depth >= DEPTH) {
 		LOSE(too_deep, 1);
-		return 0;
+		return 1;
 	}
 	if (!depth) {
 		follow_cgroup(thread);
@@ -98,6 +120,8 @@ int call_begins(struct pt_regs *ctx)
 		}
 	}
 	operation = function->operation;
+	if (session && !depth && count_untimed(ctx, function, thread))
+		return 1;
 	if (function->size != SIZE_NONE || function->direction != DIRECTION_NONE ||
 	    (function->object && function->object != OBJECT_LAUNCHES)) {
 		keep_arguments(ctx, thread->arguments);
@@ -125,11 +149,31 @@ int call_begins(struct pt_regs *ctx)
 	/* One reading of the clock, which is the most expensive helper here, ends the gap and begins the call. */
 	now = bpf_ktime_get_ns();
 	frame->start_ns = now;
+	if (session && !depth)
+		keep_ahead(thread, operation, now);
 	if (!depth)
 		end_gap(thread, HOST_GAP | device_of(thread) << DEVICE_SHIFT, now);
 	PUBLISH(frame->start_ns);
 	thread->depth = depth + 1;
 	return 0;
+}
+
+int call_begins(struct pt_regs *ctx)
+{
+	begins(ctx, 0);
+	return 0;
+}
+
+/*
+ * Called if the call that returns has no frame. While a function has two kinds of return probes, the other one has
+ * counted the call.
+ */
+INLINE void lacks_entry(u64 cookie)
+{
+	struct function *function = functions.lookup(KEY(cookie));
+
+	if (!function || function->timing != TIMING_BOTH)
+		LOSE(no_entry, 1);
 }
 
 /*
@@ -172,12 +216,13 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 		}
 	} else if (found < 0 && depth < DEPTH) {
 		/* if all frames were in use, the call was counted as too_deep when it began */
-		LOSE(no_entry, 1);
+		lacks_entry(cookie);
 	}
 	return found;
 }
 
-int call_returns(struct pt_regs *ctx)
+/* The program at a function's return; `session` as for begins(). */
+INLINE void returns(struct pt_regs *ctx, const int session)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = find_thread(bpf_get_current_pid_tgid());
@@ -194,21 +239,22 @@ int call_returns(struct pt_regs *ctx)
 	 * attached, which happens after its return probe was attached.
 	 */
 	if (!thread) {
-		on_its_own_stack(ctx);
-		return 0;
+		if (!session)
+			on_its_own_stack(ctx);
+		return;
 	}
 	depth = thread->depth;
-	if (!depth) {
-		LOSE(no_entry, 1);
-		return 0;
-	}
 	cookie = (u32)attach_cookie(ctx);
+	if (!depth) {
+		lacks_entry(cookie);
+		return;
+	}
 	frame = frame_at(thread, depth - 1);
 	if (frame->sp != sp || frame->function != cookie) {
 		int found = find_frame(thread, depth, sp, cookie);
 
 		if (found < 0)
-			return 0;
+			return;
 		depth = found + 1;
 	}
 	depth = forgotten(thread, depth);
@@ -222,7 +268,7 @@ int call_returns(struct pt_regs *ctx)
 	 */
 	function = functions.lookup(KEY(cookie));
 	if (function && function->uses_device)
-		was_active(thread, frame, now);
+		was_active(thread, frame->operation, frame->start_ns, now);
 	is_on_cpu(thread, now);
 	cached = cached_at(thread, frame->operation);
 	slot = find_slot(thread, cached, frame->operation);
@@ -231,7 +277,7 @@ int call_returns(struct pt_regs *ctx)
 	thread->depth = depth - 1;
 	BARRIER();
 	if (depth == 1)
-		begin_gap(thread, now);
+		begin_gap(thread, session ? now + ahead_of(thread, frame->operation) : now);
 	/*
 	 * The parts are added before the total. The monitor reads them in the opposite order
 	 * (probes/maps/slots.py).
@@ -242,13 +288,32 @@ int call_returns(struct pt_regs *ctx)
 		off = forgotten(thread, off); /* halves the verifier's work */
 		counter = counter_of(ns);
 		if (depth == 1 && frame->kept && !frame->object)
-			count_kernel(thread, frame, cached, ns, counter, RETURNED(ctx));
+			count_kernel(thread, frame->kept, cached, ns, counter, RETURNED(ctx));
 		count(slot, cached, frame, ns, counter, RETURNED(ctx));
 		keep_call(thread, frame, slot, ns, off, RETURNED(ctx));
 		note_rate(cached_at(thread, frame->operation), now);
+		if (session && depth == 1)
+			note_timed(thread, frame->operation, ns, counter, off);
 	} else {
 		LOSE(no_slot, 1);
 	}
+}
+
+int call_returns(struct pt_regs *ctx)
+{
+	returns(ctx, 0);
+	return 0;
+}
+
+/*
+ * The program of a session: at a function's entry and, unless it has returned 1 there, at the return of the
+ * call. The next instruction is the probed one only at the entry.
+ */
+int call_in_session(struct pt_regs *ctx)
+{
+	if (NEXT_INSTRUCTION(ctx) == probed_instruction(ctx))
+		return begins(ctx, 1);
+	returns(ctx, 1);
 	return 0;
 }
 

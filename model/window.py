@@ -175,17 +175,22 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A function whose calls are not counted all of the time, so that probes stay within their budget."""
+    """A function whose calls are not counted all of the time, or not all timed, so that probes stay within
+    their budget."""
 
     symbol: str
     share: float
     """Part of the time for which calls are counted, 0 to 1. Figures are not scaled up."""
     nested: bool = False
     """Whether its calls are made inside calls of other functions, which are counted."""
+    timed_in: int = 1
+    """One call in this many is timed, on average. The others are counted as if they took as long."""
 
     @property
     def text(self) -> str:
         """The state of its probes in few words."""
+        if self.timed_in > 1:
+            return f"timed 1 in {self.timed_in}"
         return f"sampled {100.0 * self.share:.0f} %" if self.share else "off, budget"
 
 
@@ -200,7 +205,7 @@ class Library:
     processes: int
     """Number of processes that have the library mapped at the end of the window."""
     reduced: tuple[Reduction, ...] = ()
-    """Functions that are not traced all of the time."""
+    """Functions that are not traced all of the time, or of which not all calls are timed."""
 
 
 @dataclass(frozen=True, slots=True)

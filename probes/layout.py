@@ -57,6 +57,8 @@ HOST_WORK: Final = 511
 """Operation: a followed thread's time between waking one thread and waking the next."""
 DEVICE_SHIFT: Final = 16
 """Number of low bits that hold the operation in a word; the device is above."""
+TIMED_IN: Final = 8
+"""A session probe times one call in this many, on average; a power of two."""
 UNKNOWN_DEVICE: Final = 255
 """The thread has chosen a device, but the monitor does not know which."""
 PROGRAM_DEVICES: Final = 16
@@ -286,7 +288,8 @@ FUNCTION: Final = np.dtype(
         ("object", "u1"),
         ("object_at", "u1"),
         ("uses_device", "u1"),
-        ("reserved", "u1", (6,)),
+        ("timing", "u1"),
+        ("reserved", "u1", (5,)),
     ]
 )
 """``struct function``: How to read a call of one traced function."""
@@ -501,6 +504,18 @@ class How(IntEnum):
     """Part OTHER: the thread's cgroup was frozen."""
     TIMED = 7
     """Part NETWORK: the wait reached its time limit (limits.h)."""
+
+
+class Timing(IntEnum):
+    """``enum timing``: How calls of a function that has a session probe (bpf/calls/timed.h) are
+    counted; changed by the monitor."""
+
+    SOME = 0
+    """All are counted, some are timed."""
+    ALL = 1
+    """All are counted and timed."""
+    BOTH = 2
+    """The same, while it has entry and return probes, too, for a moment."""
 
 
 class Size(IntEnum):

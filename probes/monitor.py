@@ -110,7 +110,9 @@ class Monitor:
             self._kernel_names = KernelNames(self._kernel.cuda.inherited_name, self._kernel.cuda.runs_program)
             self._libraries = Libraries(self._kernel.attach)
             if options.budget is not None:
-                self._budget = BudgetKeeper(options.budget, self._kernel.probe_ns, self._libraries)
+                self._budget = BudgetKeeper(
+                    options.budget, self._kernel.probe_ns, self._libraries, self._kernel
+                )
             # The first window begins when the first probe is attached, so that it covers all counted calls.
             self._clock = time.monotonic()
             self._libraries.start()

@@ -59,7 +59,7 @@ class EmptyPrograms:
     programs. ``way`` (``multi`` or ``perf``) says how they are attached."""
 
     def __init__(self, way: str) -> None:
-        self._fds, _ = load_prepared(
+        self._fds, *_ = load_prepared(
             Recipe(
                 (Path(__file__).parent / "native/empty.c").read_text(),
                 {"call_begins": KPROBE, "call_returns": KPROBE},

@@ -38,6 +38,7 @@
 #define MOVES 0x80000000    /* set in the operation of a cached_slot whose thread is to get a slot of its own */
 #define TIMED_CALLS 1024    /* a thread that makes this many calls of an operation ... */
 #define HOT_TICKS 128       /* ... within so many ticks gets a slot of its own for the operation (hot.h) */
+#define TIMED_IN 8          /* a session probe times one call in this many, on average; a power of two */
 #define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but the monitor does not know which */
 #define PROGRAM_DEVICES 16  /* maximum number of a program's devices whose UUIDs are kept; a power of two */
 #define UUID_BYTES 16
@@ -301,7 +302,15 @@ struct function {
 	__u8 object;            /* enum object */
 	__u8 object_at;         /* number of the argument that identifies the object */
 	__u8 uses_device;       /* the call gives the device work, or waits for it */
-	__u8 reserved[6];
+	__u8 timing;            /* enum timing */
+	__u8 reserved[5];
+};
+
+/* How calls of a function that has a session probe (bpf/calls/timed.h) are counted; changed by the monitor. */
+enum timing {
+	TIMING_SOME = 0,            /* all are counted, some are timed */
+	TIMING_ALL = 1,             /* all are counted and timed */
+	TIMING_BOTH = 2,            /* the same, while it has entry and return probes, too, for a moment */
 };
 
 /*

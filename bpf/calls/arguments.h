@@ -24,6 +24,7 @@ static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie, 
  */
 #define SP_AT_RETURN(ctx) ((ctx)->sp - 8)
 #define RETURNED(ctx) ((ctx)->ax)
+#define NEXT_INSTRUCTION(ctx) ((ctx)->ip)
 
 INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 {
@@ -64,6 +65,7 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 #define SP_AT_ENTRY(ctx) ((ctx)->sp)
 #define SP_AT_RETURN(ctx) ((ctx)->sp)
 #define RETURNED(ctx) ((ctx)->regs[0])
+#define NEXT_INSTRUCTION(ctx) ((ctx)->pc)
 
 /* Copies the first TOLD arguments. */
 INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)

@@ -87,11 +87,11 @@ INLINE u16 *span_at(struct activity *activity, u64 tick)
 #define LAP_OF(tick) ((u16)(LAP | (tick) / TICKS))
 #define MOST_STEPS (2 * SPAN + TICKS / SPAN)
 
-/* Marks the ticks of the call in `frame`, which ends at `now`: the thread's process was active in them. */
-INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now)
+/* Marks the ticks of a call of `operation`, from `start_ns` to `now`: the thread's process was active in them. */
+INLINE void was_active(struct thread *thread, u32 operation, u64 start_ns, u64 now)
 {
-	struct activity *activity = find_activity(thread, frame->operation >> DEVICE_SHIFT);
-	u32 tick = frame->start_ns >> TICK_SHIFT, last = now >> TICK_SHIFT, i;
+	struct activity *activity = find_activity(thread, operation >> DEVICE_SHIFT);
+	u32 tick = start_ns >> TICK_SHIFT, last = now >> TICK_SHIFT, i;
 
 	if (!activity) {
 		LOSE(no_activity, 1);

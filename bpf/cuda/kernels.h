@@ -177,13 +177,13 @@ INLINE void launch_begins(const struct function *function, struct frame *frame, 
 }
 
 /*
- * Counts the launch of a frame in the record of its CUDA kernel; `counter` is that of `ns`. The slot in `cached`
+ * Counts a launch of `function` in the record of its CUDA kernel; `counter` is that of `ns`. The slot in `cached`
  * counts the launch afterwards.
  */
-INLINE void count_kernel(struct thread *thread, const struct frame *frame, const struct cached_slot *cached,
-			 u64 ns, u64 counter, u32 failed)
+INLINE void count_kernel(struct thread *thread, u64 function, const struct cached_slot *cached, u64 ns,
+			 u64 counter, u32 failed)
 {
-	struct kernel *kernel = find_kernel(thread, frame->kept, cached);
+	struct kernel *kernel = find_kernel(thread, function, cached);
 	u64 bucket = counter >> BUCKET_SHIFT;
 
 	if (!kernel) {

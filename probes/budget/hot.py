@@ -20,3 +20,14 @@ HOT: Final = frozenset(
 """Symbols without a variant (``Function.symbol``): functions that give work to a device, which programs call
 thousands of times per second, and the usual waits. Programs that wait by asking again and again make no
 traced calls, because functions that only ask are not traced."""
+
+TIMEABLE: Final = frozenset(
+    symbol
+    for symbols in (
+        "cudaLaunchKernel cudaLaunchKernelExC cudaGraphLaunch cudaStreamWaitEvent",
+        "cuLaunchKernel cuLaunchKernelEx cuGraphLaunch cuStreamWaitEvent",
+    )
+    for symbol in symbols.split()
+)
+"""Hot functions of which not every call has to be timed: they neither have sizes, which a session does not
+read, nor wait long. Of these functions, the runtime's call the driver's; none calls other hot functions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -14,14 +14,20 @@ from stalltop.probes.budget.demand import Demand, calls_by_process
 from stalltop.probes.budget.limits import Budget
 from stalltop.probes.budget.planner import HotFunction, Planner
 from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, BudgetStep
+from stalltop.probes.layout import TIMED_IN, Timing
 from stalltop.probes.maps.slots import Counts
+from stalltop.probes.tracer.attach import Attachment, Point
 
 _SHARE: Final = {
     BudgetStep.TWIN: 0.0,
+    BudgetStep.TIMED: 1.0,
     BudgetStep.SAMPLED: SAMPLED_SECONDS / CYCLE_SECONDS,
     BudgetStep.STOPPED: 0.0,
 }
 """By step: the part of the time for which calls are counted."""
+
+
+Attach = Callable[[str, Sequence[Point]], Attachment]
 
 
 class HotFunctions(Protocol):
@@ -39,6 +45,34 @@ class HotFunctions(Protocol):
         """Removes the probes of ``functions``."""
         ...
 
+    def exchange_hot(
+        self, functions: Iterable[HotFunction], attach: Attach | None = None
+    ) -> Collection[HotFunction]:
+        """Replaces the probes of ``functions`` by those of ``attach``; None: by the usual ones. Returns the
+        functions for which that worked."""
+        ...
+
+    def hot_cookies(self, functions: Iterable[HotFunction]) -> set[int]:
+        """Returns the attach cookies of ``functions``."""
+        ...
+
+
+class Sessions(Protocol):
+    """The part of ``KernelSide`` that this module uses."""
+
+    @property
+    def sessions(self) -> bool:
+        """Returns whether the Linux kernel has sessions."""
+        ...
+
+    def attach_sessions(self, path: str, points: Sequence[Point]) -> Attachment:
+        """Probes functions so that only some of their calls are timed."""
+        ...
+
+    def tell_timing(self, cookies: Collection[int], timing: Timing) -> None:
+        """Sets how calls of functions are counted by sessions."""
+        ...
+
 
 class BudgetKeeper:
     """``take`` is called by the thread that reads windows, ``apply`` by the one that looks for libraries."""
@@ -48,16 +82,22 @@ class BudgetKeeper:
         budget: Budget,
         probe_ns: float,
         libraries: HotFunctions,
+        kernel: Sessions,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._budget = budget
         self._libraries = libraries
-        self._planner = Planner(budget, probe_ns)
+        self._kernel = kernel
+        self._planner = Planner(budget, probe_ns, sessions=kernel.sessions)
         self._demand = Demand()
         self._clock = clock
         self._lock = threading.Lock()
         self._covered = 0.0
         self._detached: set[HotFunction] = set()
+        self._timed: set[HotFunction] = set()
+        """Functions that have sessions."""
+        self._timing = Timing.SOME
+        """How their calls are counted."""
 
     def take(self, counts: Counts, seconds: float) -> None:
         """Takes the counts of a window of ``seconds`` into account."""
@@ -85,18 +125,50 @@ class BudgetKeeper:
                 function: self._planner.wanted(function, now)
                 for function in {*self._planner.reduced(), *self._detached}
             }
+            timed = {function for function in wanted if self._planner.step(function) is BudgetStep.TIMED}
         # Probes of outer functions (cuda…) are attached before those of inner ones (cu…), and removed after
         # them, so that nested calls are seen as nested.
         ordered = sorted(wanted, key=lambda function: function.symbol)
         removed = [one for one in ordered if not wanted[one] and one not in self._detached]
         added = [one for one in reversed(ordered) if wanted[one] and one in self._detached]
+        # Inside calls that are not timed, nested calls are not seen as nested. So all calls are timed while
+        # nested functions have probes for a time.
+        counted = any(wanted[one] for one in wanted if one not in timed)
+        if counted:
+            self._time(Timing.ALL)
+        self._exchange(self._timed - timed, None)
         self._libraries.detach_hot(removed)
         self._libraries.attach_hot(added)
+        self._exchange(timed - self._timed, self._kernel.attach_sessions)
+        if not counted:
+            self._time(Timing.SOME)
         self._detached.update(removed)
         self._detached.difference_update(added)
         with self._lock:
             for function in (*removed, *added):
                 self._planner.applied(function, attached=wanted[function], now=self._clock())
+
+    def _time(self, timing: Timing) -> None:
+        if timing is not self._timing:
+            self._timing = timing
+            self._kernel.tell_timing(self._libraries.hot_cookies(self._timed), timing)
+
+    def _exchange(self, functions: set[HotFunction], attach: Attach | None) -> None:
+        """Gives ``functions`` sessions, or takes them away. While they have both kinds of probes, each of
+        their calls is counted by one of them."""
+        if not functions:
+            return
+        cookies = self._libraries.hot_cookies(functions)
+        self._kernel.tell_timing(cookies, Timing.BOTH)
+        done = self._libraries.exchange_hot(functions, attach)
+        if attach is None:
+            self._timed -= functions
+        else:
+            self._timed.update(done)
+            if any(function.file.users for function in functions.difference(done)):
+                with self._lock:
+                    self._planner.give_up_timing()
+        self._kernel.tell_timing(cookies, self._timing)
 
     def told(self, libraries: Iterable[Library]) -> tuple[Library, ...]:
         """Returns ``libraries`` with the functions that are not traced all of the time."""
@@ -108,7 +180,12 @@ class BudgetKeeper:
         for function, step in sorted(steps.items(), key=lambda item: item[0].symbol):
             layer = "runtime" if function.symbol.startswith("cuda") else "driver"
             found.setdefault((function.file.path, layer), []).append(
-                Reduction(function.symbol, _SHARE[step], nested=step is BudgetStep.TWIN)
+                Reduction(
+                    function.symbol,
+                    _SHARE[step],
+                    nested=step is BudgetStep.TWIN,
+                    timed_in=TIMED_IN if step is BudgetStep.TIMED else 1,
+                )
             )
         return tuple(
             replace(library, reduced=tuple(found.get((library.path, library.layer), ())))

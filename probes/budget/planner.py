@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from stalltop.probes.budget.demand import NO_CALLS, Rate, Rates, calls_per_s
+from stalltop.probes.budget.hot import TIMEABLE
 from stalltop.probes.budget.limits import Budget
 from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, BudgetStep
+from stalltop.probes.layout import TIMED_IN
 
 ENGAGE_SECONDS: Final = 3.0
 """A limit is exceeded for this long before anything is reduced."""
@@ -33,6 +35,8 @@ STOP_FACTOR: Final = 3.0
 """If sampling leaves a process above this many times its limit, its sampled functions are not counted at
 all."""
 _SAMPLED_SHARE: Final = SAMPLED_SECONDS / CYCLE_SECONDS
+_TIMED_SHARE: Final = 0.68
+"""What the probes of a function with ``BudgetStep.TIMED`` cost, as a part of their full cost; measured."""
 
 
 class HotFunction(NamedTuple):
@@ -98,10 +102,12 @@ class _Moment:
 
 class Planner:
     """Takes steps (``BudgetStep``) for hot functions, and takes them back. ``probe_ns`` is what the probes
-    add to a call. Times are those of one monotonic clock, in seconds."""
+    add to a call; ``sessions`` says whether ``BudgetStep.TIMED`` may be taken. Times are those of one
+    monotonic clock, in seconds."""
 
-    def __init__(self, budget: Budget, probe_ns: float) -> None:
+    def __init__(self, budget: Budget, probe_ns: float, *, sessions: bool = False) -> None:
         self._budget = budget
+        self._sessions = sessions
         self._percent_of_rate = 100.0 * probe_ns / 1e9
         self._reduced: dict[HotFunction, _Reduced] = {}
         self._nested_since: dict[tuple[int, str], float] = {}
@@ -126,7 +132,7 @@ class Planner:
     def wanted(self, function: HotFunction, now: float) -> bool:
         """Returns whether the probes of ``function`` should be in place at ``now``."""
         found = self._reduced.get(function)
-        if found is None:
+        if found is None or found.step is BudgetStep.TIMED:
             return True
         if found.step is BudgetStep.SAMPLED:
             return now % CYCLE_SECONDS < SAMPLED_SECONDS
@@ -135,7 +141,7 @@ class Planner:
     def applied(self, function: HotFunction, *, attached: bool, now: float) -> None:
         """Notes that the probes of ``function`` were attached or removed at ``now``."""
         found = self._reduced.get(function)
-        if found is None:
+        if found is None or found.step is BudgetStep.TIMED:
             return
         if attached:
             found.on_at, found.off_at = now, -1.0
@@ -166,6 +172,7 @@ class Planner:
         self._forget(there)
         self._note_nested(moment)
         self._take_in(moment)
+        self._time_all_of_outer(moment)
         costs = self._costs(rates)
         self._release(now, costs)
         self._reduce(moment, costs)
@@ -212,6 +219,39 @@ class Planner:
             if 0.0 <= reduced.off_at <= moment.now - moment.seconds:
                 self._learn(function, reduced, moment.rates)
 
+    def _time_all_of_outer(self, moment: _Moment) -> None:
+        """Takes ``BudgetStep.TIMED`` back for functions that have begun to make traced calls. Only inside the
+        calls that are timed, these are seen as nested."""
+        for function in self._timed():
+            if any(
+                TIMED_IN * self._nested_launches(pid, moment.rates) > self._allowed(pid, function, moment)
+                for pid in function.file.users
+            ):
+                del self._reduced[function]
+
+    def give_up_timing(self) -> None:
+        """Takes ``BudgetStep.TIMED`` back and never again, because the Linux kernel refused it."""
+        self._sessions = False
+        for function in self._timed():
+            del self._reduced[function]
+
+    def _timed(self) -> list[HotFunction]:
+        return [one for one, reduced in self._reduced.items() if reduced.step is BudgetStep.TIMED]
+
+    def _nested_launches(self, pid: int, rates: Rates) -> float:
+        """Returns the nested calls per second of timeable functions in process ``pid``, without functions
+        whose probes are removed."""
+        return sum(
+            rate.nested
+            for symbol, rate in rates.get(pid, {}).items()
+            if symbol in TIMEABLE and not self._reduced_in(pid, symbol)
+        )
+
+    def _allowed(self, pid: int, function: HotFunction, moment: _Moment) -> float:
+        """Returns how many traced calls per second process ``pid`` may make inside ``function`` although not
+        each of its calls is timed."""
+        return (1.0 - NESTED_SHARE) * moment.rate(pid, function.symbol).calls
+
     def _learn(self, function: HotFunction, reduced: _Reduced, rates: Rates) -> None:
         """Learns the rates of a reduced function from the time for which its probes were in place."""
         lasted = max(reduced.off_at - reduced.on_at, 1e-3)
@@ -233,7 +273,15 @@ class Planner:
         )
 
     def _reduced_in(self, pid: int, symbol: str) -> bool:
-        return any(function.symbol == symbol and pid in function.file.users for function in self._reduced)
+        """Returns whether calls of ``symbol`` in process ``pid`` may not be counted all of the time."""
+        return any(
+            function.symbol == symbol and pid in function.file.users
+            for function, reduced in self._reduced.items()
+            if reduced.step is not BudgetStep.TIMED
+        )
+
+    def _timed_in(self, pid: int, symbol: str) -> bool:
+        return any(one.symbol == symbol and pid in one.file.users for one in self._timed())
 
     def _costs(self, rates: Rates) -> _Costs:
         traced = {
@@ -241,11 +289,20 @@ class Planner:
             for pid, found in rates.items()
         }
         reduced, full = dict(traced), dict(traced)
+        for pid, found in rates.items():
+            for symbol, rate in found.items():
+                if self._timed_in(pid, symbol):
+                    reduced[pid] -= (1.0 - _TIMED_SHARE) * rate.calls
         # Outermost calls say how busy a process is now, unless some of them are not counted.
         hidden = {
-            pid for one in self._reduced.values() if one.step is not BudgetStep.TWIN for pid in one.full
+            pid
+            for one in self._reduced.values()
+            if one.step in (BudgetStep.SAMPLED, BudgetStep.STOPPED)
+            for pid in one.full
         }
         for one in self._reduced.values():
+            if one.step is BudgetStep.TIMED:
+                continue
             for pid, rate in one.full.items():
                 calls = rate.calls
                 before = one.outermost.get(pid, 0.0)
@@ -263,12 +320,18 @@ class Planner:
     def _release(self, now: float, costs: _Costs) -> None:
         host_is_calm = sum(costs.full.values()) < RELEASE_SHARE * self._budget.host_percent
         limit = RELEASE_SHARE * self._budget.process_percent
+        # Calls inside calls that are not timed would be taken for outermost ones. So all calls of outer
+        # functions are timed before their inner functions have probes again.
+        timed = self._timed()
+        held = set[int]().union(*(function.file.users for function in timed))
         for function, reduced in list(self._reduced.items()):
             if not host_is_calm or any(costs.full.get(pid, 0.0) >= limit for pid in reduced.full):
                 reduced.calm_since = -1.0
             elif reduced.calm_since < 0.0:
                 reduced.calm_since = now
-            elif now - reduced.calm_since >= RELEASE_SECONDS:
+            elif now - reduced.calm_since >= RELEASE_SECONDS and (
+                function in timed or held.isdisjoint(function.file.users)
+            ):
                 del self._reduced[function]
 
     def _reduce(self, moment: _Moment, costs: _Costs) -> None:
@@ -291,6 +354,8 @@ class Planner:
             return
         pids = set(moment.rates) if pid is None else {pid}
         cost -= self._drop_twins(pids, cost - limit, moment)
+        if self._sessions and cost > limit:
+            cost -= self._time_some(pids, cost - limit, moment)
         if self._budget.sample and cost > limit:
             cost -= self._sample(pids, cost - limit, moment)
         if self._budget.sample and cost > STOP_FACTOR * limit:
@@ -311,10 +376,23 @@ class Planner:
                 saved += percent
         return saved
 
+    def _time_some(self, pids: set[int], excess: float, moment: _Moment) -> float:
+        """Times only some calls of functions; otherwise like ``_drop_twins``."""
+        saved = 0.0
+        for percent, function in self._costliest(pids, BudgetStep.NONE, moment):
+            if saved < excess and self._is_timeable(function, moment):
+                self._take(function, BudgetStep.TIMED, moment)
+                saved += percent * (1.0 - _TIMED_SHARE)
+        return saved
+
     def _sample(self, pids: set[int], excess: float, moment: _Moment) -> float:
         """Samples functions; otherwise like ``_drop_twins``."""
         saved = 0.0
-        for percent, function in self._costliest(pids, BudgetStep.NONE, moment):
+        for percent, function in sorted(
+            self._costliest(pids, BudgetStep.NONE, moment) + self._costliest(pids, BudgetStep.TIMED, moment),
+            reverse=True,
+            key=lambda item: item[0],
+        ):
             # Calls inside calls that are not counted would be taken for outermost calls. So functions with
             # nested calls are sampled too, at the same time.
             nested = any(moment.rate(pid, function.symbol).nested for pid in pids)
@@ -336,19 +414,34 @@ class Planner:
         self, pids: set[int], step: BudgetStep, moment: _Moment
     ) -> list[tuple[float, HotFunction]]:
         """Returns the functions for which ``step`` is taken and that processes ``pids`` call, with their full
-        cost in these processes in percent of one CPU; the costliest come first."""
+        cost in these processes (with ``TIMED``: the present cost) in percent of one CPU; the costliest come
+        first."""
         found = []
         for function in moment.functions:
             if self.step(function) is not step:
                 continue
             known = self._reduced.get(function)
             calls = calls_per_s(
-                moment.rate(pid, function.symbol) if known is None else known.full.get(pid, NO_CALLS)
+                moment.rate(pid, function.symbol)
+                if known is None or step is BudgetStep.TIMED
+                else known.full.get(pid, NO_CALLS)
                 for pid in pids & function.file.users
             )
+            if step is BudgetStep.TIMED:
+                calls *= _TIMED_SHARE
             if calls:
                 found.append((self._percent_of_rate * calls, function))
         return sorted(found, key=lambda item: -item[0])
+
+    def _is_timeable(self, function: HotFunction, moment: _Moment) -> bool:
+        """Returns whether calls of ``function`` are outermost calls without traced calls inside, in every
+        process."""
+        return function.symbol in TIMEABLE and all(
+            max(self._nested_launches(pid, moment.rates), moment.rate(pid, function.symbol).nested)
+            <= self._allowed(pid, function, moment)
+            for pid in function.file.users
+            if moment.rate(pid, function.symbol).calls
+        )
 
     def _is_twin(self, function: HotFunction, moment: _Moment) -> bool:
         callers = [pid for pid in function.file.users if moment.rate(pid, function.symbol).calls]
@@ -359,7 +452,7 @@ class Planner:
 
     def _take(self, function: HotFunction, step: BudgetStep, moment: _Moment) -> None:
         known = self._reduced.get(function)
-        if known is not None:
+        if known is not None and known.step is not BudgetStep.TIMED:
             known.step = step
             return
         users = function.file.users

@@ -18,7 +18,10 @@ class BudgetStep(IntEnum):
     TWIN = 1
     """Its probes are removed, because its calls are made inside calls of other functions, which are
     traced."""
-    SAMPLED = 2
+    TIMED = 2
+    """All its calls are counted, and one in ``TIMED_IN`` is timed: a session takes the place of its entry and
+    return probes (``bpf/calls/timed.h``)."""
+    SAMPLED = 3
     """Its probes are in place for ``SAMPLED_SECONDS`` of each ``CYCLE_SECONDS``."""
-    STOPPED = 3
+    STOPPED = 4
     """Its probes are removed, because even sampling would cost too much."""

@@ -313,7 +313,7 @@ class _Loaded:
         Raises TracingError."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
         values = {**pid_namespace(), **offsets}
-        fds, _ = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)
+        fds, *_ = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)
         links: list[int] = []
         try:
             for part in parts:

@@ -127,6 +127,30 @@ class Libraries:
             ]
         close_together([probes for probes in taken if probes is not None])
 
+    def exchange_hot(
+        self, functions: Iterable[HotFunction], attach: Attach | None = None
+    ) -> tuple[HotFunction, ...]:
+        """Replaces the probes of ``functions`` by those of ``attach``; None: by the usual ones. Returns the
+        functions for which that worked. For some 0.1 s, probes of both kinds are in place."""
+        with self._lock:
+            taken = {
+                function: before
+                for function in functions
+                if isinstance(function.file, ProbedFile)
+                if (before := function.file.exchange(function.symbol, attach)) is not None
+            }
+        close_together([*taken.values()])
+        return tuple(taken)
+
+    def hot_cookies(self, functions: Iterable[HotFunction]) -> set[int]:
+        """Returns the ids of ``functions``, with all variants (``Function.id``)."""
+        return {
+            cookie
+            for function in functions
+            if isinstance(function.file, ProbedFile)
+            for cookie in function.file.hot_cookies(function.symbol)
+        }
+
     def watched_from_begin(self, pid: int) -> bool:
         """Returns whether the CUDA runtime of the process was probed before the process loaded CUDA's driver.
 

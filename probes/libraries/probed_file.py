@@ -144,6 +144,24 @@ class ProbedFile:
         if symbol not in self.hot and self._fd >= 0:
             self.hot[symbol] = self._attach(f"/proc/self/fd/{self._fd}", self._hot_points[symbol])
 
+    def exchange(self, symbol: str, attach: Attach | None) -> Probes | None:
+        """Probes the hot function ``symbol`` by ``attach``; None: in the usual way. Returns its probes that
+        were in place before, which the caller has to close. Returns None, and changes nothing, if there were
+        none or if the function cannot be probed."""
+        before = self.hot.get(symbol)
+        if before is None or self._fd < 0:
+            return None
+        probes = (attach or self._attach)(f"/proc/self/fd/{self._fd}", self._hot_points[symbol])
+        if probes.failed:
+            probes.close()
+            return None
+        self.hot[symbol] = probes
+        return before
+
+    def hot_cookies(self, symbol: str) -> set[int]:
+        """Returns the ids of the functions at the points of the hot function ``symbol``."""
+        return {point.cookie for point in self._hot_points[symbol]}
+
     def hot_symbols(self) -> tuple[str, ...]:
         """Returns the functions that have probes of their own, whether these are in place or not."""
         return tuple(self._hot_points)

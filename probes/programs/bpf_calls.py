@@ -44,6 +44,8 @@ _LINK_CREATE: Final = 28
 _PERF_EVENT: Final = 41  # BPF_PERF_EVENT, an enum bpf_attach_type
 UPROBE_MULTI: Final = 48
 """BPF_TRACE_UPROBE_MULTI, an enum bpf_attach_type: Linux 6.6 and later."""
+UPROBE_SESSION: Final = 57
+"""BPF_TRACE_UPROBE_SESSION, an enum bpf_attach_type: Linux 6.13 and later."""
 _UPROBE_MULTI_RETURN: Final = 1  # BPF_F_UPROBE_MULTI_RETURN
 
 _BATCH_COUNT_AT: Final = 32
@@ -344,11 +346,18 @@ def attach_raw_tracepoint(program_fd: int, name: str) -> int:
 
 
 def attach_uprobe_multi(
-    program_fd: int, path: str, offsets: list[int], cookies: list[int], *, returns: bool
+    program_fd: int,
+    path: str,
+    offsets: list[int],
+    cookies: list[int],
+    *,
+    returns: bool,
+    attach_type: int = UPROBE_MULTI,
 ) -> int:
     """Probes functions of a file, in all processes, until the returned descriptor is closed.
 
-    ``offsets`` are file offsets in bytes; each has its cookie. Raises OSError. If a single function cannot be
+    ``offsets`` are file offsets in bytes; each has its cookie. ``attach_type`` is that of the program:
+    UPROBE_MULTI or UPROBE_SESSION. Raises OSError. If a single function cannot be
     probed, the whole link fails.
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
@@ -358,7 +367,7 @@ def attach_uprobe_multi(
         "=IIIIQQQQIIIxxxx",
         program_fd,
         0,
-        UPROBE_MULTI,
+        attach_type,
         0,
         ctypes.addressof(name),
         ctypes.addressof(places),

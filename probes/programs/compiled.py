@@ -14,7 +14,7 @@ import json
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -134,12 +134,26 @@ class Compiled:
         except (KeyError, TypeError, ValueError, binascii.Error) as error:
             raise ValueError(f"it is damaged: {error}") from error
 
-    def load(self, values: Mapping[str, int], *, attach_type: int = 0) -> dict[str, int]:
+    def divided(self, later: Collection[str]) -> tuple[Compiled, Compiled]:
+        """Returns the programs that are not in ``later``, and those that are, with the maps that no other
+        program uses."""
+        first = tuple(program for program in self.programs if program.name not in later)
+        second = tuple(program for program in self.programs if program.name in later)
+        used, only = ({name for program in part for _, name in program.maps} for part in (first, second))
+        only -= used
+        return (
+            Compiled(tuple(made for made in self.maps if made.name not in only), first, self.seconds),
+            Compiled(tuple(made for made in self.maps if made.name in only), second),
+        )
+
+    def load(
+        self, values: Mapping[str, int], *, attach_type: int = 0, given: Mapping[str, int] | None = None
+    ) -> dict[str, int]:
         """Loads the maps and programs; returns their descriptors by name.
 
         ``values`` are the numbers to be filled in. ``attach_type`` is for programs at probes (enum
-        bpf_attach_type). Raises BpfError; raises KeyError if a number is missing. After an error, nothing
-        stays loaded.
+        bpf_attach_type). ``given`` are maps of other programs that these programs use, too. Raises BpfError;
+        raises KeyError if a number is missing. After an error, nothing stays loaded.
         """
         loaded: dict[str, int] = {}
         try:
@@ -148,7 +162,7 @@ class Compiled:
                 loaded[made.name] = create_map(
                     made.name, made.type, made.key_bytes, made.value_bytes, entries, made.flags
                 )
-            maps = dict(loaded)
+            maps = {**(given or {}), **loaded}
 
             def load(program: CompiledProgram) -> None:
                 loaded[program.name] = load_program(

@@ -7,7 +7,7 @@ import errno
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,10 +19,18 @@ from stalltop.model.errors import TracingError
 from stalltop.model.progress import Progress
 from stalltop.probes import layout
 from stalltop.probes.programs import cache as program_cache
-from stalltop.probes.programs.bpf_calls import UPROBE_MULTI, BpfError, map_memory, run_raw_tracepoint
+from stalltop.probes.programs.bpf_calls import (
+    UPROBE_MULTI,
+    UPROBE_SESSION,
+    BpfError,
+    map_memory,
+    run_raw_tracepoint,
+)
+from stalltop.probes.programs.compiled import Compiled
 from stalltop.probes.programs.growing_map import GrowingMap
-from stalltop.probes.programs.preparing import may_not, prepare
-from stalltop.probes.programs.recipes import FILLING, Recipe, tracing
+from stalltop.probes.programs.later import LaterProgram
+from stalltop.probes.programs.preparing import Prepared, may_not, prepare
+from stalltop.probes.programs.recipes import FILLING, SESSION, Recipe, tracing
 from stalltop.probes.programs.recipes import RING_BYTES as RING_SIZE
 from stalltop.probes.programs.ring import Ring
 from stalltop.probes.programs.task_offsets import TaskOffsets
@@ -94,11 +102,14 @@ class Programs:
     launched: NDArray[np.void]
     keeping: NDArray[np.void]
     kept_calls: Ring
+    session: LaterProgram
+    """The program of sessions (``bpf/calls/timed.h``)."""
     complaint: str
     """Why compiled programs are not cached for the next start; '' if they are."""
 
     def close(self) -> None:
         """Closes the programs and maps; the mapped arrays stay readable while they are referred to."""
+        self.session.close()
         self.slots.close()
         for name in _DESCRIPTORS:
             fd = getattr(self, name)
@@ -144,26 +155,31 @@ def load(
     """
     namespace = pid_namespace()
     offsets = {} if task is None else task.values()
-    fds, complaint = load_prepared(
+    values = {
+        "SLOTS": slots,
+        "THREADS": threads,
+        "MOST_FOLLOWERS": threads // 4,
+        "CPUS": possible_cpus(),
+        RING_SIZE: ring_bytes,
+        **offsets,
+        **namespace,
+    }
+    fds, complaint, later = load_prepared(
         tracing(list(offsets), list(namespace)),
-        {
-            "SLOTS": slots,
-            "THREADS": threads,
-            "MOST_FOLLOWERS": threads // 4,
-            "CPUS": possible_cpus(),
-            RING_SIZE: ring_bytes,
-            **offsets,
-            **namespace,
-        },
+        values,
         attach_type=UPROBE_MULTI if multi else 0,
+        later=(SESSION,),
         progress=progress,
     )
     given: dict[str, int] = {}
+    session: LaterProgram | None = None
     try:
+        session = LaterProgram(later, values, fds, attach_type=UPROBE_SESSION)
         _fill_queues(fds.pop(FILLING), slots, threads, splits=task is not None)
         given |= {name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()}
         return Programs(
             complaint=complaint,
+            session=session,
             **given,
             slots=GrowingMap(fds.pop("slots"), layout.SLOT, slots),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
@@ -180,6 +196,8 @@ def load(
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
         )
     except BaseException as error:
+        if session is not None:
+            session.close()
         for fd in given.values():
             if fd >= 0:
                 os.close(fd)
@@ -239,6 +257,8 @@ class Loaded(NamedTuple):
     """Descriptors of maps and programs, by name."""
     complaint: str
     """Why compiled programs are not cached for the next start; '' if they are."""
+    later: Compiled
+    """The programs that were not loaded, because they are loaded later."""
 
 
 def load_prepared(
@@ -246,10 +266,11 @@ def load_prepared(
     values: Mapping[str, int],
     *,
     attach_type: int = 0,
+    later: Collection[str] = (),
     niceness: int = 0,
     progress: Progress | None = None,
 ) -> Loaded:
-    """Loads the maps and programs of ``recipe``, with ``values`` filled in.
+    """Loads the maps and programs of ``recipe``, with ``values`` filled in; except the programs ``later``.
 
     If the Linux kernel refuses cached programs, they are compiled again, because the compiler that built them
     may have been at fault. This is done once for each Linux release. Raises TracingError with the reason and
@@ -259,16 +280,23 @@ def load_prepared(
     if progress is not None:
         progress.begin("loading the BPF programs")
     try:
-        return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
+        return _loaded(prepared, values, attach_type, later)
     except BpfError as refused:
         if not prepared.kept or refused.errno == errno.EPERM or program_cache.is_refused(recipe):
             raise refusal(refused) from refused
     try:
         prepared = prepare(recipe, anew=True, niceness=niceness, progress=progress)
-        return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
+        return _loaded(prepared, values, attach_type, later)
     except BpfError as refused:
         program_cache.note_refused(recipe)
         raise refusal(refused) from refused
+
+
+def _loaded(
+    prepared: Prepared, values: Mapping[str, int], attach_type: int, later: Collection[str]
+) -> Loaded:
+    first, second = prepared.compiled.divided(later)
+    return Loaded(first.load(values, attach_type=attach_type), prepared.complaint, second)
 
 
 def refusal(refused: BpfError) -> TracingError:

@@ -136,9 +136,12 @@ def ordering(machine: str, release: str) -> tuple[str, ...]:
     return ("-DORDERED_ATOMICS",) if machine == "aarch64" and known else ()
 
 
+SESSION: Final = "call_in_session"
+"""Name of the program of sessions (bpf/calls/timed.h), which is loaded later than the others, if at all."""
+
 _PROBES: Final = (
     *("call_begins", "call_returns", "naming_begins", "naming_returns"),
-    *("choosing_begins", "choosing_returns"),
+    *("choosing_begins", "choosing_returns", SESSION),
 )
 _TRACEPOINTS: Final = ("thread_ends", "program_begins", FILLING)
 _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")

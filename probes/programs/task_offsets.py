@@ -127,6 +127,14 @@ def knows_uprobe_multi(path: Path = BTF) -> bool:
         return True
 
 
+def knows_sessions(path: Path = BTF) -> bool:
+    """Returns whether the Linux kernel has sessions of probes."""
+    try:
+        return KernelTypes.of_kernel(path).knows("BPF_TRACE_UPROBE_SESSION")
+    except NoBtfError:
+        return False
+
+
 class KernelTypes:
     """The Linux kernel's type information. Raises ValueError or struct.error if ``data`` is not BTF."""
 

@@ -9,8 +9,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from stalltop.probes.programs.bpf_calls import attach_uprobe_multi
+from stalltop.probes.programs.bpf_calls import UPROBE_SESSION, attach_uprobe_multi
 
+_NO_LINK: Final = -1
+"""Stands for the missing link of return probes if the link of entry probes serves returns, too."""
 _CLOSERS: Final = 32
 """Number of descriptors that are closed at the same time."""
 
@@ -107,7 +109,8 @@ class MultiAttacher:
 
     def close(self, links: Sequence[int]) -> None:
         """Removes the probes behind these descriptors; takes some 0.1 s, however many there are."""
-        # Entry probes are removed before return probes. So the return of a call that has begun is still seen.
+        # Every second descriptor is that of return probes. Entry probes are removed before return probes.
+        # So the return of a call that has begun is still seen.
         close_together(links[0::2])
         close_together(links[1::2])
 
@@ -125,6 +128,22 @@ class MultiAttacher:
         return entry, returns
 
 
+class SessionAttacher(MultiAttacher):
+    """Attaches by sessions (``bpf/calls/timed.h``), Linux 6.13 and later: one link for entries and
+    returns."""
+
+    def __init__(self, session: int) -> None:
+        super().__init__(session, session)
+
+    def _link(self, path: str, points: Sequence[Point]) -> tuple[int, int]:
+        offsets = [point.offset for point in points]
+        cookies = [point.cookie for point in points]
+        link = attach_uprobe_multi(
+            self._entry, path, offsets, cookies, returns=False, attach_type=UPROBE_SESSION
+        )
+        return link, _NO_LINK
+
+
 def close_together(descriptors: Sequence[int]) -> None:
     """Closes descriptors of programs, all at the same time.
 
@@ -139,6 +158,8 @@ def close_together(descriptors: Sequence[int]) -> None:
                 descriptor = left.pop()
             except IndexError:
                 return
+            if descriptor == _NO_LINK:
+                continue
             with contextlib.suppress(OSError):
                 os.close(descriptor)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
 from stalltop.model.errors import TracingError, UnsafeTracingError
@@ -19,9 +19,15 @@ from stalltop.probes.maps.open_calls import OpenCalls, RawOpenCall
 from stalltop.probes.maps.raw import RawCapturedCall
 from stalltop.probes.maps.slots import Counts, SlotKey, Slots
 from stalltop.probes.operations import FUNCTIONS, Function
-from stalltop.probes.programs.bpf_calls import missed_runs
-from stalltop.probes.programs.loading import RING_BYTES, check_host, explained, load
-from stalltop.probes.programs.task_offsets import NoBtfError, TaskOffsets, knows_uprobe_multi, task_offsets
+from stalltop.probes.programs.bpf_calls import BpfError, missed_runs
+from stalltop.probes.programs.loading import RING_BYTES, check_host, explained, load, refusal
+from stalltop.probes.programs.task_offsets import (
+    NoBtfError,
+    TaskOffsets,
+    knows_sessions,
+    knows_uprobe_multi,
+    task_offsets,
+)
 from stalltop.probes.tracer.attach import Attachment, Point
 from stalltop.probes.tracer.calibrating import OWN, calibrate
 from stalltop.probes.tracer.cuda_side import CudaSide
@@ -93,6 +99,11 @@ class KernelSide:
             except TracingError as reason:
                 if choice == ways[-1]:
                     raise explained(reason) from reason
+
+    @property
+    def sessions(self) -> bool:
+        """Returns whether ``attach_sessions`` may work: whether the Linux kernel has sessions."""
+        return self.way == "multi" and knows_sessions()
 
     def _task(self) -> TaskOffsets | None:
         try:
@@ -183,7 +194,7 @@ class KernelSide:
         counters = self._programs.losses[0].copy()
         total = {name: int(counters[name]) for name in layout.LOSSES.names or ()}
         with self._access as is_open:
-            programs = (self._programs.entry, self._programs.returns) if is_open else ()
+            programs = self._counting() if is_open else ()
             total["missed"] = sum(map(missed_runs, programs)) if programs else self._losses_seen["missed"]
             seen, self._losses_seen = self._losses_seen, total
         return {name: count - seen.get(name, 0) for name, count in total.items()}
@@ -205,6 +216,24 @@ class KernelSide:
                 self._follow_threads()
             return self._probing.attach(path, points)
 
+    def attach_sessions(self, path: str, points: Sequence[Point]) -> Attachment:
+        """Probes functions like ``attach``, but so that only some of their calls are timed
+        (``bpf/calls/timed.h``). `tell_timing` comes before."""
+        with self._attaching:
+            if not self._access.is_open:
+                return Attachment(0, [(point, "tracing has ended") for point in points], (), _nothing)
+            try:
+                return self._probing.attach_sessions(path, points)
+            except BpfError as refused:
+                return Attachment(0, [(point, str(refusal(refused))) for point in points], (), _nothing)
+
+    def tell_timing(self, cookies: Collection[int], timing: layout.Timing) -> None:
+        """Sets how calls of the functions with these ``cookies`` are counted by sessions."""
+        with self._access as is_open, contextlib.suppress(OSError):
+            if is_open:
+                functions = [function for function in self.functions if function.id in cookies]
+                tell_functions(self._programs.functions, functions, timing)
+
     def close(self) -> None:
         """Removes every probe and releases everything. May be called twice.
 
@@ -220,6 +249,11 @@ class KernelSide:
         finally:
             if waited:
                 self._attaching.release()
+
+    def _counting(self) -> tuple[int, ...]:
+        """Returns the descriptors of the loaded programs that count calls."""
+        session = self._programs.session.fd
+        return self._programs.entry, self._programs.returns, *((session,) if session >= 0 else ())
 
     def _follow_threads(self) -> None:
         """Starts to observe every switch of threads. This is not done before something is traced, because it

@@ -9,7 +9,14 @@ from stalltop.probes.maps.cuda_programs import tell_older, users_of_driver
 from stalltop.probes.operations import CHOOSINGS, FIRST_CHOOSING
 from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint
 from stalltop.probes.programs.loading import Programs
-from stalltop.probes.tracer.attach import Attacher, Attachment, MultiAttacher, Point, close_together
+from stalltop.probes.tracer.attach import (
+    Attacher,
+    Attachment,
+    MultiAttacher,
+    Point,
+    SessionAttacher,
+    close_together,
+)
 from stalltop.probes.tracer.attach_perf import PerfAttacher
 
 
@@ -59,6 +66,13 @@ class Probing:
         attachment = self._naming.attach(path, naming)
         attachment = self._attach_choosing(path, choosing).joined(attachment)
         attachment = self._counting.attach(path, counted).joined(attachment)
+        self._attachments = [other for other in self._attachments if other.attached] + [attachment]
+        return attachment
+
+    def attach_sessions(self, path: str, points: Sequence[Point]) -> Attachment:
+        """Probes functions of the file at ``path`` by sessions. Failures are in the result's ``failed``.
+        Raises BpfError if the Linux kernel refuses the program."""
+        attachment = SessionAttacher(self._programs.session.load()).attach(path, points)
         self._attachments = [other for other in self._attachments if other.attached] + [attachment]
         return attachment
 

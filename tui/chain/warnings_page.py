@@ -69,6 +69,8 @@ def _reduced(one: Reduction) -> str:
     """Return what is not counted of a function, and what is."""
     if one.nested:
         return f"{one.symbol}: {one.text}; its calls are made inside calls that are counted"
+    if one.timed_in > 1:
+        return f"{one.symbol}: {one.text}; all calls are counted, their times are those of a sample"
     return (
         f"{one.symbol}: {one.text}; its figures are not scaled up"
         if one.share

@@ -13,6 +13,7 @@ from stalltop.probes.budget import planner
 from stalltop.probes.budget.limits import Budget
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
+from stalltop.probes.programs.task_offsets import knows_sessions
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.processes.watched import WatchedMonitor
 
@@ -59,10 +60,18 @@ def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(workpl
             while time.monotonic() < until:
                 caller.run("cudaLaunchKernel", cycles=CYCLES)
                 made += CYCLES
-            return watched.read()
+            watched.read()
+            # No driver call was ever taken for a call that the program makes itself.
+            own = [key for key in watched.last.rows.keys if key.pid == caller.pid]
+            assert all(key.nested for key in own if key.operation == "cuLaunchKernel")
+            return watched.last
 
-        # The driver's function goes. That does not suffice, which is said.
-        wait_until(lambda: told(busy()) == {"cuLaunchKernel": "off, budget"}, what="probes removed")
+        # The driver's function goes, and few calls of the other are timed. That does not suffice, which is
+        # said.
+        reduced = {"cuLaunchKernel": "off, budget"}
+        if knows_sessions():
+            reduced["cudaLaunchKernel"] = "timed 1 in 8"
+        wait_until(lambda: told(busy()) == reduced, what="probes removed")
         wait_until(
             lambda: any(one.cost and str(caller.pid) in one.what for one in busy().coverage.missing),
             what="the process named",
@@ -113,5 +122,39 @@ def test_with_leave_to_sample_calls_are_counted_for_a_part_of_the_time(workplace
             counted.append(watched.calls("cudaLaunchKernel", caller.pid) - before)
         assert 1 <= sum(calls > 0 for calls in counted) <= 8, counted
         assert told(watched.last)["cudaLaunchKernel"] == "sampled 10 %"
+    finally:
+        monitor.close()
+
+
+@pytest.mark.skipif(not knows_sessions(), reason="the Linux kernel has no sessions")
+def test_direct_calls_stay_exact_while_some_are_timed(workplace: Workplace) -> None:
+    monitor = Monitor(MonitorOptions(budget=Budget(0.2, ALL_THE_HOST)))
+    try:
+        watched = WatchedMonitor(monitor)
+        caller = workplace.caller(cgroup=workplace.cgroup(), load="cuLaunchKernel")
+
+        def launched(seconds: float = 0.5) -> Window:
+            caller.start("cuLaunchKernel", threads=2)
+            time.sleep(seconds)
+            caller.do("finish")
+            return watched.read()
+
+        wait_until(lambda: caller.run("cuLaunchKernel") and watched.read().rows.calls.any(), what="traced")
+        before = caller.report()["cuLaunchKernel"].calls - watched.calls("cuLaunchKernel", caller.pid)
+        wait_until(lambda: told(launched()) == {"cuLaunchKernel": "timed 1 in 8"}, what="some calls timed")
+        launched(2.0)
+        # Then the process is quiet, and all of its calls are timed again, also those that it makes just then.
+        wait_until(
+            lambda: caller.run("cuLaunchKernel", cycles=20) and told(watched.read()) == {},
+            what="all calls timed",
+            deadline=60.0,
+        )
+        time.sleep(0.5)
+        launched(0.1)
+        made = caller.report()["cuLaunchKernel"].calls
+        assert watched.calls("cuLaunchKernel", caller.pid) == made - before
+        assert {name: watched.lost[name] for name in UNCOUNTED if watched.lost[name]} == {}
+        assert not watched.lost["abandoned"]
+        assert not watched.lost["no_entry"]
     finally:
         monitor.close()

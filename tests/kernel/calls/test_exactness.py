@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -13,12 +11,12 @@ from stalltop.demo.caller import Caller
 from stalltop.demo.latencies import Latency
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.model.row_key import RowKey
-from stalltop.model.window import UNCOUNTED, Window
+from stalltop.model.window import UNCOUNTED
 from stalltop.probes import monitor as monitor_module
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
 from stalltop.probes.tracer.kernel_side import Attachment, KernelSide, Point, Way
+from tests.kernel.calls.window_totals import WindowTotals
 from tests.kernel.harness import Workplace, wait_until
 
 pytestmark = pytest.mark.beside
@@ -40,33 +38,6 @@ A_CYCLE = {
     ("cuStreamSynchronize", False): (1, 0),
 }
 TRACED = {operation.split()[0] for operation, _ in A_CYCLE} | {"cudaStreamSynchronize"}
-
-
-@dataclass
-class WindowTotals:
-    """Sums of everything in a monitor's windows."""
-
-    monitor: Monitor
-    calls: dict[RowKey, int] = field(default_factory=lambda: defaultdict(int))
-    bytes: dict[RowKey, int] = field(default_factory=lambda: defaultdict(int))
-    histograms: dict[RowKey, list[Histograms]] = field(default_factory=lambda: defaultdict(list))
-    loss: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-
-    def read(self) -> Window:
-        window = self.monitor.read()
-        rows = window.rows
-        assert rows.calls.tolist() == rows.histograms.totals().tolist()
-        assert (rows.errors <= rows.calls).all()
-        if len(rows):
-            assert rows.split_ns is not None
-            assert rows.split_ns.sum(axis=1).tolist() == rows.total_ns.tolist()
-        for place, key in enumerate(rows.keys):
-            self.calls[key] += int(rows.calls[place])
-            self.bytes[key] += int(rows.bytes[place])
-            self.histograms[key].append(rows.histograms.take(np.array([place])))
-        for name, count in window.loss.items():
-            self.loss[name] += count
-        return window
 
 
 class FewFunctions(KernelSide):

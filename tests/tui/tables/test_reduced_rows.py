@@ -12,6 +12,7 @@ from tests.windows.by_hand import Calls, key, window
 
 TWIN = Reduction("cuLaunchKernel", 0.0, nested=True)
 SAMPLED = Reduction("cudaMemcpyAsync", 0.1)
+TIMED = Reduction("cudaLaunchKernel", 1.0, timed_in=8)
 COPY = key(operation="cudaMemcpyAsync HtoD", layer="runtime")
 OTHER = key(operation="cudaLaunchKernel", layer="runtime")
 
@@ -19,7 +20,7 @@ OTHER = key(operation="cudaLaunchKernel", layer="runtime")
 def reduced() -> Window:
     one = window([Calls(COPY, [20]), Calls(OTHER, [10, 10])])
     libraries = (
-        Library("/usr/lib/libcudart.so.12", "runtime", 90, 1, (SAMPLED,)),
+        Library("/usr/lib/libcudart.so.12", "runtime", 90, 1, (SAMPLED, TIMED)),
         Library("/usr/lib/libcuda.so.1", "driver", 118, 1, (TWIN,)),
     )
     over = Missing("probes in train.py 7", "they take 7 % of a CPU, the budget is 2 %", "sample", cost=True)
@@ -30,7 +31,7 @@ def test_operations_say_how_much_of_them_is_counted() -> None:
     rows = grouped(reduced(), ("operation",))
     assert sorted(label for (label,) in rows.labels) == [
         "cuLaunchKernel (off, budget)",
-        "cudaLaunchKernel",
+        "cudaLaunchKernel (timed 1 in 8)",
         "cudaMemcpyAsync HtoD (sampled 10 %)",
     ]
     assert rows.at.tolist()[-1] == -1  # it has no figures
@@ -49,4 +50,5 @@ def test_the_page_of_warnings_says_what_is_not_counted_and_why() -> None:
     text = "\n".join("".join(part for part, _ in line.parts) for line in lines)
     assert "over budget: probes in train.py 7: they take 7 % of a CPU, the budget is 2 %" in text
     assert "cuLaunchKernel: off, budget; its calls are made inside calls that are counted" in text
+    assert "cudaLaunchKernel: timed 1 in 8; all calls are counted, their times are those of a sample" in text
     assert "cudaMemcpyAsync: sampled 10 %; its figures are not scaled up" in text

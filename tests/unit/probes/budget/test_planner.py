@@ -26,12 +26,13 @@ class Run:
     """A clock, the planner, and programs that call functions at fixed rates."""
 
     budget: Budget
+    sessions: bool = False
     now: float = 1_000.0
     runtime: File = field(default_factory=lambda: File("/usr/lib/libcudart.so", {7}))
     driver: File = field(default_factory=lambda: File("/usr/lib/libcuda.so", {7}))
 
     def __post_init__(self) -> None:
-        self.planner = Planner(self.budget, PROBE_NS)
+        self.planner = Planner(self.budget, PROBE_NS, sessions=self.sessions)
         self.outer = HotFunction(self.runtime, "cudaLaunchKernel")
         self.twin = HotFunction(self.driver, "cuLaunchKernel")
         self.rates: dict[int, dict[str, Rate]] = {}
@@ -75,8 +76,8 @@ class Run:
         return self.planner.step(self.outer), self.planner.step(self.twin)
 
 
-def run(percent: float = 2.0, *, host: float = 100.0, sample: bool = False) -> Run:
-    return Run(Budget(percent, host, sample))
+def run(percent: float = 2.0, *, host: float = 100.0, sample: bool = False, sessions: bool = False) -> Run:
+    return Run(Budget(percent, host, sample), sessions)
 
 
 def test_below_the_limit_everything_is_traced() -> None:
@@ -158,6 +159,76 @@ def test_far_above_the_limit_functions_are_not_counted_at_all() -> None:
     one.seconds(6)
     assert one.steps == (BudgetStep.STOPPED, BudgetStep.TWIN)
     assert not one.planner.over
+
+
+def test_direct_calls_are_timed_1_in_8_where_the_kernel_has_sessions() -> None:
+    one = run(sessions=True)
+    one.launches(0, direct=25_000)
+    one.seconds(3)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
+    one.seconds(1)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TIMED)
+    assert not one.planner.over  # 1.7 %
+    assert one.attached[one.twin]
+    one.launches(0, direct=50_000)
+    one.seconds(60)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TIMED)
+    assert one.planner.over == {7: pytest.approx(3.4)}
+    one.launches(0, direct=9_000)
+    one.seconds(61)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
+
+
+def test_outer_calls_are_all_timed_while_nested_calls_have_probes() -> None:
+    one = run(sessions=True)
+    one.launches(25_000)
+    one.seconds(30)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
+    one.seconds(2)
+    assert one.steps == (BudgetStep.TIMED, BudgetStep.TWIN)
+    assert not one.planner.over
+    one.seconds(400)  # with a look at the nested calls
+    assert one.steps == (BudgetStep.TIMED, BudgetStep.TWIN)
+    one.launches(4_000)
+    released = []
+    for _ in range(70):
+        one.seconds(1)
+        released.append(one.steps)
+    assert released[-1] == (BudgetStep.NONE, BudgetStep.NONE)
+    assert (BudgetStep.NONE, BudgetStep.TWIN) in released
+    assert (BudgetStep.TIMED, BudgetStep.NONE) not in released
+
+
+def test_functions_that_begin_to_make_traced_calls_are_timed_fully_again() -> None:
+    one = run(sessions=True)
+    one.driver.users.clear()
+    one.launches(25_000)
+    one.rates[7]["cuLaunchKernel"] = Rate(0.0, 0.0)
+    one.seconds(5)
+    assert one.steps == (BudgetStep.TIMED, BudgetStep.NONE)
+    one.rates[7]["cuLaunchKernel"] = Rate(0.0, 100.0)  # seen in the timed calls
+    one.seconds(1)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
+
+
+def test_with_leave_functions_whose_calls_cost_too_much_when_1_in_8_is_timed_are_sampled() -> None:
+    one = run(sample=True, sessions=True)
+    one.launches(0, direct=25_000)
+    one.seconds(4)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.TIMED)
+    one.launches(0, direct=50_000)
+    one.seconds(4)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.SAMPLED)
+    assert not one.planner.over
+
+
+def test_a_step_that_the_kernel_refuses_is_not_taken_again() -> None:
+    one = run(sessions=True)
+    one.launches(0, direct=25_000)
+    one.seconds(4)
+    one.planner.give_up_timing()
+    one.seconds(10)
+    assert one.steps == (BudgetStep.NONE, BudgetStep.NONE)
 
 
 def test_everything_is_traced_again_a_minute_after_the_process_calmed_down() -> None:
