@@ -184,13 +184,15 @@ class Monitor:
         seconds = max(clock - self._clock, 1e-6)
         if self._budget is not None and counts is not None:
             self._budget.take(counts, seconds)
-        probed = sum(
+        probed: float = sum(
             calls
             for key, calls in zip(rows.keys, rows.calls.tolist(), strict=True)
             if key.layer != HOST_LAYER
         )
         if self._kernel is not None:
             probed += self._kernel.cuda.choices()  # These calls have probes, but no rows.
+        if self._budget is not None and counts is not None:
+            probed -= self._budget.saved_calls(counts)
         coverage = self._coverage(probed, seconds)
         told = self._kubelet.read(self._tenants_of(devices, coverage))
         given = with_uuids(told.allocations, devices)
@@ -389,7 +391,7 @@ class Monitor:
     def _named(self, pid: int) -> str:
         return f"{with_pid(self._names.name(pid), pid)} of {self._tenants.find(pid, 0).name}"
 
-    def _coverage(self, calls: int, seconds: float) -> Coverage:
+    def _coverage(self, calls: float, seconds: float) -> Coverage:
         kernel, libraries = self._kernel, self._libraries
         if kernel is None or libraries is None:
             reason = self.cannot_trace

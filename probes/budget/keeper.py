@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from stalltop.model.window import Library, Missing, Reduction
-from stalltop.probes.budget.demand import Demand, calls_by_process
+from stalltop.probes.budget.demand import SYMBOL_OF, Demand, calls_by_process
 from stalltop.probes.budget.limits import Budget
 from stalltop.probes.budget.planner import HotFunction, Planner
 from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, BudgetStep
@@ -116,6 +116,19 @@ class BudgetKeeper:
         with self._lock:
             self._planner.observe(self._clock(), rates, self._covered, functions)
         self._covered = 0.0
+
+    def saved_calls(self, counts: Counts) -> float:
+        """Returns how many calls would cost as much as is saved because few calls of some functions are
+        timed."""
+        with self._lock:
+            if not self._timed:
+                return 0.0
+            saved: float = sum(
+                calls * self._planner.saved(key.tgid, SYMBOL_OF[key.operation])
+                for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True)
+                if key.operation in SYMBOL_OF
+            )
+            return saved
 
     def apply(self) -> None:
         """Attaches and removes probes as far as that is due. Takes about 0.1 s if probes are removed."""

@@ -280,8 +280,11 @@ class Planner:
             if reduced.step is not BudgetStep.TIMED
         )
 
-    def _timed_in(self, pid: int, symbol: str) -> bool:
-        return any(one.symbol == symbol and pid in one.file.users for one in self._timed())
+    def saved(self, pid: int, symbol: str) -> float:
+        """Returns the part of the cost of a call of ``symbol`` in process ``pid`` that is saved because few
+        of its calls are timed; 0 if all are."""
+        timed = any(one.symbol == symbol and pid in one.file.users for one in self._timed())
+        return 1.0 - _TIMED_SHARE if timed else 0.0
 
     def _costs(self, rates: Rates) -> _Costs:
         traced = {
@@ -291,8 +294,7 @@ class Planner:
         reduced, full = dict(traced), dict(traced)
         for pid, found in rates.items():
             for symbol, rate in found.items():
-                if self._timed_in(pid, symbol):
-                    reduced[pid] -= (1.0 - _TIMED_SHARE) * rate.calls
+                reduced[pid] -= self.saved(pid, symbol) * rate.calls
         # Outermost calls say how busy a process is now, unless some of them are not counted.
         hidden = {
             pid
