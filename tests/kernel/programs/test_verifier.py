@@ -18,7 +18,7 @@ from stalltop.probes.programs import loading as programs
 from stalltop.probes.programs.compiled import KPROBE
 from stalltop.probes.programs.preparing import prepare
 from stalltop.probes.programs.recipes import tracing
-from stalltop.probes.programs.task_offsets import task_offsets
+from stalltop.probes.programs.task_offsets import knows_sessions, task_offsets
 
 pytestmark = pytest.mark.beside
 
@@ -32,8 +32,11 @@ def test_the_verifier_processes_few_instructions(multi: bool) -> None:
     loaded = programs.load(64, 64, multi=multi, task=task_offsets())
     try:
         names = ("entry", "returns", "ends", "execs", "switches", "wakes", "moves", "naming", "named")
-        for name in (*names, "choosing", "chosen"):
-            text = Path(f"/proc/self/fdinfo/{getattr(loaded, name)}").read_text()
+        found = {name: getattr(loaded, name) for name in (*names, "choosing", "chosen")}
+        if knows_sessions():
+            found["session"] = loaded.session.load()
+        for name, fd in found.items():
+            text = Path(f"/proc/self/fdinfo/{fd}").read_text()
             looked_at = re.search(r"verified_insns:\s*(\d+)", text)
             if looked_at is None:
                 pytest.skip("this kernel does not report verified instructions (before Linux 5.16)")
