@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Fills the queues and the stack of free elements: the monitor runs this before anything is attached. */
+/* Fills the queues and stacks of free elements: the monitor runs this before anything is attached. */
 #ifndef STALLTOP_FILLING_H
 #define STALLTOP_FILLING_H
 
@@ -14,7 +14,7 @@ enum queue { QUEUE_SLOTS, QUEUE_THREADS, QUEUE_HEAPS, QUEUE_ACTIVITIES, QUEUE_ME
  */
 int elements_are_free(struct bpf_raw_tracepoint_args *ctx)
 {
-	u64 queue = ctx->args[0], element = ctx->args[1], end = ctx->args[2], slot = end;
+	u64 queue = ctx->args[0], element = ctx->args[1], end = ctx->args[2], last = end;
 	u32 i;
 
 	EACH(i, 0, FILLED_AT_ONCE) {
@@ -22,8 +22,8 @@ int elements_are_free(struct bpf_raw_tracepoint_args *ctx)
 			break;
 		switch (queue) {
 		case QUEUE_SLOTS:
-			slot--; /* pushed in reverse, because the last one is taken first */
-			free_slots.push(KEY(slot), 0);
+			last--; /* pushed in reverse, because the last one is taken first */
+			free_slots.push(KEY(last), 0);
 			break;
 		case QUEUE_THREADS:
 			free_threads.push(KEY(element), 0);
@@ -38,7 +38,8 @@ int elements_are_free(struct bpf_raw_tracepoint_args *ctx)
 			free_members.push(KEY(element), 0);
 			break;
 		case QUEUE_KERNELS:
-			free_kernels.push(KEY(element), 0);
+			last--;
+			free_kernels.push(KEY(last), 0);
 			break;
 #ifdef WITH_SPLITS
 		case QUEUE_CHARGES:

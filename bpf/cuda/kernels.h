@@ -22,7 +22,7 @@
 BPF_F_TABLE("array", u32, struct kernel, kernels, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct launched, launched, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct launched, u32, kernel_of, KERNELS, 0);
-BPF_QUEUE(free_kernels, u32, KERNELS);
+BPF_STACK(free_kernels, u32, KERNELS);
 /*
  * A cache, indexed by the hash of a launch's function and slot. The lower half of an element is the index of
  * the record that was found last. The upper half is the number in the map `reuses` (names.h) at that time.

@@ -8,6 +8,7 @@ are left for the next read. So no window has more launches of CUDA kernels than 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -64,7 +65,8 @@ class Kernels:
     """Reads the CUDA kernels of ``bpf/cuda/kernels.h``. Used from one thread at a time."""
 
     def __init__(self, programs: Programs) -> None:
-        self._kernels = programs.kernels
+        self._reach = programs.kernels.reach
+        self._kernels = programs.kernels.array
         self._launched = programs.launched
         self._owners = programs.owners
         self._kernel_of = programs.kernel_of
@@ -75,11 +77,14 @@ class Kernels:
         self._counters = np.zeros((KERNELS, BUCKETS), np.uint32)
         self._left: list[RawKernel] = []
         """Counts of records that were freed since the latest read."""
+        self._freed: dict[int, SlotKey] = {}
+        """The keys of the slots that were freed since then."""
 
     def read(self, risen: tuple[NDArray[np.intp], Histograms]) -> list[RawKernel]:
         """Returns what was launched since the previous read. ``risen`` is ``Slots.risen`` of the read of the
         slots just before: the slots with new counts, and the histograms of these counts."""
         found, self._left = self._left, []
+        freed, self._freed = self._freed, {}
         changed = self._changed()
         if not len(changed):
             return found
@@ -87,14 +92,38 @@ class Kernels:
         rows = rows_of(self._owners)
         counted = np.zeros(len(rows), np.int64)
         np.add.at(counted, rows[slots], histograms.totals().astype(np.int64))
+        if freed:
+            self._balance(rows, counted, freed, found)
         return found + self._read(changed, rows, counted)
+
+    def _balance(
+        self,
+        rows: NDArray[np.intp],
+        counted: NDArray[np.int64],
+        freed: dict[int, SlotKey],
+        found: Sequence[RawKernel],
+    ) -> None:
+        """Adds the calls of ``freed`` slots to those that their rows ``counted``, and takes away the launches
+        that were ``found`` in their records: they may belong to calls that were counted earlier, because
+        launches are held back by row."""
+        used = np.flatnonzero(self._owners["operation"])
+        row_of = {slot_key(self._owners[slot]): int(rows[slot]) for slot in used}
+        for slot, key in freed.items():
+            if key in row_of and not self._owners["operation"][slot]:
+                counted[row_of[key]] += counted[slot]
+        for kernel in found:
+            if kernel.key in row_of:
+                counted[row_of[kernel.key]] -= kernel.calls
+        np.maximum(counted, 0, out=counted)
 
     def let_go(self, slots: NDArray[np.intp]) -> None:
         """Frees the records of ``slots``. These slots are about to be freed and are no longer written."""
+        self._freed |= {slot: slot_key(self._owners[slot]) for slot in slots.tolist()}
         used = np.flatnonzero(self._launched["slot"])
         gone = used[np.isin(self._launched["slot"][used].astype(np.int64) - 1, slots)]
         if not len(gone):
             return
+        self._reach(int(gone[-1]) + 1)
         late = gone[self._kernels["total_ns"][gone] != self._totals[gone, 1]]
         if len(late):
             self._left += self._read(late)
@@ -108,6 +137,8 @@ class Kernels:
 
     def _changed(self) -> NDArray[np.intp]:
         used = np.flatnonzero(self._launched["slot"])
+        if len(used):
+            self._reach(int(used[-1]) + 1)
         writers = self._owners["writer"][self._launched["slot"][used] - 1]
         self._limits["own_kernels"] = may_own(writers, KERNELS)
         changed: NDArray[np.intp] = used[self._kernels["total_ns"][used] != self._totals[used, 1]]

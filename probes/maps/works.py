@@ -4,6 +4,7 @@ which wake threads that make calls."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -23,10 +24,19 @@ class Works:
 
     ``off_cpu`` and ``threads`` are the mapped arrays (``layout.OFF_CPU``, ``layout.THREAD``), with an element
     for each record of a thread. ``began_ns`` (CLOCK_MONOTONIC) is when tracing began.
+    ``reach`` makes the first elements of ``off_cpu`` accessible (`GrowingMap`).
     """
 
-    def __init__(self, off_cpu: NDArray[np.void], threads: NDArray[np.void], began_ns: int) -> None:
+    def __init__(
+        self,
+        off_cpu: NDArray[np.void],
+        threads: NDArray[np.void],
+        began_ns: int,
+        *,
+        reach: Callable[[int], None] = lambda count: None,
+    ) -> None:
         self._off_cpu = off_cpu
+        self._reach = reach
         self._threads = threads
         self._began_ns = began_ns
         self._seen: dict[int, tuple[int, int, NDArray[np.int64], int]] = {}
@@ -53,6 +63,8 @@ class Works:
         """Returns what each thread did since the previous read. ``now_ns`` is CLOCK_MONOTONIC. A wait that
         has not ended counts up to ``now_ns``."""
         used = np.flatnonzero(self._threads["tid"])
+        if len(used):
+            self._reach(int(used[-1]) + 1)
         threads, off = self._threads[used], self._off_cpu[used]
         seen, found = {}, []
         for index, thread, sums in zip(used.tolist(), threads, off, strict=True):

@@ -93,12 +93,12 @@ class Programs:
     threads: NDArray[np.void]
     losses: NDArray[np.void]
     charges: NDArray[np.void] | None
-    off_cpu: NDArray[np.void] | None
+    off_cpu: GrowingMap | None
     """None if calls are not split; the same holds for ``charges``."""
     heaps: NDArray[np.void]
     activities: NDArray[np.void]
     members: NDArray[np.void]
-    kernels: NDArray[np.void]
+    kernels: GrowingMap
     launched: NDArray[np.void]
     keeping: NDArray[np.void]
     kept_calls: Ring
@@ -110,7 +110,9 @@ class Programs:
     def close(self) -> None:
         """Closes the programs and maps; the mapped arrays stay readable while they are referred to."""
         self.session.close()
-        self.slots.close()
+        for growing in (self.slots, self.kernels, self.off_cpu):
+            if growing is not None:
+                growing.close()
         for name in _DESCRIPTORS:
             fd = getattr(self, name)
             if fd >= 0:
@@ -186,11 +188,11 @@ def load(
             threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
             losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
             charges=None if task is None else _mapped(fds.pop("charges"), layout.CHARGE, layout.CHARGES),
-            off_cpu=None if task is None else _mapped(fds.pop("off_cpu"), layout.OFF_CPU, threads),
+            off_cpu=None if task is None else GrowingMap(fds.pop("off_cpu"), layout.OFF_CPU, threads),
             heaps=_mapped(fds.pop("heaps"), layout.HEAP, layout.HEAPS),
             activities=_mapped(fds.pop("activities"), layout.ACTIVITY, layout.ACTIVITIES),
             members=_mapped(fds.pop("members"), layout.MEMBER, layout.MEMBERS),
-            kernels=_mapped(fds.pop("kernels"), layout.KERNEL, layout.KERNELS),
+            kernels=GrowingMap(fds.pop("kernels"), layout.KERNEL, layout.KERNELS),
             launched=_mapped(fds.pop("launched"), layout.LAUNCHED, layout.KERNELS),
             keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
@@ -209,15 +211,19 @@ def load(
             os.close(fd)
 
 
+_STACKS: Final = (0, 5)
+"""Numbers of the queues that are stacks: those of slots and of CUDA kernels (enum queue in bpf/filling.h)."""
+
+
 def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> None:
     """Puts every element into its queue of free elements. A BPF program does this, because a system call for
     each element would take a second in all."""
     counts = [slots, threads, layout.HEAPS, layout.ACTIVITIES, layout.MEMBERS, layout.KERNELS]
     try:
         for queue, count in enumerate([*counts, *([layout.CHARGES] if splits else [])]):
-            # Slots are taken last in, first out: the first ones are used first.
+            # Of a stack, the element that was put there last is taken first.
             firsts = range(0, count, layout.FILLED_AT_ONCE)
-            for first in firsts if queue else reversed(firsts):
+            for first in reversed(firsts) if queue in _STACKS else firsts:
                 run_raw_tracepoint(program, queue, first, min(first + layout.FILLED_AT_ONCE, count))
     finally:
         os.close(program)

@@ -145,4 +145,5 @@ def _charges(programs: Programs) -> Charges | None:
 def _works(programs: Programs) -> Works | None:
     if programs.off_cpu is None:
         return None
-    return Works(programs.off_cpu, programs.threads, time.monotonic_ns())
+    off_cpu = programs.off_cpu
+    return Works(off_cpu.array, programs.threads, time.monotonic_ns(), reach=off_cpu.reach)
