@@ -30,6 +30,10 @@ _SHARE: Final = {
 Attach = Callable[[str, Sequence[Point]], Attachment]
 
 
+QUIET_WINDOWS: Final = 5
+"""While nothing is near a limit, one of this many windows is looked at, to learn which calls are nested."""
+
+
 class HotFunctions(Protocol):
     """The part of ``Libraries`` that this module uses."""
 
@@ -93,6 +97,7 @@ class BudgetKeeper:
         self._clock = clock
         self._lock = threading.Lock()
         self._covered = 0.0
+        self._passed_over = 0
         self._detached: set[HotFunction] = set()
         self._timed: set[HotFunction] = set()
         """Functions that have sessions."""
@@ -103,11 +108,13 @@ class BudgetKeeper:
         """Takes the counts of a window of ``seconds`` into account."""
         with self._lock:
             quiet = self._planner.is_quiet(calls_by_process(counts), seconds)
-        if quiet:
+        self._passed_over = self._passed_over + 1 if quiet else QUIET_WINDOWS
+        if self._passed_over < QUIET_WINDOWS:
             # Nothing has to be decided, which is so on most hosts at most times.
             self._demand.forget()
             self._covered = 0.0
             return
+        self._passed_over = 0
         self._covered += seconds
         rates = self._demand.add(counts, seconds)
         if rates is None:

@@ -150,8 +150,8 @@ class Planner:
             found.off_at = now
 
     def is_quiet(self, calls: Mapping[int, int], seconds: float) -> bool:
-        """Returns whether nothing is reduced and nothing is near a limit, so that ``observe`` need not be
-        called; then forgets what it knows of earlier calls. ``calls`` has the calls of ``seconds`` by PID."""
+        """Returns whether nothing is reduced and nothing is near a limit, so that ``observe`` may be called
+        seldom. ``calls`` has the calls of ``seconds`` by PID."""
         percent = self._percent_of_rate / seconds
         if (
             self._reduced
@@ -159,7 +159,6 @@ class Planner:
             or percent * sum(calls.values()) >= RELEASE_SHARE * self._budget.host_percent
         ):
             return False
-        self._nested_since.clear()
         self._above_since.clear()
         self.over = {}
         return True
