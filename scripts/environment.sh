@@ -154,7 +154,8 @@ make_environment() { # extra: creates or updates the environment for "run" or fo
             say "preparing $venv for this command (some seconds; log: $log)"
         else
             say "first start: preparing $venv (about half a minute; log: $log)"
-            rm -f "$venv"/*.ready
+            # A link leads to the environment of another checkout, which must not be cleared.
+            if [ -L "$venv" ]; then rm "$venv"; else rm -f "$venv"/*.ready; fi
         fi
         fill_environment "$1" >>"$log" 2>&1 || {
             flock -u 9
@@ -173,8 +174,6 @@ fill_environment() { # extra: creates the environment, or adds packages to an ex
     # The distribution's packages are built for its own Python: another Python would fail to import them.
     seen=
     ! is_system_python || seen=--system-site-packages
-    # A link leads to the environment of another checkout, which must not be cleared.
-    is_ready run || [ ! -L "$venv" ] || rm "$venv" || return 1
     is_ready run || "$python" -m venv --clear $seen "$venv" || return 1
     list=$(requirements "$1") || return 1
     printf '%s\n' "$list" >"$venv/requirements.txt"

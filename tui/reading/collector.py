@@ -20,7 +20,7 @@ from stalltop.model.merge.sliding import Sliding
 from stalltop.model.source import Source
 from stalltop.model.window import Window
 from stalltop.recordings.past.kept import InMemory, Past, Stale, never
-from stalltop.tui.reading.since_start import SinceStart, Whole
+from stalltop.tui.reading.since_start import SinceStart, SummedWindows
 
 FIRST_SECONDS = (0.1, 0.4, 0.5, 0.8)
 """Seconds before each of the next reads. They are short, because the user waits for the first figures, and
@@ -38,7 +38,7 @@ class Snapshot:
     """The window as it was read."""
     kept: Past
     """The kept windows of the past, up to the newest. Older windows cover more time."""
-    whole: Whole | None
+    whole: SummedWindows | None
     """The window since the start; None: that of all data in ``kept``."""
     at: float
     """When the window was read, as returned by time.monotonic()."""

@@ -15,7 +15,7 @@ add one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Whole:
+class SummedWindows:
     """The window since the start, computed when it is needed. Any thread may use it."""
 
     parts: tuple[Window, ...]
@@ -57,7 +57,7 @@ class SinceStart:
         return self._before
 
     @property
-    def whole(self) -> Whole:
+    def whole(self) -> SummedWindows:
         """Return the window since the start, to be computed later."""
         before = () if self._before is None else (self._before,)
-        return Whole((*before, *self._later))
+        return SummedWindows((*before, *self._later))

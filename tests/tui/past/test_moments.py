@@ -15,7 +15,7 @@ from stalltop.tui.past.moments import Asked, Moments, Picture
 from stalltop.tui.past.recall import Wanted
 from stalltop.tui.reading.collector import Snapshot
 from stalltop.tui.reading.latest import Latest
-from stalltop.tui.reading.since_start import Whole
+from stalltop.tui.reading.since_start import SummedWindows
 from tests.tui.sources import numbered
 
 DEADLINE = 30.0
@@ -25,7 +25,7 @@ def snapshot(number: int, *, length: float | None = 1.0) -> Snapshot:
     """Return the snapshot that the collector posts after ``number`` windows of one second."""
     parts = tuple(pack(numbered(at)) for at in range(number))
     newest = numbered(number - 1)
-    return Snapshot(newest, length, newest, InMemory(parts), Whole((newest,)), 0.0)
+    return Snapshot(newest, length, newest, InMemory(parts), SummedWindows((newest,)), 0.0)
 
 
 def looking(number: int = 20) -> Moments:

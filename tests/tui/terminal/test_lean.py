@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyte
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from stalltop.tui.app import StalltopApp
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.terminal.lean import Lean
 from tests.tui.screen import running
+from tests.tui.terminal.emulator import KEYS, Emulator
 
 COLOURS = ("#d7dde3", "#5fb4f5", "red", "bright_blue", "color(200)", "default")
 STYLES = st.builds(
@@ -31,32 +31,6 @@ STYLES = st.builds(
 TEXTS = st.sampled_from(("   ", "12.3ms", "12.4ms  99.9ms", " ", "━━━", "a b", "▸", "日本", "e\u0301"))
 MOVES = st.builds("\x1b[{};{}H".format, st.integers(1, 3), st.integers(1, 9))
 SYSTEMS = (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT, ColorSystem.STANDARD)
-
-
-class Emulator:
-    """Emulates a terminal."""
-
-    def __init__(self, width: int = 40, height: int = 5) -> None:
-        self._screen = pyte.Screen(width, height)
-        self._stream = pyte.Stream(self._screen)
-
-    def feed(self, text: str) -> None:
-        self._stream.feed(text)
-
-    def shown(self) -> list[list[pyte.screens.Char]]:
-        """Return every cell; a blank cell is returned without attributes that are not visible on a blank."""
-        screen = self._screen
-        return [[_seen(screen.buffer[y][x]) for x in range(screen.columns)] for y in range(screen.lines)]
-
-    @property
-    def place(self) -> tuple[int, int]:
-        return self._screen.cursor.y, self._screen.cursor.x
-
-
-def _seen(cell: pyte.screens.Char) -> pyte.screens.Char:
-    if cell.data != " " or cell.reverse or cell.underscore or cell.strikethrough:
-        return cell
-    return cell._replace(bold=False, italics=False, fg="default")
 
 
 WRITES = st.lists(
@@ -129,9 +103,6 @@ def test_any_text_is_accepted(texts: list[str]) -> None:
     lean = Lean()
     for text in texts:
         lean.shorten(text)
-
-
-KEYS = ("o", "down", "down", "e", "e", "a", "escape", "question_mark", "escape", "slash", "1", "escape", "t")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -14,7 +14,7 @@ from stalltop.tui.terminal.lean_driver import LeanDriver
 from stalltop.tui.terminal.patches import LinePatches
 from stalltop.tui.terminal.textual_internals import drawn
 from tests.tui.screen import running
-from tests.tui.terminal.test_lean import KEYS, Emulator
+from tests.tui.terminal.emulator import KEYS, Emulator
 
 CTRL_P = "ctrl+p"
 
