@@ -8,7 +8,7 @@
  * and counted as abandoned.
  *
  * Where the probes of a function would cost too much, one program at both places takes the place of the pair
- * (calls/timed.h). It is loaded when it is needed, by Linux 6.13 and later.
+ * (timed.h). It is loaded when it is needed, by Linux 6.13 and later.
  */
 #include "base/layout.h"
 #include "calls/arguments.h"
@@ -22,7 +22,7 @@
 #include "cuda/objects.h"
 #include "cuda/activity.h"
 #include "cuda/kernels.h"
-#include "calls/timed.h"
+#include "timed.h"
 #include "kept.h"
 #include "filling.h"
 

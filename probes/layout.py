@@ -507,7 +507,7 @@ class How(IntEnum):
 
 
 class Timing(IntEnum):
-    """``enum timing``: How calls of a function that has a session probe (bpf/calls/timed.h) are
+    """``enum timing``: How calls of a function that has a session probe (bpf/timed.h) are
     counted; changed by the monitor."""
 
     SOME = 0

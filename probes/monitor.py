@@ -111,7 +111,7 @@ class Monitor:
             self._libraries = Libraries(self._kernel.attach)
             if options.budget is not None:
                 self._budget = BudgetKeeper(
-                    options.budget, self._kernel.probe_ns, self._libraries, self._kernel
+                    options.budget, self._kernel.probe_ns, self._libraries.hot, self._kernel
                 )
             # The first window begins when the first probe is attached, so that it covers all counted calls.
             self._clock = time.monotonic()

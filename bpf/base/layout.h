@@ -306,7 +306,7 @@ struct function {
 	__u8 reserved[5];
 };
 
-/* How calls of a function that has a session probe (bpf/calls/timed.h) are counted; changed by the monitor. */
+/* How calls of a function that has a session probe (bpf/timed.h) are counted; changed by the monitor. */
 enum timing {
 	TIMING_SOME = 0,            /* all are counted, some are timed */
 	TIMING_ALL = 1,             /* all are counted and timed */

@@ -12,7 +12,8 @@ from typing import Final, Protocol
 from stalltop.model.window import Library, Missing, Reduction
 from stalltop.probes.budget.demand import SYMBOL_OF, Demand, calls_by_process
 from stalltop.probes.budget.limits import Budget
-from stalltop.probes.budget.planner import HotFunction, Planner
+from stalltop.probes.budget.planner import Planner
+from stalltop.probes.budget.reduced import HotFunction
 from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, BudgetStep
 from stalltop.probes.layout import TIMED_IN, Timing
 from stalltop.probes.maps.slots import Counts
@@ -35,28 +36,28 @@ QUIET_WINDOWS: Final = 5
 
 
 class HotFunctions(Protocol):
-    """The part of ``Libraries`` that this module uses."""
+    """The part of ``Libraries.hot`` that this module uses."""
 
-    def hot_functions(self) -> list[HotFunction]:
+    def functions(self) -> list[HotFunction]:
         """Returns all hot functions of the files that are probed."""
         ...
 
-    def attach_hot(self, functions: Iterable[HotFunction]) -> None:
+    def attach(self, functions: Iterable[HotFunction]) -> None:
         """Puts the probes of ``functions`` in place again."""
         ...
 
-    def detach_hot(self, functions: Iterable[HotFunction]) -> None:
+    def detach(self, functions: Iterable[HotFunction]) -> None:
         """Removes the probes of ``functions``."""
         ...
 
-    def exchange_hot(
+    def exchange(
         self, functions: Iterable[HotFunction], attach: Attach | None = None
     ) -> Collection[HotFunction]:
         """Replaces the probes of ``functions`` by those of ``attach``; None: by the usual ones. Returns the
         functions for which that worked."""
         ...
 
-    def hot_cookies(self, functions: Iterable[HotFunction]) -> set[int]:
+    def cookies(self, functions: Iterable[HotFunction]) -> set[int]:
         """Returns the attach cookies of ``functions``."""
         ...
 
@@ -119,7 +120,7 @@ class BudgetKeeper:
         rates = self._demand.add(counts, seconds)
         if rates is None:
             return
-        functions = self._libraries.hot_functions()
+        functions = self._libraries.functions()
         with self._lock:
             self._planner.observe(self._clock(), rates, self._covered, functions)
         self._covered = 0.0
@@ -131,7 +132,7 @@ class BudgetKeeper:
             if not self._timed:
                 return 0.0
             saved: float = sum(
-                calls * self._planner.saved(key.tgid, SYMBOL_OF[key.operation])
+                calls * self._planner.functions.saved(key.tgid, SYMBOL_OF[key.operation])
                 for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True)
                 if key.operation in SYMBOL_OF
             )
@@ -142,10 +143,10 @@ class BudgetKeeper:
         now = self._clock()
         with self._lock:
             wanted = {
-                function: self._planner.wanted(function, now)
-                for function in {*self._planner.reduced(), *self._detached}
+                function: self._planner.functions.wanted(function, now)
+                for function in {*self._planner.functions.reduced(), *self._detached}
             }
-            timed = {function for function in wanted if self._planner.step(function) is BudgetStep.TIMED}
+            timed = {*self._planner.functions.timed()}
         # Probes of outer functions (cuda…) are attached before those of inner ones (cu…), and removed after
         # them, so that nested calls are seen as nested.
         ordered = sorted(wanted, key=lambda function: function.symbol)
@@ -157,8 +158,8 @@ class BudgetKeeper:
         if counted:
             self._time(Timing.ALL)
         self._exchange(self._timed - timed, None)
-        self._libraries.detach_hot(removed)
-        self._libraries.attach_hot(added)
+        self._libraries.detach(removed)
+        self._libraries.attach(added)
         self._exchange(timed - self._timed, self._kernel.attach_sessions)
         if not counted:
             self._time(Timing.SOME)
@@ -166,21 +167,21 @@ class BudgetKeeper:
         self._detached.difference_update(added)
         with self._lock:
             for function in (*removed, *added):
-                self._planner.applied(function, attached=wanted[function], now=self._clock())
+                self._planner.functions.applied(function, attached=wanted[function], now=self._clock())
 
     def _time(self, timing: Timing) -> None:
         if timing is not self._timing:
             self._timing = timing
-            self._kernel.tell_timing(self._libraries.hot_cookies(self._timed), timing)
+            self._kernel.tell_timing(self._libraries.cookies(self._timed), timing)
 
     def _exchange(self, functions: set[HotFunction], attach: Attach | None) -> None:
         """Gives ``functions`` sessions, or takes them away. While they have both kinds of probes, each of
         their calls is counted by one of them."""
         if not functions:
             return
-        cookies = self._libraries.hot_cookies(functions)
+        cookies = self._libraries.cookies(functions)
         self._kernel.tell_timing(cookies, Timing.BOTH)
-        done = self._libraries.exchange_hot(functions, attach)
+        done = self._libraries.exchange(functions, attach)
         if attach is None:
             self._timed -= functions
         else:
@@ -193,7 +194,8 @@ class BudgetKeeper:
     def told(self, libraries: Iterable[Library]) -> tuple[Library, ...]:
         """Returns ``libraries`` with the functions that are not traced all of the time."""
         with self._lock:
-            steps = {function: self._planner.step(function) for function in self._planner.reduced()}
+            functions = self._planner.functions
+            steps = {function: functions.step(function) for function in functions.reduced()}
         if not steps:
             return tuple(libraries)
         found: dict[tuple[str, str], list[Reduction]] = {}

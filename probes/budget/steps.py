@@ -20,7 +20,7 @@ class BudgetStep(IntEnum):
     traced."""
     TIMED = 2
     """All its calls are counted, and one in ``TIMED_IN`` is timed: a session takes the place of its entry and
-    return probes (``bpf/calls/timed.h``)."""
+    return probes (``bpf/timed.h``)."""
     SAMPLED = 3
     """Its probes are in place for ``SAMPLED_SECONDS`` of each ``CYCLE_SECONDS``."""
     STOPPED = 4

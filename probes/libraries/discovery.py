@@ -17,9 +17,9 @@ from typing import Final
 
 from stalltop.model.text.clean import clean
 from stalltop.model.window import Library, Missing
-from stalltop.probes.budget.planner import HotFunction
 from stalltop.probes.libraries.file_identity import FileIdentity
-from stalltop.probes.libraries.probed_file import Attach, ProbedFile, Version, close_together
+from stalltop.probes.libraries.hot_probes import HotProbes
+from stalltop.probes.libraries.probed_file import Attach, ProbedFile, Version
 from stalltop.probes.libraries.processes import Processes
 from stalltop.probes.libraries.static_runtime import has_static_runtime
 from stalltop.probes.operations import DRIVER, RUNTIME
@@ -103,53 +103,10 @@ class Libraries:
         """Returns the processes whose calls are counted."""
         return set(self._traced)
 
-    def hot_functions(self) -> list[HotFunction]:
-        """Returns the functions of all probed files that have probes of their own, in place or not."""
-        with self._lock:
-            files = set(self._files.values())
-        return [HotFunction(file, symbol) for file in files if file.probed for symbol in file.hot_symbols()]
-
-    def attach_hot(self, functions: Iterable[HotFunction]) -> None:
-        """Puts the probes of ``functions`` in place again. Skips those whose file is no longer probed."""
-        with self._lock:
-            for function in functions:
-                if not self._closed and isinstance(function.file, ProbedFile) and function.file.probed:
-                    function.file.attach(function.symbol)
-
-    def detach_hot(self, functions: Iterable[HotFunction]) -> None:
-        """Removes the probes of ``functions``, all together. Calls of them that have begun may lack their
-        returns."""
-        with self._lock:
-            taken = [
-                function.file.take(function.symbol)
-                for function in functions
-                if isinstance(function.file, ProbedFile)
-            ]
-        close_together([probes for probes in taken if probes is not None])
-
-    def exchange_hot(
-        self, functions: Iterable[HotFunction], attach: Attach | None = None
-    ) -> tuple[HotFunction, ...]:
-        """Replaces the probes of ``functions`` by those of ``attach``; None: by the usual ones. Returns the
-        functions for which that worked. For some 0.1 s, probes of both kinds are in place."""
-        with self._lock:
-            taken = {
-                function: before
-                for function in functions
-                if isinstance(function.file, ProbedFile)
-                if (before := function.file.exchange(function.symbol, attach)) is not None
-            }
-        close_together([*taken.values()])
-        return tuple(taken)
-
-    def hot_cookies(self, functions: Iterable[HotFunction]) -> set[int]:
-        """Returns the ids of ``functions``, with all variants (``Function.id``)."""
-        return {
-            cookie
-            for function in functions
-            if isinstance(function.file, ProbedFile)
-            for cookie in function.file.hot_cookies(function.symbol)
-        }
+    @property
+    def hot(self) -> HotProbes:
+        """Returns what changes the probes of hot functions."""
+        return HotProbes(self._lock, lambda: [] if self._closed else [*self._files.values()])
 
     def watched_from_begin(self, pid: int) -> bool:
         """Returns whether the CUDA runtime of the process was probed before the process loaded CUDA's driver.

@@ -103,7 +103,7 @@ class Programs:
     keeping: NDArray[np.void]
     kept_calls: Ring
     session: LaterProgram
-    """The program of sessions (``bpf/calls/timed.h``)."""
+    """The program of sessions (``bpf/timed.h``)."""
     complaint: str
     """Why compiled programs are not cached for the next start; '' if they are."""
 

@@ -137,7 +137,7 @@ def ordering(machine: str, release: str) -> tuple[str, ...]:
 
 
 SESSION: Final = "call_in_session"
-"""Name of the program of sessions (bpf/calls/timed.h), which is loaded later than the others, if at all."""
+"""Name of the program of sessions (bpf/timed.h), which is loaded later than the others, if at all."""
 
 _PROBES: Final = (
     *("call_begins", "call_returns", "naming_begins", "naming_returns"),

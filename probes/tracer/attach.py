@@ -129,7 +129,7 @@ class MultiAttacher:
 
 
 class SessionAttacher(MultiAttacher):
-    """Attaches by sessions (``bpf/calls/timed.h``), Linux 6.13 and later: one link for entries and
+    """Attaches by sessions (``bpf/timed.h``), Linux 6.13 and later: one link for entries and
     returns."""
 
     def __init__(self, session: int) -> None:

@@ -218,7 +218,7 @@ class KernelSide:
 
     def attach_sessions(self, path: str, points: Sequence[Point]) -> Attachment:
         """Probes functions like ``attach``, but so that only some of their calls are timed
-        (``bpf/calls/timed.h``). `tell_timing` comes before."""
+        (``bpf/timed.h``). `tell_timing` comes before."""
         with self._attaching:
             if not self._access.is_open:
                 return Attachment(0, [(point, "tracing has ended") for point in points], (), _nothing)

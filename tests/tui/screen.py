@@ -37,7 +37,8 @@ class Screen:
 
     def header(self) -> str:
         """Return the line with the state, the losses and the coverage."""
-        return self.line(self.app.screen.query_one("#header").region.y)
+        own = self.app.screen.query("#header")  # a dialogue has none
+        return self.line((own.first() if own else self.app.main.query_one("#header")).region.y)
 
     def names(self, table: str = "main") -> list[str]:
         """Return the texts in the first column of a table."""

@@ -9,7 +9,7 @@ import pytest
 
 from stalltop.demo.caller import Caller
 from stalltop.model.window import UNCOUNTED, Window
-from stalltop.probes.budget import planner
+from stalltop.probes.budget import planner, reduced
 from stalltop.probes.budget.limits import Budget
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
@@ -26,7 +26,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "ENGAGE_SECONDS", 1.0)
     monkeypatch.setattr(planner, "NESTED_SECONDS", 2.0)
     monkeypatch.setattr(planner, "RELEASE_SECONDS", 2.0)
-    monkeypatch.setattr(planner, "LOOK_EVERY_SECONDS", 8.0)
+    monkeypatch.setattr(reduced, "LOOK_EVERY_SECONDS", 8.0)
 
 
 def told(window: Window) -> dict[str, str]:

@@ -9,7 +9,8 @@ import pytest
 
 from stalltop.probes.budget.demand import Rate
 from stalltop.probes.budget.limits import Budget, percent_of
-from stalltop.probes.budget.planner import HotFunction, Planner
+from stalltop.probes.budget.planner import Planner
+from stalltop.probes.budget.reduced import HotFunction
 from stalltop.probes.budget.steps import BudgetStep
 
 PROBE_NS = 1_000.0
@@ -49,10 +50,10 @@ class Run:
         for _ in range(seconds):
             self.now += 1.0
             for function in (self.outer, self.twin):
-                wanted = self.planner.wanted(function, self.now)
+                wanted = self.planner.functions.wanted(function, self.now)
                 if wanted != self.attached[function]:
                     self.attached[function] = wanted
-                    self.planner.applied(function, attached=wanted, now=self.now)
+                    self.planner.functions.applied(function, attached=wanted, now=self.now)
             counted = self.counted()
             calls = {pid: int(sum(rate.calls for rate in rates.values())) for pid, rates in counted.items()}
             if not self.planner.is_quiet(calls, 1.0) or not self.now % 5.0:
@@ -73,7 +74,7 @@ class Run:
 
     @property
     def steps(self) -> tuple[BudgetStep, BudgetStep]:
-        return self.planner.step(self.outer), self.planner.step(self.twin)
+        return self.planner.functions.step(self.outer), self.planner.functions.step(self.twin)
 
 
 def run(percent: float = 2.0, *, host: float = 100.0, sample: bool = False, sessions: bool = False) -> Run:
@@ -169,8 +170,8 @@ def test_direct_calls_are_timed_1_in_8_where_the_kernel_has_sessions() -> None:
     one.seconds(1)
     assert one.steps == (BudgetStep.NONE, BudgetStep.TIMED)
     assert not one.planner.over  # 1.7 %
-    assert one.planner.saved(7, "cuLaunchKernel") == pytest.approx(0.32)
-    assert one.planner.saved(7, "cudaLaunchKernel") == 0.0
+    assert one.planner.functions.saved(7, "cuLaunchKernel") == pytest.approx(0.32)
+    assert one.planner.functions.saved(7, "cudaLaunchKernel") == 0.0
     assert one.attached[one.twin]
     one.launches(0, direct=50_000)
     one.seconds(60)
