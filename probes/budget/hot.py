@@ -10,10 +10,10 @@ HOT: Final = frozenset(
     for symbols in (
         # of the runtime
         "cudaLaunchKernel cudaLaunchKernelExC cudaGraphLaunch cudaMemcpyAsync cudaMemsetAsync",
-        "cudaMallocAsync cudaFreeAsync cudaStreamWaitEvent cudaStreamSynchronize",
+        "cudaStreamSynchronize",
         # of the driver
-        "cuLaunchKernel cuLaunchKernelEx cuGraphLaunch cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuMemcpyDtoDAsync",
-        "cuMemcpyAsync cuMemsetD8Async cuMemsetD32Async cuStreamWaitEvent cuStreamSynchronize",
+        "cuLaunchKernel cuLaunchKernelEx cuGraphLaunch cuMemcpyHtoDAsync cuMemcpyDtoHAsync",
+        "cuStreamSynchronize",
     )
     for symbol in symbols.split()
 )
@@ -24,8 +24,8 @@ traced calls, because functions that only ask are not traced."""
 TIMEABLE: Final = frozenset(
     symbol
     for symbols in (
-        "cudaLaunchKernel cudaLaunchKernelExC cudaGraphLaunch cudaStreamWaitEvent",
-        "cuLaunchKernel cuLaunchKernelEx cuGraphLaunch cuStreamWaitEvent",
+        "cudaLaunchKernel cudaLaunchKernelExC cudaGraphLaunch",
+        "cuLaunchKernel cuLaunchKernelEx cuGraphLaunch",
     )
     for symbol in symbols.split()
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
 
 from stalltop.probes import layout
@@ -34,6 +35,8 @@ class Probing:
         self._choosing = _attacher(way, programs.choosing, programs.chosen)
         self._tracepoints: list[int] = []
         self._attachments: list[Attachment] = []
+        # If the program ends without having closed this, the Linux kernel would close link after link.
+        atexit.register(self.close)
 
     def begin(self) -> None:
         """Starts to observe when threads end, and when processes execute programs. Raises OSError."""
@@ -78,6 +81,7 @@ class Probing:
 
     def close(self) -> None:
         """Detaches all programs."""
+        atexit.unregister(self.close)
         links = [link for attachment in self._attachments for link in attachment.take()]
         if links:
             self._counting.close(links)
