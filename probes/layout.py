@@ -507,8 +507,8 @@ class How(IntEnum):
 
 
 class Timing(IntEnum):
-    """``enum timing``: How calls of a function that has a session probe (bpf/timed.h) are
-    counted; changed by the monitor."""
+    """``enum timing``: How calls of a function that has a session probe (bpf/timed.h) are counted;
+    changed by the monitor."""
 
     SOME = 0
     """All are counted, some are timed."""
