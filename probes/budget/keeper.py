@@ -26,13 +26,10 @@ _SHARE: Final = {
     BudgetStep.STOPPED: 0.0,
 }
 """By step: the part of the time for which calls are counted."""
-
-
-Attach = Callable[[str, Sequence[Point]], Attachment]
-
-
 QUIET_WINDOWS: Final = 5
 """While nothing is near a limit, one of this many windows is looked at, to learn which calls are nested."""
+
+Attach = Callable[[str, Sequence[Point]], Attachment]
 
 
 class HotFunctions(Protocol):
@@ -67,7 +64,7 @@ class Sessions(Protocol):
 
     @property
     def sessions(self) -> bool:
-        """Returns whether the Linux kernel has sessions."""
+        """Returns whether the Linux kernel has sessions of uprobes (6.13 and later)."""
         ...
 
     def attach_sessions(self, path: str, points: Sequence[Point]) -> Attachment:

@@ -28,9 +28,10 @@ class Budget:
 
     @classmethod
     def of_host(cls, process_percent: float = PROCESS_PERCENT, *, sample: bool = False) -> Budget:
-        """Returns the budget of this host. The limit for all its processes follows from its number of
-        CPUs."""
-        return cls(process_percent, HOST_SHARE * process_percent * (os.cpu_count() or 1), sample)
+        """Returns the budget of this host. The limit for all its processes follows from its number of CPUs,
+        but is at least that of two processes: hosts with few CPUs would be held below the limit of one."""
+        host_percent = HOST_SHARE * process_percent * (os.cpu_count() or 1)
+        return cls(process_percent, max(host_percent, 2.0 * process_percent), sample)
 
 
 def percent_of(text: str) -> float | None:

@@ -102,7 +102,8 @@ class KernelSide:
 
     @property
     def sessions(self) -> bool:
-        """Returns whether ``attach_sessions`` may work: whether the Linux kernel has sessions."""
+        """Returns whether the Linux kernel has sessions of uprobes (6.13 and later), for
+        ``attach_sessions``."""
         return self.way == "multi" and knows_sessions()
 
     def _task(self) -> TaskOffsets | None:

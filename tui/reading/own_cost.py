@@ -16,7 +16,7 @@ _WEIGHT: Final = 0.3
 
 
 class Cost(NamedTuple):
-    """What the process costs."""
+    """CPU time and memory of a process."""
 
     percent: float
     """CPU time, percent of one CPU."""

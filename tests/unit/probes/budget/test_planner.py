@@ -316,7 +316,10 @@ def test_texts_that_are_no_limits(text: str) -> None:
         percent_of(text)
 
 
-def test_the_default_budget_of_a_host_follows_its_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
+@pytest.mark.parametrize(("cpus", "percent"), [(64, 32.0), (2, 4.0)])
+def test_the_default_budget_of_a_host_follows_its_cpus(
+    cpus: int, percent: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cpus)
     budget = Budget.of_host()
-    assert (budget.process_percent, budget.host_percent) == (2.0, 32.0)
+    assert (budget.process_percent, budget.host_percent) == (2.0, percent)
