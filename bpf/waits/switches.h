@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Programs at the tracepoints of the scheduler. They run at every switch, wake-up and migration of a thread on
- * the host. At a switch between two threads that have no record, thread_switches() makes three look-ups in
- * arrays and one read of the task that gets the CPU. If a thread with a record waits for that CPU, it also
- * stores the slice of the task that leaves.
+ * the host. At a switch between two threads that have no record, thread_switches() makes two look-ups in
+ * arrays. Only if a thread with a record waits for that CPU, it also stores the slice of the task that leaves,
+ * and finds out who gets the CPU.
  */
 #ifndef STALLTOP_SWITCHES_H
 #define STALLTOP_SWITCHES_H
@@ -27,12 +27,13 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 	struct cpu *cpu = cpus.lookup(KEY(number));
 	u32 tid = bpf_get_current_pid_tgid();
 	struct thread *thread;
-	int idle;
+	int idle, waiting;
 	u64 now = 0;
 
 	if (!cpu)
 		return 0;
-	if (cpu->waiting) {
+	waiting = cpu->waiting != 0;
+	if (waiting) {
 		now = bpf_ktime_get_ns();
 		if (tid)
 			keep_slice(cpu, leaving, now);
@@ -52,11 +53,15 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 					end_following(thread);
 				is_on_cpu(thread, now);
 				leaves_cpu(thread, ctx->args[0] & 1, leaving, now);
-				if (thread->off_for == RUNQUEUE)
+				/* thread_wakes() does nothing about a wake-up during leaves_cpu(). */
+				if ((thread->off_for == RUNQUEUE || thread->woken_ns) && !thread->waiting_ns)
 					begin_waiting(thread, number, now);
 			}
 		}
 	}
+	/* Every thread with a record that waits for this CPU is counted: the task that comes has none. */
+	if (!waiting)
+		return 0;
 	tid = 0;
 	READ(tid, coming, TASK_PID);
 	if (tid) {
