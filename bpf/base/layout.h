@@ -17,6 +17,7 @@
 #define ARGUMENTS 8         /* maximum number of argument registers kept at a call's entry; a power of two */
 #define TOLD 6              /* number of argument registers kept until the call returns */
 #define FUTEXES 4           /* number of futexes remembered for a thread, at which it waited last; a power of two */
+#define TASK_PLACES 4096    /* elements of task_records, which saves most look-ups of tasks; a power of two */
 #define LIKELY_THREADS 4096 /* elements of likely_thread_of, which saves most hash look-ups; a power of two */
 #define FUNCTIONS 2048      /* the attach cookie of each counted function is below this number */
 #define KINDS 5             /* number of values of cudaMemcpyKind, which are 0 to 4 */
@@ -141,7 +142,9 @@ struct thread {
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
 	__u8 called;            /* 1: the thread has made calls; it may be followed all the same */
 	__u8 private_futex;     /* 1: its last wait of part LOCK was at a futex that only its own process uses */
-	__u8 reserved[7];
+	__u8 reserved;
+	__u16 task_place;       /* the element of task_records that counts this record */
+	__u32 unused;
 	__u64 limit_ns;         /* time limit of its last wait for data; 0: none */
 	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
 	__u64 arguments[ARGUMENTS];

@@ -33,6 +33,9 @@ BPF_QUEUE(free_threads, u32, THREADS);
 #ifdef WITH_SPLITS
 BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, BPF_F_MMAPABLE);
 
+/* By place_of(): the number of tasks there that have a record of their thread; mostly 0. */
+BPF_F_TABLE("array", u32, u32, task_records, TASK_PLACES, 0);
+
 /*
  * `cpus` holds the tasks that had each CPU last. `charges` holds the time for which each culprit is charged.
  * The queue holds the free elements of `charges`.

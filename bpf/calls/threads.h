@@ -58,6 +58,38 @@ INLINE struct thread *find_thread(u32 tid)
 	return threads.lookup(index);
 }
 
+#ifdef WITH_SPLITS
+/*
+ * Returns the element of task_records that counts the record of a task, given the address of its struct
+ * task_struct. The factor is 2^32 divided by the golden ratio: it spreads addresses that are equally far apart.
+ */
+INLINE u64 place_of(const void *task)
+{
+	return ((u64)task >> 6 & 0xFFFFFFFF) * 0x9E3779B1 >> 20 & (TASK_PLACES - 1);
+}
+
+/*
+ * Returns whether the thread of `task` may have a record. Nearly all threads have none; for them, this saves
+ * reading the task.
+ */
+INLINE int may_have_record(const void *task)
+{
+	u64 place = place_of(task);
+	u32 *records = task_records.lookup(KEY(place));
+
+	return records && *records;
+}
+
+/* Adds `number` to the count of records at a place. */
+INLINE void add_records(u64 place, int number)
+{
+	u32 *records = task_records.lookup(KEY(place));
+
+	if (records)
+		__sync_fetch_and_add(records, number);
+}
+#endif
+
 #define NO_CGROUP (~0ULL) /* no cgroup has this id, so follow_cgroup() clears what a record's previous thread cached */
 
 /* Clears the waits in the record `thread`, because the record is given to another thread. */
@@ -113,6 +145,10 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 		return NULL;
 	}
 	__sync_fetch_and_add(&likely->records, 1);
+#ifdef WITH_SPLITS
+	thread->task_place = place_of((void *)bpf_get_current_task());
+	add_records(thread->task_place, 1);
+#endif
 	thread->depth = 0;
 	thread->cgroup_id = NO_CGROUP;
 	thread->shown_tid = numbers->tid;
@@ -182,6 +218,7 @@ INLINE void drop_thread(u32 tid)
 	thread->tgid = 0;
 	end_following(thread);
 #ifdef WITH_SPLITS
+	add_records(thread->task_place, -1);
 	if (thread->waiting_ns) { /* the switch by which the thread got its last CPU was not seen */
 		thread->waiting_ns = 0;
 		end_waiting(thread);

@@ -25,9 +25,9 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 	const void *leaving = (void *)ctx->args[1], *coming = (void *)ctx->args[2];
 	u64 number = bpf_get_smp_processor_id();
 	struct cpu *cpu = cpus.lookup(KEY(number));
-	u32 tid = bpf_get_current_pid_tgid();
 	struct thread *thread;
 	int idle, waiting;
+	u32 tid;
 	u64 now = 0;
 
 	if (!cpu)
@@ -35,13 +35,14 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 	waiting = cpu->waiting != 0;
 	if (waiting) {
 		now = bpf_ktime_get_ns();
-		if (tid)
+		if ((u32)bpf_get_current_pid_tgid()) /* TID 0 is the idle task */
 			keep_slice(cpu, leaving, now);
 	}
 	cpu->since_ns = now;
 	cpu->task = (u64)coming;
-	if (tid) { /* TID 0 is the idle task; free records have a TID of 0 too */
-		thread = find_thread(tid);
+	if (may_have_record(leaving)) {
+		tid = bpf_get_current_pid_tgid();
+		thread = tid ? find_thread(tid) : NULL; /* free records have a TID of 0, like the idle task */
 		if (thread) {
 			if (!now)
 				now = bpf_ktime_get_ns();
@@ -60,7 +61,7 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 		}
 	}
 	/* Every thread with a record that waits for this CPU is counted: the task that comes has none. */
-	if (!waiting)
+	if (!waiting || !may_have_record(coming))
 		return 0;
 	tid = 0;
 	READ(tid, coming, TASK_PID);
@@ -82,8 +83,11 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 	struct thread *thread;
 	u64 now, since;
 	u32 tid = 0, state = 0;
+	const void *task = (void *)ctx->args[0];
 
-	READ(tid, ctx->args[0], TASK_PID);
+	if (!may_have_record(task))
+		return 0;
+	READ(tid, task, TASK_PID);
 	if (!tid)
 		return 0;
 	thread = find_thread(tid);
@@ -97,7 +101,7 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	begin_waiting(thread, thread->cpu, now);
 	/* The freezer of cgroup v1 leaves a thread in its wait and changes only its state. */
-	READ(state, ctx->args[0], TASK_STATE);
+	READ(state, task, TASK_STATE);
 	if (state & TASK_FROZEN) {
 		thread->off_for = OTHER;
 		thread->how = HOW_FROZEN;
@@ -115,6 +119,8 @@ int thread_moves(struct bpf_raw_tracepoint_args *ctx)
 	u32 tid = 0, state = 0;
 	u64 now;
 
+	if (!may_have_record(task))
+		return 0;
 	READ(tid, task, TASK_PID);
 	if (!tid)
 		return 0;
