@@ -23,12 +23,20 @@ from stalltop.probes.operations import DRIVER, NCCL, RUNTIME
 # libtorch_cuda. Does not match libcudadebugger.so, libnccl-net.so or libnccl-tuner.so.
 _LIBRARY: Final = rb"lib(cuda|cudart|nccl|torch_cuda\w*)(?:-[0-9a-f]{6,})?\.so(?:\.[0-9.]+)?"
 _NAME: Final = re.compile(_LIBRARY)
-_LINE: Final = re.compile(
-    # Address range, permissions, offset, device and inode of a mapping.
-    rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) ([0-9a-f]+):([0-9a-f]+) (\d+) +"
-    rb"(/(?:[^\n]*/)?([^/\n]+?))( \(deleted\))?$",  # Its path and the last component of the path.
-    re.MULTILINE,
-)
+
+
+def line_pattern(permissions: bytes, offset: bytes = rb"[0-9a-f]+") -> re.Pattern[bytes]:
+    """Returns what matches, in ``/proc/PID/maps``, the mappings of files with these ``permissions`` and this
+    ``offset`` (regular expressions). `mapping_of` converts a match."""
+    return re.compile(
+        # Address range, permissions, offset, device and inode of a mapping.
+        rb"^([0-9a-f]+)-([0-9a-f]+) " + permissions + rb" (" + offset + rb") ([0-9a-f]+):([0-9a-f]+) (\d+) +"
+        rb"(/(?:[^\n]*/)?([^/\n]+?))( \(deleted\))?$",  # Its path and the last component of the path.
+        re.MULTILINE,
+    )
+
+
+_LINE: Final = line_pattern(rb"[r-][w-]x[ps]")
 # NVIDIA's own libraries contain a runtime without symbols, for their own calls only.
 _OF_NVIDIA: Final = re.compile(
     rb"lib(?:cublas|cublasLt|cudnn|cufft|cupti|curand|cusolver|cusparse|cutensor|cudadebugger|npp|nvinfer"
@@ -43,6 +51,7 @@ READ_SECONDS: Final = 0.25
 _KEPT_BYTES: Final = 4 << 20
 """Maximum size of the lines that are searched for libraries, in bytes. PyTorch's processes have some
 300 KB."""
+_MOST_EXECUTABLES: Final = 1 << 14
 _MOST_MAPPINGS: Final = 1024
 """Maximum number of mappings of each kind that are returned."""
 
@@ -118,6 +127,17 @@ class MappedFiles(NamedTuple):
     """False if there are more mappings than are read."""
 
 
+def executables_of(pid: int) -> list[Mapping]:
+    """Returns the executable mappings of files of a process in the order of their addresses, up to a bound
+    (``_MOST_EXECUTABLES``). Raises OSError."""
+    found = []
+    for piece in map_lines(f"/proc/{pid}"):
+        found += [mapping_of(line, pid, Kind.OTHER) for line in _LINE.finditer(piece)]
+        if len(found) > _MOST_EXECUTABLES:
+            break
+    return found
+
+
 def mapped_by(pid: int) -> MappedFiles:
     """Returns the libraries that a process has mapped. Raises OSError if the process is gone."""
     thread, pieces = _maps(pid)
@@ -141,9 +161,9 @@ def mapped_by(pid: int) -> MappedFiles:
             name = line[8]
             layers = library_layers(name)
             if layers:
-                libraries.append(_mapping(line, layers, thread, Kind.LIBRARY))
+                libraries.append(mapping_of(line, thread, Kind.LIBRARY, layers))
             elif b".so" in name and _may_hold_runtime(line):
-                others.append(_mapping(line, LINKED_LAYERS, thread, Kind.OTHER))
+                others.append(mapping_of(line, thread, Kind.OTHER))
     if not any(DRIVER in mapping.layers for mapping in libraries):
         others = []
     complete &= max(len(libraries), len(others)) <= _MOST_MAPPINGS
@@ -168,15 +188,33 @@ def program_of(pid: int) -> Mapping | None:
             if program in piece:
                 for line in _LINE.finditer(piece):
                     if line[7] == program:
-                        return _mapping(line, LINKED_LAYERS, thread, Kind.PROGRAM)
+                        return mapping_of(line, thread, Kind.PROGRAM)
     return None
 
 
-def map_lines(thread: int) -> Iterator[bytes]:
-    """Yields the text of ``/proc/THREAD/maps`` in pieces of whole lines. Ends before the end of the text if
-    that is too long to be read (``READ_SECONDS``). Raises OSError."""
+def map_lines(folder: str) -> Iterator[bytes]:
+    """Yields the mappings of the process whose folder in ``/proc`` is ``folder``, in pieces of whole lines.
+    Ends before the end of the text if that is too long to be read (``READ_SECONDS``). Raises OSError."""
     with contextlib.suppress(_TooLongError):
-        yield from _read(thread)
+        yield from _read(folder)
+
+
+def mapping_of(
+    line: re.Match[bytes], thread: int, kind: Kind, layers: tuple[str, ...] = LINKED_LAYERS
+) -> Mapping:
+    """Returns the mapping of a line that a `line_pattern` has matched."""
+    return Mapping(
+        start=int(line[1], 16),
+        end=int(line[2], 16),
+        offset=int(line[3], 16),
+        device=os.makedev(int(line[4], 16), int(line[5], 16)),
+        inode=int(line[6]),
+        path=os.fsdecode(line[7]),
+        deleted=line[9] is not None,
+        layers=layers,
+        thread=thread,
+        kind=kind,
+    )
 
 
 def pids() -> set[int]:
@@ -194,24 +232,9 @@ def _may_hold_runtime(line: re.Match[bytes]) -> bool:
     )
 
 
-def _mapping(line: re.Match[bytes], layers: tuple[str, ...], thread: int, kind: Kind) -> Mapping:
-    return Mapping(
-        start=int(line[1], 16),
-        end=int(line[2], 16),
-        offset=int(line[3], 16),
-        device=os.makedev(int(line[4], 16), int(line[5], 16)),
-        inode=int(line[6]),
-        path=os.fsdecode(line[7]),
-        deleted=line[9] is not None,
-        layers=layers,
-        thread=thread,
-        kind=kind,
-    )
-
-
 def _maps(pid: int) -> tuple[int, Iterator[bytes]]:
     """Returns the thread whose maps are read, and their text in pieces. Raises OSError."""
-    pieces = _read(pid)
+    pieces = _read(f"/proc/{pid}")
     first = next(pieces, b"")
     if first:
         return pid, itertools.chain((first,), pieces)
@@ -220,18 +243,18 @@ def _maps(pid: int) -> tuple[int, Iterator[bytes]]:
     for name in os.listdir(f"/proc/{pid}/task"):
         if int(name) != pid:
             with contextlib.suppress(OSError):
-                pieces = _read(int(name))
+                pieces = _read(f"/proc/{name}")
                 first = next(pieces, b"")
                 if first:
                     return int(name), itertools.chain((first,), pieces)
     return pid, iter(())
 
 
-def _read(thread: int) -> Iterator[bytes]:
+def _read(folder: str) -> Iterator[bytes]:
     """Yields the text in pieces of whole lines. Raises OSError, and _TooLongError."""
     until = time.thread_time() + READ_SECONDS
     rest = b""
-    with open(f"/proc/{thread}/maps", "rb", buffering=0) as file:
+    with open(f"{folder}/maps", "rb", buffering=0) as file:
         while piece := file.read(1 << 16):  # The Linux kernel returns some 4 KB at once.
             lines, newline, rest = (rest + piece).rpartition(b"\n")
             if lines:

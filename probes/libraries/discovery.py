@@ -50,7 +50,7 @@ _TRIES: Final = 5
 be opened: its mappings may have changed since they were read."""
 
 
-class _Place(NamedTuple):
+class _LibraryPlace(NamedTuple):
     """A mapping of a library, the same in every process."""
 
     device: int
@@ -74,7 +74,7 @@ class Libraries:
         self._files: dict[Version, ProbedFile] = {}
         """Files that are probed or have a problem (`ProbedFile.problem`), by version. A file that several
         mounts show has one version for each of these mounts."""
-        self._plain: dict[Version | _Place, None] = {}
+        self._plain: dict[Version | _LibraryPlace, None] = {}
         """Files with nothing to probe: by version; libraries that are not CUDA's own by place, so that they
         are not opened each time when a process is read."""
         self._users: dict[int, dict[ProbedFile, Mapping]] = {}
@@ -284,7 +284,7 @@ class Libraries:
         Raises OSError if it cannot be opened (any more).
         """
         size_bytes = mapping.end - mapping.start
-        place = _Place(mapping.device, mapping.inode, mapping.path, mapping.offset, size_bytes)
+        place = _LibraryPlace(mapping.device, mapping.inode, mapping.path, mapping.offset, size_bytes)
         if mapping.kind is Kind.OTHER and place in self._plain:
             return None
         with found(mapping) as fd:
