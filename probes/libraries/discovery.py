@@ -159,13 +159,13 @@ class Libraries:
             changed = False
             for pid in to_read.gone:
                 changed |= self._forget(pid)
+            # A traced process that executes another program has lost its libraries.
+            to_read.libraries |= to_read.programs & self._users.keys()
             if now - self._rechecked >= RECHECK_SECONDS:
                 self._rechecked = now
                 to_read.libraries |= self._users.keys() | self._unopened.keys() | self._unread.keys()
             else:
-                to_read.libraries -= self._unread.keys() - to_read.programs
-            # A traced process that executes another program has lost its libraries.
-            to_read.libraries |= to_read.programs & self._users.keys()
+                to_read.libraries -= self._unread.keys()
             self._watched -= to_read.programs
             for pid in to_read.libraries:
                 self._waiting[pid] = _TRIES
@@ -190,12 +190,12 @@ class Libraries:
             del self._waiting[pid]
             known = self._is_known(pid)
             try:
-                complete = self._look_at(pid)
+                left = self._look_at(pid, tries, until)
             except OSError:
                 changed |= self._forget(pid)
                 continue
-            if not complete and tries > 1:
-                self._waiting[pid] = tries - 1
+            if left:
+                self._waiting[pid] = left
             changed |= known or self._is_known(pid)
         return changed
 
@@ -218,9 +218,10 @@ class Libraries:
             self._programs[pid] = version
         return file is not None or before is not None
 
-    def _look_at(self, pid: int) -> bool:
-        """Notes which files ``pid`` uses, and probes new ones. Returns False if one of the files could not be
-        opened.
+    def _look_at(self, pid: int, tries: int, until: float) -> int:
+        """Notes which files ``pid`` uses, and probes new ones. Returns how many of the ``tries`` are left for
+        reading the process again: all if its files were not finished before ``until``; one less if one of
+        them could not be opened; 0 if it need not be read again.
 
         Raises OSError if the process has ended.
         """
@@ -238,7 +239,12 @@ class Libraries:
                 "reduce the number of its mappings",
                 pid,
             )
+        interrupted = False
         for mapping in mappings:
+            if time.monotonic() >= until and mapping is not mappings[0]:
+                interrupted = True
+                users = self._users.get(pid, {}) | users
+                break
             try:
                 file = self._file(mapping)
             except OSError as error:
@@ -255,7 +261,9 @@ class Libraries:
         self._check_placed(pid, users)
         if _has_runtime_only(pid, users):
             self._watched.add(pid)
-        return pid not in self._unopened
+        if interrupted:
+            return tries
+        return tries - 1 if pid in self._unopened else 0
 
     def _set_users(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
         before = self._users.pop(pid, {})

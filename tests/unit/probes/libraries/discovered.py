@@ -12,6 +12,7 @@ from stalltop.model.window import Missing
 from stalltop.probes.libraries import discovery as discovery
 from stalltop.probes.libraries import processes
 from stalltop.probes.libraries.discovery import Libraries
+from stalltop.probes.libraries.probed_file import ProbedFile
 from stalltop.probes.libraries.processes import Processes
 from stalltop.probes.tracer.attach import Point
 
@@ -37,7 +38,7 @@ class Discovered:
         patch.setattr(processes, "pids", lambda: set(pids))
         patch.setattr(processes, "LIST_SECONDS", 1e9)  # After the first update, no process is read again.
         # Without probes, the memory of a process does not differ from its files.
-        patch.setattr(discovery.ProbedFile, "is_in_place", lambda file, mapping: True)
+        patch.setattr(ProbedFile, "is_in_place", lambda file, mapping: True)
         patch.setattr(discovery, "START_SECONDS", 60.0)
         patch.setattr(discovery, "BUDGET_SECONDS", 60.0)
         self.attached: list[str] = []
