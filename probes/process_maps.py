@@ -48,6 +48,8 @@ is some 480 KB (CUDA 13)."""
 
 READ_SECONDS: Final = 0.25
 """CPU time for which the mappings of one process are read, s; 65,000 mappings of files take some 0.1 s."""
+_ADDRESSES_BYTES: Final = 38
+"""Number of bytes in which a line has its addresses, of at most 16 digits each, and its permissions."""
 _KEPT_BYTES: Final = 4 << 20
 """Maximum size of the lines that are searched for libraries, in bytes. PyTorch's processes have some
 300 KB."""
@@ -132,7 +134,7 @@ def executables_of(pid: int) -> list[Mapping]:
     (``_MOST_EXECUTABLES``). Raises OSError."""
     found = []
     for piece in map_lines(f"/proc/{pid}"):
-        found += [mapping_of(line, pid, Kind.OTHER) for line in _LINE.finditer(piece)]
+        found += [mapping_of(line, pid, Kind.OTHER) for line in _executable(piece)]
         if len(found) > _MOST_EXECUTABLES:
             break
     return found
@@ -157,7 +159,7 @@ def mapped_by(pid: int) -> MappedFiles:
     libraries: list[Mapping] = []
     others: list[Mapping] = []
     if any(name in piece for piece in kept for name in (b"libcuda", b"libnccl", b"libtorch_cuda")):
-        for line in _LINE.finditer(b"".join(kept)):
+        for line in _executable(b"".join(kept)):
             name = line[8]
             layers = library_layers(name)
             if layers:
@@ -186,7 +188,7 @@ def program_of(pid: int) -> Mapping | None:
     with contextlib.suppress(_TooLongError):
         for piece in pieces:
             if program in piece:
-                for line in _LINE.finditer(piece):
+                for line in _executable(piece):
                     if line[7] == program:
                         return mapping_of(line, thread, Kind.PROGRAM)
     return None
@@ -224,6 +226,14 @@ def pids() -> set[int]:
 
 class _TooLongError(Exception):
     """Reading the mappings of a process takes too long."""
+
+
+def _executable(text: bytes) -> Iterator[re.Match[bytes]]:
+    """Yields the lines of ``text`` that are executable mappings of files."""
+    for line in text.split(b"\n"):
+        # Most mappings are not executable. The letter x occurs in no address, so its absence saves matching.
+        if b"x" in line[:_ADDRESSES_BYTES] and (found := _LINE.match(line)) is not None:
+            yield found
 
 
 def _may_hold_runtime(line: re.Match[bytes]) -> bool:

@@ -259,7 +259,7 @@ class Libraries:
                 users[file] = mapping
         self._set_users(pid, users)
         self._check_placed(pid, users)
-        if _has_runtime_only(pid, users):
+        if not _has_driver(mapped.libraries) and _has_runtime_only(pid, users):
             self._watched.add(pid)
         if interrupted:
             return tries
@@ -419,9 +419,13 @@ def _has_runtime_only(pid: int, users: Iterable[ProbedFile]) -> bool:
     if not any(file.probed and RUNTIME in file.functions for file in users):
         return False
     try:
-        return not any(DRIVER in mapping.layers for mapping in libraries_of(pid))
+        return not _has_driver(libraries_of(pid))
     except OSError:
         return False
+
+
+def _has_driver(mappings: Iterable[Mapping]) -> bool:
+    return any(DRIVER in mapping.layers for mapping in mappings)
 
 
 def _version(status: os.stat_result) -> Version:

@@ -56,8 +56,8 @@ def _holds_mark(fd: int, parts: Iterable[tuple[int, int]]) -> bool:
         while at < last and (piece := os.pread(fd, min(_PIECE_BYTES, last - at), at)):
             deadline.check()
             at += len(piece)
-            piece = end + piece
-            if _MARK in piece:
+            # The string may begin in an earlier piece.
+            if _MARK in piece or _MARK in end + piece[: len(_MARK) - 1]:
                 return True
-            end = piece[1 - len(_MARK) :]
+            end = (end + piece[1 - len(_MARK) :])[1 - len(_MARK) :]
     return False
