@@ -1,19 +1,15 @@
-"""Finds the files that hold traced functions, in every mount namespace, and has each file probed once.
-
-A file is opened through the mapping of a process that uses it (``/proc/PID/map_files``). So the file that is
-opened is certainly the one that is mapped, even if it was deleted or replaced, or lies in a container's own
-mounts.
-"""
+"""Finds the files that hold traced functions, in every mount namespace, and has each file probed once."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from stalltop.model.text.clean import clean
 from stalltop.model.window import Library, Missing
@@ -22,8 +18,9 @@ from stalltop.probes.libraries.hot_probes import HotProbes
 from stalltop.probes.libraries.probed_file import Attach, ProbedFile, Version
 from stalltop.probes.libraries.processes import Processes
 from stalltop.probes.libraries.static_runtime import has_static_runtime
+from stalltop.probes.mapped_file import found, opened
 from stalltop.probes.operations import DRIVER, RUNTIME
-from stalltop.probes.process_maps import Mapping, libraries_of, program_of
+from stalltop.probes.process_maps import Kind, Mapping, libraries_of, mapped_by, program_of
 
 LINGER_SECONDS: Final = 5.0
 """Time for which a file that no process uses keeps its probes, in seconds. The time is short because probes
@@ -42,9 +39,25 @@ CLOSE_SECONDS: Final = 0.5
 _PLAIN_FILES: Final = 8192
 """Maximum number of files that are remembered as having nothing to probe. If there are more, the oldest are
 forgotten, and are read again when a process that uses them is read."""
+_REMEDIES: Final = {
+    errno.EACCES: "give this user read access to its file system",
+    errno.EPERM: "give this user read access to its file system",
+    errno.ESTALE: "run stalltop as root, or restart the process",
+}
+"""What helps against an error when a file is opened."""
 _TRIES: Final = 5
 """Maximum number of consecutive times that a process is read. It is read again if one of its files could not
 be opened: its mappings may have changed since they were read."""
+
+
+class _LibraryPlace(NamedTuple):
+    """A mapping of a library, the same in every process."""
+
+    device: int
+    inode: int
+    path: str
+    offset: int
+    size_bytes: int
 
 
 class Libraries:
@@ -61,12 +74,16 @@ class Libraries:
         self._files: dict[Version, ProbedFile] = {}
         """Files that are probed or have a problem (`ProbedFile.problem`), by version. A file that several
         mounts show has one version for each of these mounts."""
-        self._plain: dict[Version, None] = {}
+        self._plain: dict[Version | _LibraryPlace, None] = {}
+        """Files with nothing to probe: by version; libraries that are not CUDA's own by place, so that they
+        are not opened each time when a process is read."""
         self._users: dict[int, dict[ProbedFile, Mapping]] = {}
         self._programs: dict[int, Version] = {}
         """Processes whose program file (not a library) is probed."""
         self._unplaced: dict[int, Missing] = {}
         self._unopened: dict[int, Missing] = {}
+        self._unread: dict[int, Missing] = {}
+        """Processes with too many mappings. They are read only every ``RECHECK_SECONDS``."""
         self._waiting: dict[int, int] = {}
         """By process that has to be read again: the number of tries left."""
         self._watched: set[int] = set()
@@ -142,11 +159,13 @@ class Libraries:
             changed = False
             for pid in to_read.gone:
                 changed |= self._forget(pid)
-            if now - self._rechecked >= RECHECK_SECONDS:
-                self._rechecked = now
-                to_read.libraries |= self._users.keys() | self._unopened.keys()
             # A traced process that executes another program has lost its libraries.
             to_read.libraries |= to_read.programs & self._users.keys()
+            if now - self._rechecked >= RECHECK_SECONDS:
+                self._rechecked = now
+                to_read.libraries |= self._users.keys() | self._unopened.keys() | self._unread.keys()
+            else:
+                to_read.libraries -= self._unread.keys()
             self._watched -= to_read.programs
             for pid in to_read.libraries:
                 self._waiting[pid] = _TRIES
@@ -169,16 +188,19 @@ class Libraries:
             if time.monotonic() >= until:
                 return changed
             del self._waiting[pid]
-            known = pid in self._users or pid in self._unopened
+            known = self._is_known(pid)
             try:
-                complete = self._look_at(pid)
+                left = self._look_at(pid, tries, until)
             except OSError:
                 changed |= self._forget(pid)
                 continue
-            if not complete and tries > 1:
-                self._waiting[pid] = tries - 1
-            changed |= known or pid in self._users or pid in self._unopened
+            if left:
+                self._waiting[pid] = left
+            changed |= known or self._is_known(pid)
         return changed
+
+    def _is_known(self, pid: int) -> bool:
+        return pid in self._users or pid in self._unopened or pid in self._unread
 
     def _look_at_program(self, pid: int) -> bool:
         """Probes the program of ``pid`` if it holds traced functions. Returns whether the process has to be
@@ -188,33 +210,48 @@ class Libraries:
             version = _version(os.stat(f"/proc/{pid}/exe"))
             if version in self._plain:
                 return before is not None
-            mapping = next(iter(program_of(pid)), None)
-            file = self._file(_source(mapping), mapping) if mapping is not None else None
+            mapping = program_of(pid)
+            file = self._file(mapping) if mapping is not None else None
         except OSError:  # The process has ended, or is a Linux kernel thread.
             return before is not None
         if file is not None:
             self._programs[pid] = version
         return file is not None or before is not None
 
-    def _look_at(self, pid: int) -> bool:
-        """Notes which files ``pid`` uses, and probes new ones. Returns False if one of the files could not be
-        opened.
+    def _look_at(self, pid: int, tries: int, until: float) -> int:
+        """Notes which files ``pid`` uses, and probes new ones. Returns how many of the ``tries`` are left for
+        reading the process again: all if its files were not finished before ``until``; one less if one of
+        them could not be opened; 0 if it need not be read again.
 
         Raises OSError if the process has ended.
         """
-        mappings = libraries_of(pid)
-        if pid in self._programs:
-            mappings += program_of(pid)
+        mapped = mapped_by(pid)
+        mappings = [*mapped.libraries, *mapped.others]
+        if pid in self._programs and (program := program_of(pid)) is not None:
+            mappings.append(program)
         users: dict[ProbedFile, Mapping] = {}
         self._unopened.pop(pid, None)
+        self._unread.pop(pid, None)
+        if not mapped.complete:
+            self._unread[pid] = Missing(
+                f"/proc/{pid}/maps",
+                "is too long to be read completely, so libraries of this process may not be traced",
+                "reduce the number of its mappings",
+                pid,
+            )
+        interrupted = False
         for mapping in mappings:
+            if time.monotonic() >= until and mapping is not mappings[0]:
+                interrupted = True
+                users = self._users.get(pid, {}) | users
+                break
             try:
-                file = self._file(_source(mapping), mapping)
+                file = self._file(mapping)
             except OSError as error:
                 self._unopened[pid] = Missing(
                     clean(mapping.path),
                     f"cannot be opened: {error.strerror or error}",
-                    "give this user read access to its file system",
+                    _REMEDIES.get(error.errno or 0, "run: stalltop check"),
                     pid,
                 )
                 continue
@@ -222,9 +259,11 @@ class Libraries:
                 users[file] = mapping
         self._set_users(pid, users)
         self._check_placed(pid, users)
-        if _has_runtime_only(pid, users):
+        if not _has_driver(mapped.libraries) and _has_runtime_only(pid, users):
             self._watched.add(pid)
-        return pid not in self._unopened
+        if interrupted:
+            return tries
+        return tries - 1 if pid in self._unopened else 0
 
     def _set_users(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
         before = self._users.pop(pid, {})
@@ -246,28 +285,30 @@ class Libraries:
                     pid,
                 )
 
-    def _file(self, source: str, mapping: Mapping) -> ProbedFile | None:
-        """Returns the file at ``source``. Probes it now if it is new. Returns None if it has neither probes
+    def _file(self, mapping: Mapping) -> ProbedFile | None:
+        """Returns the file of ``mapping``. Probes it now if it is new. Returns None if it has neither probes
         nor a problem.
 
         Raises OSError if it cannot be opened (any more).
         """
-        version = _version(os.stat(source))
-        if version in self._plain:
+        size_bytes = mapping.end - mapping.start
+        place = _LibraryPlace(mapping.device, mapping.inode, mapping.path, mapping.offset, size_bytes)
+        if mapping.kind is Kind.OTHER and place in self._plain:
             return None
-        if version in self._files:
-            return self._files[version]
-        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-        try:
+        with found(mapping) as fd:
             version = _version(os.fstat(fd))
-            file = self._same(fd, version) or ProbedFile(fd, version, mapping, self._attach)
-        finally:
-            os.close(fd)
+            if version in self._plain:
+                return None
+            if version in self._files:
+                return self._files[version]
+            with opened(fd) as reading:
+                version = _version(os.fstat(reading))
+                file = self._same(reading, version) or ProbedFile(reading, version, mapping, self._attach)
         if file.probed or file.problem is not None:
             file.idle_since = time.monotonic()
             self._files[version] = file
             return file
-        self._plain[version] = None
+        self._plain[place if mapping.kind is Kind.OTHER else version] = None
         while len(self._plain) > _PLAIN_FILES:
             del self._plain[next(iter(self._plain))]
         return None
@@ -292,12 +333,13 @@ class Libraries:
 
     def _forget(self, pid: int) -> bool:
         """Forgets ``pid``; returns whether anything was known of it."""
-        known = pid in self._users or pid in self._unopened
+        known = self._is_known(pid)
         self._set_users(pid, {})
         self._programs.pop(pid, None)
         self._watched.discard(pid)
         self._unplaced.pop(pid, None)
         self._unopened.pop(pid, None)
+        self._unread.pop(pid, None)
         self._waiting.pop(pid, None)
         self._unseen_programs.discard(pid)
         return known
@@ -347,6 +389,7 @@ class Libraries:
             ),
             *self._unplaced.values(),
             *(missing for pid, missing in self._unopened.items() if pid not in self._waiting),
+            *self._unread.values(),
             *self._without_runtime(),
         )
 
@@ -376,23 +419,14 @@ def _has_runtime_only(pid: int, users: Iterable[ProbedFile]) -> bool:
     if not any(file.probed and RUNTIME in file.functions for file in users):
         return False
     try:
-        return not any(DRIVER in mapping.layers for mapping in libraries_of(pid))
+        return not _has_driver(libraries_of(pid))
     except OSError:
         return False
 
 
+def _has_driver(mappings: Iterable[Mapping]) -> bool:
+    return any(DRIVER in mapping.layers for mapping in mappings)
+
+
 def _version(status: os.stat_result) -> Version:
     return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _source(mapping: Mapping) -> str:
-    """Returns a path that leads to the mapped file. Raises OSError if no path leads to it."""
-    if not mapping.library:
-        return f"/proc/{mapping.thread}/exe"
-    exact = f"/proc/{mapping.thread}/map_files/{mapping.start:x}-{mapping.end:x}"
-    with contextlib.suppress(PermissionError):
-        os.stat(exact)
-        return exact
-    # Without CAP_SYS_ADMIN in the initial user namespace, map_files cannot be used. Then the path of the
-    # mapping is used, although another file may have this path by now.
-    return f"/proc/{mapping.thread}/root{mapping.path}"

@@ -1,8 +1,9 @@
 """Reads which traced functions an ELF file defines, and where they lie in the file.
 
 Files come from other people's containers: every offset and count is checked against the file's size and a
-bound, and anything inconsistent raises ``ElfError`` with a reason. The file is read, never mapped: a file
-that shrinks under a mapping would end the monitor by SIGBUS.
+bound, and anything inconsistent raises ``ElfError`` with a reason. A file that would take too much time or
+memory raises ``RefusedError``. The file is read, never mapped: a file that shrinks under a mapping would end
+the monitor by SIGBUS.
 
 Layouts: System V ABI, "Object Files" (ELF-64).
 """
@@ -13,6 +14,7 @@ import os
 import platform
 import re
 import struct
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -25,6 +27,7 @@ from stalltop.probes.operations import Function, match
 _MACHINES: Final = {62: "x86_64", 183: "aarch64"}
 _OTHERS: Final = {3: "i386", 21: "ppc64", 22: "s390", 40: "arm", 243: "riscv"}
 
+_SHT_PROGBITS: Final = 1
 _SHT_SYMTAB: Final = 2
 _SHT_DYNSYM: Final = 11
 _PT_LOAD: Final = 1
@@ -33,8 +36,16 @@ _STT_OBJECT: Final = 1
 _STT_FUNC: Final = 2
 _ET_DYN: Final = 3
 
-_MAX_SYMBOLS: Final = 16_000_000
-"""Maximum number of symbols, far above any real library (libtorch_cuda.so has some hundred thousand)."""
+FILE_SECONDS: Final = 1.0
+"""CPU time for which one file is read, s; libLLVM-15.so with 46,000 symbols takes 0.02 s."""
+_MAX_SYMBOLS: Final = 4_000_000
+"""Maximum number of symbols of a table, above any library of CUDA programs (libtorch_cuda.so has some hundred
+thousand)."""
+_MAX_FUNCTIONS: Final = 2048
+"""Maximum number of traced functions in a file; libcudart.so.13 has 129."""
+_MAX_PARTS: Final = 256
+"""Maximum number of program headers; linkers write some ten."""
+_MAX_SECTION_NAMES_BYTES: Final = 1 << 20
 _MAX_EXPORTED_BYTES: Final = 4 << 20
 """Largest table of exported symbols that is searched for one variable, in bytes. The tables of a C library or
 a program are far smaller."""
@@ -42,6 +53,7 @@ _MAX_NAME_BYTES: Final = 128
 """Longest name of a traced function, bytes."""
 _MAX_SYMBOL_BYTES: Final = 4096
 """Maximum number of bytes that are read of a function's name."""
+_MAX_NAME_OFFSET: Final = 0xFFFF_FFFF
 _SYMBOL_CHUNK: Final = 1 << 17
 _NAME_CHUNK_BYTES: Final = 1 << 22
 """Number of symbols that are read at once, and number of bytes of names. Tables are read in pieces, so that
@@ -50,11 +62,33 @@ the monitor's memory does not grow with the largest library on the host."""
 _SYMBOL: Final = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
+_SECTION: Final = np.dtype(
+    [
+        ("name", "<u4"), ("kind", "<u4"), ("flags", "<u8"), ("address", "<u8"), ("offset", "<u8"),
+        ("size", "<u8"), ("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("entry", "<u8"),
+    ]
+)  # fmt: skip
 _NAME: Final = re.compile(rb"[A-Za-z0-9_]+(?=[\0@])")
 
 
 class ElfError(Exception):
     """The file cannot be read as an ELF file of this machine; the text says why."""
+
+
+class RefusedError(ElfError):
+    """Reading the file would take more time or memory than one file may take; the text says why."""
+
+
+class Deadline:
+    """The end of the CPU time that the calling thread may spend on one file (``FILE_SECONDS``)."""
+
+    def __init__(self) -> None:
+        self._until = time.thread_time() + FILE_SECONDS
+
+    def check(self) -> None:
+        """Raises RefusedError if the time is over."""
+        if time.thread_time() > self._until:
+            raise RefusedError(f"reading them takes more than {FILE_SECONDS:g} s of CPU time")
 
 
 class Segment(NamedTuple):
@@ -98,14 +132,17 @@ def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Im
     """Returns the functions of ``layers`` that the file at ``fd`` defines, from ``.dynsym`` and ``.symtab``.
 
     ``machine`` is the architecture for which the file must be built; by default it is this host's. Raises
-    ``ElfError``, also for files of another architecture, and OSError if reading fails.
+    ``ElfError``, also for files of another architecture, ``RefusedError``, and OSError if reading fails.
     """
     wanted = machine or platform.machine()
+    deadline = Deadline()
     segments, tables = _parts(fd, wanted)
     found: dict[int, FoundFunction] = {}
     for symbols, names in tables:
-        for name, address, length in _named(fd, symbols, names, _starts(layers)):
+        for name, address, length in _named(fd, symbols, names, _starts(layers), deadline):
             _add(found, name, address, length, layers, segments)
+            if len(found) > _MAX_FUNCTIONS:
+                raise RefusedError(f"more than {_MAX_FUNCTIONS} traced functions")
     return Image(wanted, tuple(found[offset] for offset in sorted(found)))
 
 
@@ -116,10 +153,11 @@ def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     If a function has several names, one of them is returned. Raises ``ElfError``, and OSError if reading
     fails.
     """
+    deadline = Deadline()
     segments, tables = _parts(fd, platform.machine())
     offsets, names_at = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for symbols, names in tables:
-        defined = _defined_functions(fd, symbols)
+        defined = _defined_functions(fd, symbols, deadline)
         defined = defined[defined["name"] < names.size]
         for segment in segments:
             inside = (defined["value"] >= segment.address) & (
@@ -143,12 +181,40 @@ def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
     return list(_mapped(fd, size, phoff, phentsize, phnum))
 
 
+def constant_parts(fd: int) -> list[tuple[int, int]]:
+    """Returns the offset and the size, in bytes, of the parts of the file at ``fd`` that hold constants
+    (``.rodata``); the whole file if it has no sections. Raises ``ElfError``, and OSError if reading fails."""
+    size = os.fstat(fd).st_size
+    header = os.pread(fd, 64, 0)
+    if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
+        raise ElfError("not a 64-bit little-endian ELF file")
+    (shoff,) = struct.unpack_from("<Q", header, 40)
+    shentsize, shnum, shstrndx = struct.unpack_from("<HHH", header, 58)
+    if shoff == 0 or shnum == 0:
+        return [(0, size)]
+    sections = _sections(fd, size, shoff, shentsize, shnum)
+    if shstrndx >= len(sections):
+        raise ElfError("no names of sections")
+    names = sections[shstrndx]
+    if int(names["size"]) > _MAX_SECTION_NAMES_BYTES or int(names["offset"]) + int(names["size"]) > size:
+        raise ElfError("cut off inside its names of sections")
+    text = _read(fd, int(names["offset"]), int(names["size"]))
+    return [
+        (offset, length)
+        for name, offset, length in sections[sections["kind"] == _SHT_PROGBITS][
+            ["name", "offset", "size"]
+        ].tolist()
+        if text.startswith((b".rodata", b".lrodata"), name) and offset + length <= size
+    ]
+
+
 def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
     """Returns the address of a variable that the file at ``fd`` exports under one of ``names``, and whether
     this address is relative to the place where a process has loaded the file.
 
     Returns None if the file exports no such variable. Raises the same errors as `function_symbols`.
     """
+    deadline = Deadline()
     _, tables = _parts(fd, platform.machine())
     for symbols, texts in tables:
         if symbols.kind != _SHT_DYNSYM:
@@ -160,6 +226,7 @@ def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
         )
         kept = (table["info"] & 15 == _STT_OBJECT) & (table["section"] != 0) & (table["name"] < texts.size)
         for symbol in table[kept]:
+            deadline.check()
             if symbol_name(fd, texts.offset + int(symbol["name"])) in names:
                 (kind,) = struct.unpack("<H", os.pread(fd, 2, 16))
                 return int(symbol["value"]), kind == _ET_DYN
@@ -199,6 +266,8 @@ def _segments(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Ite
 
 
 def _mapped(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Iterator[tuple[Segment, bool]]:
+    if phnum > _MAX_PARTS:
+        raise RefusedError(f"more than {_MAX_PARTS} parts")
     if phentsize != 56 or phoff + phnum * phentsize > size:
         raise ElfError("cut off before its program headers")
     for kind, flags, offset, address, _, filesz, _, _ in struct.iter_unpack(
@@ -215,27 +284,33 @@ def _symbol_tables(
     file has no section headers."""
     if shoff == 0 or shnum == 0:
         raise ElfError("no section headers: its symbols cannot be found")
-    if shentsize != 64 or shoff + shnum * shentsize > size:
-        raise ElfError("cut off before its section headers")
-    sections = [
-        _Section(kind, offset, length, link)
-        for _, kind, _, _, offset, length, link, _, _, _ in struct.iter_unpack(
-            "<IIQQQQIIQQ", _read(fd, shoff, shnum * shentsize)
-        )
-    ]
+    sections = _sections(fd, size, shoff, shentsize, shnum)
     tables = []
-    for section in sections:
-        if section.kind not in (_SHT_SYMTAB, _SHT_DYNSYM):
-            continue
-        if section.link >= len(sections):
-            raise ElfError("a symbol table without names")
-        names = sections[section.link]
-        if max(section.offset + section.size, names.offset + names.size) > size:
-            raise ElfError("cut off inside its symbol table")
-        if section.size // _SYMBOL.itemsize > _MAX_SYMBOLS:
-            raise ElfError("too many symbols")
-        tables.append((section, names))
+    for kind in (_SHT_DYNSYM, _SHT_SYMTAB):
+        of_kind = sections[sections["kind"] == kind]
+        # The System V ABI allows one of each.
+        if len(of_kind) > 1:
+            raise RefusedError(f"{len(of_kind)} symbol tables of one kind")
+        for symbols in map(_section, of_kind):
+            if symbols.link >= len(sections):
+                raise ElfError("a symbol table without names")
+            names = _section(sections[symbols.link])
+            if max(symbols.offset + symbols.size, names.offset + names.size) > size:
+                raise ElfError("cut off inside its symbol table")
+            if symbols.size // _SYMBOL.itemsize > _MAX_SYMBOLS:
+                raise RefusedError(f"more than {_MAX_SYMBOLS:,} symbols")
+            tables.append((symbols, names))
     return tables
+
+
+def _sections(fd: int, size: int, shoff: int, shentsize: int, shnum: int) -> NDArray[np.void]:
+    if shentsize != _SECTION.itemsize or shoff + shnum * shentsize > size:
+        raise ElfError("cut off before its section headers")
+    return np.frombuffer(_read(fd, shoff, shnum * shentsize), _SECTION)
+
+
+def _section(header: np.void) -> _Section:
+    return _Section(int(header["kind"]), int(header["offset"]), int(header["size"]), int(header["link"]))
 
 
 def _starts(layers: Sequence[str]) -> tuple[bytes, ...]:
@@ -244,53 +319,76 @@ def _starts(layers: Sequence[str]) -> tuple[bytes, ...]:
 
 
 def _named(
-    fd: int, symbols: _Section, names: _Section, starts: Sequence[bytes]
+    fd: int, symbols: _Section, names: _Section, starts: Sequence[bytes], deadline: Deadline
 ) -> Iterator[tuple[str, int, int]]:
     """Yields (name, address, size) of the functions whose name begins with one of ``starts``.
 
     The first letters of all names are compared as arrays. Most symbols of a large library begin with other
     letters, and never become Python objects.
     """
-    defined = _defined_functions(fd, symbols)
-    if not len(defined):
-        return
-    at = defined["name"].astype(np.int64)
-    order = np.argsort(at, kind="stable")
-    defined, at = defined[order], at[order]
-    for chunk in range(0, names.size, _NAME_CHUNK_BYTES):
-        first, last = np.searchsorted(at, (chunk, min(chunk + _NAME_CHUNK_BYTES, names.size)))
+    at, row = _names_of_functions(fd, symbols, deadline)
+    end = min(names.size, _MAX_NAME_OFFSET)
+    for chunk in range(0, end, _NAME_CHUNK_BYTES):
+        deadline.check()
+        bounds = np.array((chunk, min(chunk + _NAME_CHUNK_BYTES, end)), np.uint32)
+        first, last = np.searchsorted(at, bounds)
         if first == last:
             continue
         wanted = min(_NAME_CHUNK_BYTES + _MAX_NAME_BYTES, names.size - chunk)
         text = _read(fd, names.offset + chunk, wanted)
         letters = np.frombuffer(text + b"\0" * _MAX_NAME_BYTES, np.uint8)
-        place = at[first:last] - chunk
+        place = at[first:last] - np.uint32(chunk)
         keep = np.zeros(len(place), bool)
         for start in starts:
             keep |= _begins(letters, place, start)
-        for row in np.flatnonzero(keep):
-            name = _NAME.match(text, int(place[row]), int(place[row]) + _MAX_NAME_BYTES)
+        for number in np.flatnonzero(keep):
+            deadline.check()
+            begin = int(place[number])
+            name = _NAME.match(text, begin, begin + _MAX_NAME_BYTES)
             if name is not None:
-                symbol = defined[first + row]
-                yield name.group().decode("ascii"), int(symbol["value"]), int(symbol["size"])
+                symbol_at = symbols.offset + int(row[first + number]) * _SYMBOL.itemsize
+                *_, value, size = struct.unpack("<IBBHQQ", _read(fd, symbol_at, _SYMBOL.itemsize))
+                yield name.group().decode("ascii"), value, size
 
 
-def _begins(letters: NDArray[np.uint8], place: NDArray[np.int64], start: bytes) -> NDArray[np.bool_]:
+def _names_of_functions(
+    fd: int, symbols: _Section, deadline: Deadline
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Returns the offsets of the names of all functions in the string table, ascending, and the number of
+    each function's symbol."""
+    at, row = [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
+    for first, table, functions in _function_chunks(fd, symbols, deadline):
+        at.append(table["name"][functions])
+        row.append((np.flatnonzero(functions) + first).astype(np.uint32))
+    names = np.concatenate(at)
+    order = np.argsort(names, kind="stable")
+    return names[order], np.concatenate(row)[order]
+
+
+def _begins(letters: NDArray[np.uint8], place: NDArray[np.uint32], start: bytes) -> NDArray[np.bool_]:
     same = np.ones(len(place), bool)
     for number, letter in enumerate(start):
         same &= letters[place + number] == letter
     return same
 
 
-def _defined_functions(fd: int, symbols: _Section) -> NDArray[np.void]:
-    kept = []
+def _defined_functions(fd: int, symbols: _Section, deadline: Deadline) -> NDArray[np.void]:
+    kept = [table[functions] for _, table, functions in _function_chunks(fd, symbols, deadline)]
+    return np.concatenate(kept) if kept else np.zeros(0, _SYMBOL)
+
+
+def _function_chunks(
+    fd: int, symbols: _Section, deadline: Deadline
+) -> Iterator[tuple[int, NDArray[np.void], NDArray[np.bool_]]]:
+    """Yields a symbol table in pieces: the number of the first symbol, the symbols, and which of them are
+    functions that the file defines."""
     count = symbols.size // _SYMBOL.itemsize
     for first in range(0, count, _SYMBOL_CHUNK):
+        deadline.check()
         length = min(_SYMBOL_CHUNK, count - first) * _SYMBOL.itemsize
         table = np.frombuffer(_read(fd, symbols.offset + first * _SYMBOL.itemsize, length), _SYMBOL)
         functions = (table["info"] & 15 == _STT_FUNC) & (table["section"] != 0) & (table["value"] != 0)
-        kept.append(table[functions])
-    return np.concatenate(kept) if kept else np.zeros(0, _SYMBOL)
+        yield first, table, functions
 
 
 def _add(

@@ -23,7 +23,7 @@ import os
 from typing import Any, Final, NamedTuple
 
 from stalltop.probes.libraries import placement_aarch64
-from stalltop.probes.libraries.elf import FoundFunction, Image
+from stalltop.probes.libraries.elf import Deadline, FoundFunction, Image
 
 _LOOK_BYTES: Final = 64
 _MAX_INSTRUCTIONS: Final = 8
@@ -69,10 +69,12 @@ def places(fd: int, image: Image) -> tuple[ProbePlace, ...]:
 
     Two symbols may lead to one place, if one begins at the second instruction of the other. Calls of both
     pass this place once, so both are counted under the name of the first symbol. Raises OSError if the file
-    cannot be read.
+    cannot be read, and RefusedError if decoding takes too long.
     """
+    deadline = Deadline()
     chosen: dict[int, ProbePlace] = {}
     for found in image.functions:
+        deadline.check()
         code = os.pread(fd, _LOOP_BYTES, found.offset)
         skip = placement_aarch64.skipped_bytes if image.machine == "aarch64" else skipped_bytes
         skipped = skip(code, found.size_bytes)

@@ -12,10 +12,11 @@ from stalltop.model.errors import StalltopError, described
 from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
 from stalltop.probes.budget.hot import HOT
-from stalltop.probes.libraries.elf import ElfError, read_image
+from stalltop.probes.libraries.elf import ElfError, RefusedError, read_image
 from stalltop.probes.libraries.file_identity import FileIdentity
 from stalltop.probes.libraries.placement import ProbePlace, places
-from stalltop.probes.process_maps import Mapping
+from stalltop.probes.libraries.static_runtime import holds_runtime
+from stalltop.probes.process_maps import Kind, Mapping
 from stalltop.probes.tracer.attach import Point
 
 
@@ -56,9 +57,10 @@ class Version(NamedTuple):
 class ProbedFile:
     """A file that was searched for functions to probe, and the processes that use it.
 
-    ``problem`` says why it is not probed, or only partly. A program without traced functions has neither
-    probes nor a problem; nor has a library that may be built without them. A library that should define
-    traced functions and does not has a problem.
+    ``problem`` says why it is not probed, or only partly. A program or another library without traced
+    functions has neither probes nor a problem; nor has a library that may be built without them. A library
+    that should define traced functions and does not has a problem; so has one that contains the CUDA runtime
+    without symbols.
     """
 
     def __init__(self, fd: int, version: Version, mapping: Mapping, attach: Attach) -> None:
@@ -84,8 +86,10 @@ class ProbedFile:
         self._fd = -1
         try:
             self._probe(fd, mapping)
+        except RefusedError as reason:
+            self._missing(f"its symbols are not read: {reason}", "rebuild it, or remove its symbols")
         except ElfError as reason:
-            if mapping.library:
+            if mapping.kind is Kind.LIBRARY:
                 self._missing(
                     f"its symbols cannot be read: {reason}", "reinstall the package that it belongs to"
                 )
@@ -181,10 +185,17 @@ class ProbedFile:
             identity.close()
 
     def _probe(self, fd: int, mapping: Mapping) -> None:
+        if mapping.kind is Kind.OTHER and not holds_runtime(fd):
+            return
         image = read_image(fd, mapping.layers)
         chosen = places(fd, image)
         if not chosen:
-            if mapping.library and len(mapping.layers) == 1:
+            if mapping.kind is Kind.OTHER:
+                self._missing(
+                    "holds the CUDA runtime without symbols: only its driver calls are counted",
+                    "keep the library's symbols, or link it with -cudart shared",
+                )
+            elif mapping.kind is Kind.LIBRARY and len(mapping.layers) == 1:
                 self._missing("it defines none of the traced functions", "its symbols may have been stripped")
             return
         self.identity = FileIdentity(fd)

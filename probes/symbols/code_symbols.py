@@ -10,7 +10,6 @@ import bisect
 import contextlib
 import os
 import queue
-import re
 import threading
 from collections import OrderedDict
 from typing import Final, NamedTuple
@@ -19,15 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.probes.libraries.elf import ElfError, function_symbols, symbol_name
+from stalltop.probes.mapped_file import found, opened
+from stalltop.probes.process_maps import Mapping, executables_of
 from stalltop.probes.symbols.registrations import registrations
 
 _KEPT_FILES: Final = 8
-_LINE: Final = re.compile(
-    rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) [0-9a-f:]+ [1-9]\d* +(/[^\n]*)$", re.MULTILINE
-)
-"""Matches, in /proc/PID/maps, an executable mapping of a file: its addresses, its offset in the file, and the
-path."""
-
 Version = tuple[int, int, int, int]
 
 
@@ -57,7 +52,7 @@ class CodeSymbols:
         self._registered: OrderedDict[Version, _Functions | None] = OrderedDict()
         """Functions that the code of a file registers, by version of the file; None if the code has not been
         searched yet."""
-        self._parts: dict[int, list[_CodeRange]] = {}
+        self._parts: dict[int, list[Mapping]] = {}
         self._files: queue.SimpleQueue[tuple[int, Version] | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
 
@@ -78,16 +73,12 @@ class CodeSymbols:
         """
         with contextlib.suppress(OSError, ElfError):
             if pid not in self._parts:
-                self._parts[pid] = _executable_parts(pid)
+                self._parts[pid] = executables_of(pid)
             part = _part_at(self._parts[pid], address)
             if part is None:
                 return b""
-            path = f"/proc/{pid}/map_files/{part.start:x}-{part.end:x}"
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-            try:
+            with found(part) as looked_at, opened(looked_at) as fd:
                 return self._name(fd, part.offset + address - part.start)
-            finally:
-                os.close(fd)
         return b""
 
     def _name(self, fd: int, offset: int) -> bytes | None:
@@ -135,19 +126,6 @@ def _read(fd: int, *, registered: bool) -> _Functions:
         return _NOTHING
 
 
-class _CodeRange(NamedTuple):
-    start: int
-    end: int
-    offset: int
-
-
-def _executable_parts(pid: int) -> list[_CodeRange]:
-    """Returns the executable mappings of process ``pid`` in the order of their addresses. Raises OSError."""
-    with open(f"/proc/{pid}/maps", "rb") as file:
-        maps = file.read()
-    return [_CodeRange(int(line[1], 16), int(line[2], 16), int(line[3], 16)) for line in _LINE.finditer(maps)]
-
-
-def _part_at(parts: list[_CodeRange], address: int) -> _CodeRange | None:
+def _part_at(parts: list[Mapping], address: int) -> Mapping | None:
     at = bisect.bisect_right(parts, address, key=lambda part: part.start) - 1
     return parts[at] if at >= 0 and address < parts[at].end else None

@@ -6,6 +6,7 @@ the C library's ``environ`` points.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import struct
@@ -14,17 +15,18 @@ from pathlib import Path
 from typing import Final
 
 from stalltop.probes.libraries.elf import ElfError, data_symbol
+from stalltop.probes.mapped_file import found, found_program, opened
+from stalltop.probes.process_maps import Kind, Mapping, line_pattern, map_lines, mapping_of
 
 _NAMES: Final = frozenset((b"environ", b"__environ", b"_environ"))
 _MOST_BYTES: Final = 1 << 20
 """Maximum number of bytes that are read of an environment. A longer environment is cut."""
 _MOST_VARIABLES: Final = 4096
 _VALUE_BYTES: Final = 4096
-_FILE: Final = re.compile(
-    rb"^([0-9a-f]+)-[0-9a-f]+ \S+ 00000000 [0-9a-f:]+ [1-9]\d* +(/[^\n]*)$", re.MULTILINE
-)
-"""Matches the first mapping of a file in a process: its address, and the path."""
+_FILE: Final = line_pattern(rb"\S+", rb"0+")
+"""Matches the first mapping of a file in a process."""
 _C_LIBRARY: Final = re.compile(rb"(?:libc\.so|libc-|libc\.musl|ld-musl-)")
+_MOST_C_LIBRARIES: Final = 4
 _KEPT_FILES: Final = 256
 
 
@@ -61,36 +63,39 @@ class Environments:
         """Returns the address of ``environ`` in the memory of process ``pid``; None if it is not found.
         Raises OSError."""
         folder = self._root / f"proc/{pid}"
-        maps = (folder / "maps").read_bytes()
-        program = os.fsencode(os.readlink(folder / "exe"))
-        files = {path: int(start, 16) for start, path in reversed(_FILE.findall(maps))}
-        libraries = [path for path in files if _C_LIBRARY.match(os.path.basename(path))]
+        program = os.fsencode(os.readlink(folder / "exe")).removesuffix(b" (deleted)")
+        program_start = None
+        libraries: dict[bytes, Mapping] = {}
+        for piece in map_lines(str(folder)):
+            for line in _FILE.finditer(piece):
+                if line[7] == program and program_start is None:
+                    program_start = int(line[1], 16)
+                elif _C_LIBRARY.match(line[8]) and len(libraries) < _MOST_C_LIBRARIES:
+                    libraries.setdefault(line[7], mapping_of(line, pid, Kind.OTHER))
         # If a program refers to ``environ`` itself, the variable may lie in the program instead of its C
         # library.
-        for path in [program, *libraries]:
-            if path in files:
-                at = self._in_file(
-                    f"{folder}/exe" if path == program else f"{folder}/root{os.fsdecode(path)}"
-                )
-                if at is not None:
-                    return at[0] + (files[path] if at[1] else 0)
+        if program_start is not None:
+            with found_program(pid) as fd:
+                at = self._in_file(fd)
+            if at is not None:
+                return at[0] + (program_start if at[1] else 0)
+        for library in libraries.values():
+            with found(library) as fd:
+                at = self._in_file(fd)
+            if at is not None:
+                return at[0] + (library.start if at[1] else 0)
         return None
 
-    def _in_file(self, source: str) -> tuple[int, bool] | None:
-        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-        try:
-            status = os.fstat(fd)
-            version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-            if version not in self._places:
-                while len(self._places) >= _KEPT_FILES:
-                    del self._places[next(iter(self._places))]
-                try:
-                    self._places[version] = data_symbol(fd, _NAMES)
-                except ElfError:
-                    self._places[version] = None
-            return self._places[version]
-        finally:
-            os.close(fd)
+    def _in_file(self, fd: int) -> tuple[int, bool] | None:
+        status = os.fstat(fd)
+        version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if version not in self._places:
+            while len(self._places) >= _KEPT_FILES:
+                del self._places[next(iter(self._places))]
+            self._places[version] = None
+            with contextlib.suppress(ElfError), opened(fd) as reading:
+                self._places[version] = data_symbol(reading, _NAMES)
+        return self._places[version]
 
 
 def _variables(memory: int, place: int) -> Iterator[bytes]:

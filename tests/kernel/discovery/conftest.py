@@ -20,6 +20,15 @@ int cudaGetLastError(void) { return 0; }
 """
 OTHER_RUNTIME = 'const char *version = "other";\nint before(int a) { return a * 3 + 1; }\n' + RUNTIME
 DRIVER = "int cuMemAlloc_v2(unsigned long *result, unsigned long bytes) { return 0; }\n"
+# A library that was linked with the runtime: the string by which stalltop recognizes the runtime, a function
+# that is not exported, and code of a real runtime's size.
+LINKED = """
+const char *const runtime_memory = "/cudart.shm.%x.%x.%llx";
+__attribute__((visibility("hidden"), noinline)) int cudaMalloc(void **result, unsigned long bytes)
+{ __asm__(""); return 0; }
+int work(void) { void *result; return cudaMalloc(&result, 8); }
+__asm__(".text; .zero 131072");
+"""
 PROGRAM = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +58,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compile_library(RUNTIME, folder / "libcudart.so.12")
     compile_library(OTHER_RUNTIME, folder / "other" / "libcudart.so.12")
     compile_library(DRIVER, folder / "libcuda.so.1")
+    compile_library(LINKED, folder / "libggml-cuda.so")
     compile_library(PROGRAM, folder / "program", "-no-shared")
     compile_library(PROGRAM, folder / "stripped", "-no-shared", "-s")
     return folder

@@ -81,6 +81,21 @@ def test_a_program_with_a_static_runtime_is_traced(
         process.stdin.write(b"\n")
 
 
+def test_calls_of_a_runtime_inside_another_library_are_counted(
+    tracing: TracedDiscovery, built: Path, tmp_path: Path
+) -> None:
+    linked = Path(shutil.copy(built / "libggml-cuda.so", tmp_path / "libggml-cuda.so"))
+    driver = Path(shutil.copy(built / "libcuda.so.1", tmp_path / "libcuda.so.1"))
+    tracing.libraries.start()
+    with Child() as child:
+        child.load(linked)
+        child.load(driver)
+        tracing.update()
+        child.call(linked, "work", 7)
+        assert tracing.calls(child.pid) == {"cudaMalloc": 7}
+        assert tracing.rows[("libggml-cuda.so", "runtime")] == (1, 1)
+
+
 def open_below(folder: Path) -> int:
     """Return how many descriptors of this process are files below ``folder``."""
     count = 0

@@ -13,7 +13,7 @@ from stalltop.probes import process_maps
 from stalltop.probes.libraries import processes
 from stalltop.probes.libraries.mmap_watch import Changes, Mapped, MmapWatch, online_cpus
 from stalltop.probes.libraries.processes import Processes
-from stalltop.probes.process_maps import LAYERS_OF_EXECUTABLE, libraries_of, library_layers, program_of
+from stalltop.probes.process_maps import LINKED_LAYERS, Kind, libraries_of, library_layers, program_of
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ MAPS = b"""\
 
 @pytest.fixture
 def maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_maps, "_read", lambda thread: MAPS)
+    monkeypatch.setattr(process_maps, "_read", lambda thread: iter([MAPS]))
 
 
 @pytest.mark.usefixtures("maps")
@@ -75,7 +75,8 @@ def test_executable_mappings_of_libraries_are_found() -> None:
     ]
     runtime = found[0]
     assert (runtime.start, runtime.end) == (0x7F0000100000, 0x7F0000200000)
-    assert runtime.library
+    assert runtime.kind is Kind.LIBRARY
+    assert (runtime.device, runtime.inode) == (os.makedev(0, 0x2F), 4242)
     assert runtime.address(0x100010) == 0x7F0000100010
     assert runtime.address(0xFFFFF) is None
     assert runtime.address(0x200000) is None
@@ -85,9 +86,10 @@ def test_executable_mappings_of_libraries_are_found() -> None:
 @pytest.mark.parametrize("link", ["/app/train", "/app/train (deleted)"])
 def test_executable_mappings_of_the_program_are_found(monkeypatch: pytest.MonkeyPatch, link: str) -> None:
     monkeypatch.setattr(os, "readlink", lambda path: link)
-    (mapping,) = program_of(1)
-    assert (mapping.path, mapping.offset, mapping.layers) == ("/app/train", 0x1000, LAYERS_OF_EXECUTABLE)
-    assert not mapping.library
+    mapping = program_of(1)
+    assert mapping is not None
+    assert (mapping.path, mapping.offset, mapping.layers) == ("/app/train", 0x1000, LINKED_LAYERS)
+    assert mapping.kind is Kind.PROGRAM
 
 
 def test_a_process_without_cuda_has_a_program_and_no_libraries() -> None:
@@ -98,7 +100,9 @@ def test_a_process_without_cuda_has_a_program_and_no_libraries() -> None:
         assert process.stdout.read(1) == b"."  # cat runs, so all its parts are mapped
         assert libraries_of(process.pid) == []
         program = os.path.realpath(f"/proc/{process.pid}/exe")
-        assert {os.path.realpath(mapping.path) for mapping in program_of(process.pid)} == {program}
+        mapping = program_of(process.pid)
+        assert mapping is not None
+        assert os.path.realpath(mapping.path) == program
         process.stdin.close()
 
 

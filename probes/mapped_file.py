@@ -1,0 +1,132 @@
+"""Opens files that other users' processes have mapped.
+
+A user chooses which file is mapped, and what lies at its path afterwards: a FIFO, a device, a symbolic link
+to a file that only root may open, a folder of another mount. So a file is opened in two steps. The first
+opens nothing (``O_PATH``) and shows what the file is. The second opens exactly this file, if it is a regular
+one.
+
+``/proc/PID/map_files`` leads to the mapped file itself, even if it was deleted or replaced, or lies in a
+container's own mounts. It needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE in the initial user namespace.
+Without them, the path of the mapping is followed below the root folder of the process. Paths in
+``/proc/PID/maps`` contain no symbolic links, so none is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from stalltop.probes.process_maps import Kind, Mapping
+
+_OPENAT2: Final = 437
+"""Number of the system call, on all architectures (Linux 5.6, ``include/uapi/asm-generic/unistd.h``)."""
+_RESOLVE: Final = (
+    0x02  # RESOLVE_NO_MAGICLINKS
+    | 0x04  # RESOLVE_NO_SYMLINKS
+    | 0x10  # RESOLVE_IN_ROOT
+)  # include/uapi/linux/openat2.h
+_TO_LOOK: Final = os.O_PATH | os.O_CLOEXEC
+_TO_READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+_REPLACED: Final = "another file has its path now"
+_OTHER_DEVICES: Final = frozenset({0x794C7630, 0x9123683E})
+"""Types of file systems (overlayfs, Btrfs) whose files have, for fstat, another device than in
+``/proc/PID/maps``."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextlib.contextmanager
+def found(mapping: Mapping) -> Iterator[int]:
+    """Provides a descriptor (``O_PATH``) of the file of ``mapping``, which is a regular file.
+
+    Raises OSError: ENXIO if it is not a regular file; ESTALE if the mapped file is not at its path any more,
+    and cannot be opened in another way.
+    """
+    if mapping.kind is Kind.PROGRAM:
+        with found_program(mapping.thread) as program:
+            yield program
+        return
+    try:
+        exact = f"/proc/{mapping.thread}/map_files/{mapping.start:x}-{mapping.end:x}"
+        fd = os.open(exact, _TO_LOOK)
+    except OSError as error:
+        if error.errno != errno.EPERM:  # EPERM: the capability for map_files is missing.
+            raise
+        fd = _at_path(mapping)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.ENXIO, "it is not a regular file")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def found_program(pid: int) -> Iterator[int]:
+    """Provides a descriptor (``O_PATH``) of the program that process ``pid`` runs. This is a regular file,
+    because the Linux kernel executes no others. Raises OSError."""
+    fd = os.open(f"/proc/{pid}/exe", _TO_LOOK)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def opened(fd: int) -> Iterator[int]:
+    """Provides a descriptor for reading the file that `found` found. Raises OSError."""
+    # Opening never waits: O_NONBLOCK also refuses a file on which its owner holds a lease (fcntl(2)).
+    reading = os.open(f"/proc/self/fd/{fd}", _TO_READ)
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+
+
+def _at_path(mapping: Mapping) -> int:
+    """Returns a descriptor (``O_PATH``) of the file at the path of ``mapping``, if that is the mapped file.
+    Raises OSError."""
+    root = os.open(f"/proc/{mapping.thread}/root", _TO_LOOK | os.O_DIRECTORY)
+    try:
+        fd = _open_below(root, mapping.path)
+    finally:
+        os.close(root)
+    try:
+        status = os.fstat(fd)
+        same_device = status.st_dev == mapping.device or _file_system(fd) in _OTHER_DEVICES
+        if status.st_ino != mapping.inode or not same_device:
+            raise OSError(errno.ESTALE, _REPLACED)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open_below(root: int, path: str) -> int:
+    how = struct.pack("=QQQ", _TO_LOOK, 0, _RESOLVE)  # struct open_how: flags, mode, resolve
+    fd = int(
+        _libc.syscall(
+            ctypes.c_long(_OPENAT2), ctypes.c_int(root), os.fsencode(path), how, ctypes.c_size_t(len(how))
+        )
+    )
+    if fd < 0:
+        code = ctypes.get_errno()
+        if code == errno.ELOOP:  # A symbolic link was made after the file was mapped.
+            raise OSError(errno.ESTALE, _REPLACED)
+        raise OSError(code, os.strerror(code))
+    return fd
+
+
+def _file_system(fd: int) -> int:
+    """Returns the type of the file system of an open file (``f_type`` of statfs(2)). Raises OSError."""
+    buffer = ctypes.create_string_buffer(512)  # struct statfs has 120 bytes on 64-bit machines.
+    if _libc.fstatfs(ctypes.c_int(fd), buffer) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return int(struct.unpack_from("=q", buffer)[0])
