@@ -341,15 +341,14 @@ def with_tenants(evidence: Evidence, renamed: Callable[[str], str]) -> Evidence:
 
 
 def _charges(charges: Iterable[Charge]) -> tuple[Charge, ...]:
-    sums: dict[tuple[object, ...], Charge] = {}
+    sums: dict[tuple[Any, ...], Charge] = {}
     for charge in charges:
         key = charge.key
         before = sums.get(key)
-        sums[key] = (
-            charge
-            if before is None
-            else charge._replace(ns=before.ns + charge.ns, times=before.times + charge.times)
-        )
+        if before is not None:
+            figures = before.ns + charge.ns, before.times + charge.times
+            charge = Charge._make((*key[:-1], *figures, key[-1]))
+        sums[key] = charge
     return tuple(sums.values())
 
 
