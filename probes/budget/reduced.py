@@ -162,7 +162,7 @@ class ReducedFunctions:
             pid: Rate(outermost / lasted, nested / lasted)
             for pid, (outermost, nested) in reduced.seen.items()
         }
-        outermost = self._outermost(rates)
+        outermost = _outermost(self._counted(rates))
         reduced.outermost = {pid: outermost.get(pid, 0.0) for pid in reduced.full}
         reduced.on_at = reduced.off_at = -1.0
         reduced.seen = {}
@@ -180,7 +180,7 @@ class ReducedFunctions:
         full = {pid: rate for pid in users if (rate := moment.rate(pid, function.symbol)).calls}
         self.known[function] = reduced = ReducedFunction(step, full, {}, set(users))
         # Its own calls are not among the outermost ones: it is noted as reduced already.
-        outermost = self._outermost(moment.rates)
+        outermost = _outermost(self._counted(moment.rates))
         reduced.outermost = {pid: outermost[pid] for pid in full}
 
     def timed(self) -> list[HotFunction]:
@@ -193,12 +193,6 @@ class ReducedFunctions:
         return {
             pid: sum(rate.nested for symbol, rate in found.items() if symbol in TIMEABLE)
             for pid, found in self._counted(rates).items()
-        }
-
-    def _outermost(self, rates: Rates) -> dict[int, float]:
-        """Returns, by PID, the outermost calls per second, without reduced functions."""
-        return {
-            pid: sum(rate.outermost for rate in found.values()) for pid, found in self._counted(rates).items()
         }
 
     def _counted(self, rates: Rates) -> Rates:
@@ -221,7 +215,8 @@ class ReducedFunctions:
 
     def costs(self, rates: Rates) -> ProbeCosts:
         """Returns what the probes cost, if calls are made at ``rates`` as far as they are counted."""
-        counted, timed, outermost = self._counted(rates), self.symbols(timed=True), self._outermost(rates)
+        counted, timed = self._counted(rates), self.symbols(timed=True)
+        outermost = _outermost(counted)
         full = {pid: calls_per_s(found.values()) for pid, found in counted.items()}
         reduced = {
             pid: calls
@@ -252,6 +247,11 @@ class ReducedFunctions:
             {pid: percent * calls for pid, calls in reduced.items()},
             {pid: percent * calls for pid, calls in full.items()},
         )
+
+
+def _outermost(rates: Rates) -> dict[int, float]:
+    """Returns, by PID, the outermost calls per second of all functions in ``rates``."""
+    return {pid: sum(rate.outermost for rate in found.values()) for pid, found in rates.items()}
 
 
 def _cycle_at(time: float) -> float:
