@@ -126,13 +126,16 @@ class Diagnosis:
             self._recent.popleft()
         self._series.add(newest)
         blamed = self._blamed(newest)
-        facts = self._facts(newest, blamed)
+        normal = _normal(self.normals, newest)
+        facts = self._facts(newest, normal, blamed)
         self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
         # If the newest window shows no cause and no cause is followed, the merged windows rarely show one.
         # Then, as for most windows, the merge is skipped.
         if len(self._recent) > 1 and (now_seen or self._followed):
-            lately = suspicions(self._facts(_joined(self._recent), blamed), self._rules)
+            joined = _joined(self._recent)
+            normal = _normal(self.normals, joined, but=newest).with_others(normal)
+            lately = suspicions(self._facts(joined, normal, blamed), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
 
@@ -153,8 +156,7 @@ class Diagnosis:
             found[last.cause, last.tenant, last.about] = blame
         return found
 
-    def _facts(self, window: Window, blamed: Mapping[ChainKey, Blame]) -> Facts:
-        normal = _normal(self.normals, window)
+    def _facts(self, window: Window, normal: Normal, blamed: Mapping[ChainKey, Blame]) -> Facts:
         return Facts(
             window,
             normal=normal.percentiles,
@@ -253,10 +255,16 @@ def explain(
     return tuple(sorted(chains, key=worst_first))
 
 
-def _normal(normals: Normals, window: Window) -> Normal:
-    """Returns the baselines of a window's rows, and of the calls that are open at its end."""
-    calls = (RowKey(window.host, *call.row) for call in window.open_calls)
-    return normals.of(dict.fromkeys((*window.rows.keys, *calls)), window.tenants)
+def _normal(normals: Normals, window: Window, *, but: Window | None = None) -> Normal:
+    """Returns the baselines of a window's rows, and of the calls that are open at its end, without those of
+    the window ``but``."""
+    left_out = _keys(but) if but is not None else {}
+    return normals.of([key for key in _keys(window) if key not in left_out], window.tenants)
+
+
+def _keys(window: Window) -> dict[RowKey, None]:
+    """Returns the keys of a window's rows, and of the calls that are open at its end, each once."""
+    return dict.fromkeys((*window.rows.keys, *(RowKey(window.host, *call.row) for call in window.open_calls)))
 
 
 def _suffering(suspicion: Suspicion) -> frozenset[str]:

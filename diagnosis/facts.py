@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
 from stalltop.diagnosis.blame import Blame, ChainKey
@@ -92,11 +93,12 @@ class Facts:
         self._series = series
         self.rows = _rows(window, normal or {}, usual)
         evidence = window.evidence
-        self._rows_of = _by_pid(self.rows, lambda row: row.key.pid)
-        self._charges_of = _by_pid(evidence.charges, lambda charge: charge.pid)
-        self._io_of = _by_pid(evidence.block_io, lambda io: io.pid)
+        self._rows_of = _by_pid(self.rows, attrgetter("key.pid"))
+        self._calls_of = _by_pid([row for row in self.rows if row.key.outermost], attrgetter("key.pid"))
+        self._charges_of = _by_pid(evidence.charges, attrgetter("pid"))
+        self._io_of = _by_pid(evidence.block_io, attrgetter("pid"))
         self._process = {use.pid: use for use in evidence.processes}
-        self._children_of = _by_pid(evidence.processes, lambda use: use.parent_pid)
+        self._children_of = _by_pid(evidence.processes, attrgetter("parent_pid"))
         self._tenant = {use.tenant: use for use in evidence.tenants}
         self._wall_ns: dict[int, float] = {}
         self.normal = normal or {}
@@ -126,9 +128,9 @@ class Facts:
             found[row.key[:-1]].append(row)
         return dict(found)
 
-    def calls_of(self, pid: int) -> list[Row]:
+    def calls_of(self, pid: int) -> Sequence[Row]:
         """Returns the rows of the outermost traced calls of a process."""
-        return [row for row in self.rows_of(pid) if row.key.outermost]
+        return self._calls_of.get(pid, ())
 
     def gaps_of(self, pid: int) -> list[Row]:
         """Returns the rows with the time between the outermost calls of a process, the longest first. There

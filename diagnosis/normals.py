@@ -39,6 +39,10 @@ class Normal(NamedTuple):
     """Mean time in ns that a call spends in each part of its split, for the rows whose workload was seen in
     ``USUAL_WINDOWS`` windows."""
 
+    def with_others(self, others: Normal) -> Normal:
+        """Returns these baselines together with those of other rows."""
+        return Normal({**self.percentiles, **others.percentiles}, {**self.usual_ns, **others.usual_ns})
+
 
 KNOWN_WINDOWS: Final = 30
 """A baseline is used after this many windows without faults. Within half a minute, the start of a program is

@@ -132,15 +132,15 @@ def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
     kernels: dict[tuple[str, int], int] = {}
     waits: dict[tuple[str, int], tuple[int, int]] = {}
     splits = window.rows.split_ns
-    for at, key in enumerate(window.rows.keys):
+    for at, (key, new) in enumerate(zip(window.rows.keys, window.rows.calls.tolist(), strict=True)):
         if not key.outermost:
             continue
         who = key.tenant, key.pid
         family = kind_of(key.layer, key.operation).family
-        kernels[who] = kernels.get(who, 0) + _KERNELS.get(family, 0) * int(window.rows.calls[at])
+        kernels[who] = kernels.get(who, 0) + _KERNELS.get(family, 0) * new
         if family is Family.SYNC and splits is not None:
             calls, waited = waits.get(who, (0, 0))
-            waits[who] = calls + int(window.rows.calls[at]), waited + int(splits[at, _WAITING].sum())
+            waits[who] = calls + new, waited + int(splits[at, _WAITING].sum())
     for (tenant, pid), count in kernels.items():
         yield ("kernels_per_s", tenant, pid), count / max(window.seconds, 1e-6)
     for (tenant, pid), (calls, waited) in waits.items():

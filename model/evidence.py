@@ -7,7 +7,7 @@ sum of windows has the value of the last window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -341,35 +341,33 @@ def with_tenants(evidence: Evidence, renamed: Callable[[str], str]) -> Evidence:
 
 
 def _charges(charges: Iterable[Charge]) -> tuple[Charge, ...]:
-    sums: dict[tuple[object, ...], Charge] = {}
+    sums: dict[tuple[Any, ...], Charge] = {}
     for charge in charges:
         key = charge.key
         before = sums.get(key)
-        sums[key] = (
-            charge
-            if before is None
-            else charge._replace(ns=before.ns + charge.ns, times=before.times + charge.times)
-        )
+        if before is not None:
+            figures = before.ns + charge.ns, before.times + charge.times
+            charge = Charge._make((*key[:-1], *figures, key[-1]))
+        sums[key] = charge
     return tuple(sums.values())
 
 
 def _records(records: Iterable[_Record]) -> tuple[_Record, ...]:
-    sums: dict[tuple[object, ...], _Record] = {}
+    groups: dict[tuple[object, ...], list[_Record]] = {}
     for record in records:
-        kind = type(record)
-        key = tuple(getattr(record, name) for name in KEYS[kind])
-        before = sums.get(key)
-        sums[key] = record if before is None else _sum(before, record)
-    return tuple(sums.values())
+        groups.setdefault(tuple([getattr(record, name) for name in KEYS[type(record)]]), []).append(record)
+    return tuple([group[0] if len(group) == 1 else _sum(group) for group in groups.values()])
 
 
-def _sum(before: _Record, record: _Record) -> _Record:
+def _sum(group: Sequence[_Record]) -> _Record:
+    """Adds up records of one key, oldest first."""
+    last = group[-1]
     changes: dict[str, Any] = {
-        name: getattr(before, name) + getattr(record, name) for name in SUMS[type(record)]
+        name: sum([getattr(record, name) for record in group]) for name in SUMS[type(last)]
     }
-    if isinstance(record, BlockIo) and isinstance(before, BlockIo):
-        changes["max_ns"] = max(before.max_ns, record.max_ns)
-    return replace(record, **changes)
+    if isinstance(last, BlockIo):
+        changes["max_ns"] = max(record.max_ns for record in group if isinstance(record, BlockIo))
+    return replace(last, **changes)
 
 
 RECORDS: Final[dict[str, type]] = {

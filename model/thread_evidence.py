@@ -7,6 +7,7 @@ its chains contain the conclusions, and this evidence is dropped.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -205,12 +206,12 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
             key = (wait.thread, wait.layer, wait.operation, wait.part, wait.kind, wait.waker)
             known = waits.get(key)
             if known is not None:
-                wait = replace(wait, ns=known.ns + wait.ns, times=known.times + wait.times)
+                wait = ThreadWait(*key, known.ns + wait.ns, known.times + wait.times)
             waits[key] = wait
         for work in part.works:
             before = works.get(work.thread)
             if before is not None:
-                split = tuple(a + b for a, b in zip(before.split_ns, work.split_ns, strict=True))
+                split = tuple(map(operator.add, before.split_ns, work.split_ns))
                 startup_ns = before.startup_ns or work.startup_ns
                 work = replace(work, split_ns=split, startup_ns=startup_ns)
             works[work.thread] = work

@@ -6,17 +6,20 @@ and the CPU time that the probes cost, percent of a core.
 
 from __future__ import annotations
 
+import gc
 import json
 import select
 import sys
 import time
 
+from stalltop.cli.main import NEW_OBJECTS
 from stalltop.model.evidence import HOST_LAYER
 from stalltop.probes.monitor import Monitor
 
 
 def main() -> None:
     """Reads windows until stdin ends."""
+    gc.set_threshold(NEW_OBJECTS)  # as the program does
     monitor = Monitor()
     try:
         if monitor.cannot_trace is not None:

@@ -34,6 +34,8 @@ class RowCharges:
         if not of_all:
             return own
         of_row = share(self._facts, row, part)
+        if of_row == 1.0 and not own:
+            return of_all
         return {who: own.get(who, 0.0) + of_row * of_all.get(who, 0.0) for who in {**own, **of_all}}
 
 
@@ -51,7 +53,10 @@ def mean_waits(facts: Facts, pid: int) -> Mapping[Who, float]:
 def share(facts: Facts, row: Row, part: str) -> float:
     """Returns which share of an operation's waits belongs to ``row``, 0 to 1. An operation has one row for
     each device. Only waits of one kind are compared: those that the split counts in ``part``."""
-    alike = [other.split_ns.get(part, 0) for other in facts.rows_alike(row.key)]
+    rows = facts.rows_alike(row.key)
+    if len(rows) == 1:  # the usual case
+        return 1.0
+    alike = [other.split_ns.get(part, 0) for other in rows]
     # If no row has time yet, because a call with charges is still open, all rows get equal parts.
     return row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
 

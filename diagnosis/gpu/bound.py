@@ -12,7 +12,7 @@ from stalltop.diagnosis.evidence.sockets import loses_segments
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
-from stalltop.diagnosis.usage import SECOND_NS, Usage, added
+from stalltop.diagnosis.usage import SECOND_NS, Usage
 from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
@@ -74,7 +74,7 @@ def _lost_ns(usage: Usage, faults: Sequence[Suspicion]) -> float:
 
 
 def _is_bound(usage: Usage, lost_ns: float) -> bool:
-    waits = added(usage.facts, usage.of(Family.SYNC).rows)
+    waits = usage.of(Family.SYNC)
     if waits.total_ns - lost_ns < BOUND_SHARE * usage.wall_ns:
         return False
     if waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
@@ -86,7 +86,7 @@ def _is_bound(usage: Usage, lost_ns: float) -> bool:
 def _of_its_own(usage: Usage, lost_ns: float) -> Suspicion:
     """Returns the suspicion for a process that waits for its own work, apart from ``lost_ns`` of its
     waits."""
-    waits = added(usage.facts, usage.of(Family.SYNC).rows)
+    waits = usage.of(Family.SYNC)
     share = (waits.total_ns - lost_ns) / usage.wall_ns
     return usage.suspect(
         "gpu_bound",
@@ -104,7 +104,7 @@ def _of_its_own(usage: Usage, lost_ns: float) -> Suspicion:
 def _among_others(usage: Usage, place: Sharing) -> Suspicion:
     """Returns the suspicion for a process on a shared device. Its waits for its own work and for the work of
     other tenants cannot be told apart."""
-    waits = added(usage.facts, usage.of(Family.SYNC).rows)
+    waits = usage.of(Family.SYNC)
     own, gpu = _own(place, usage), f"GPU {place.label}"
     assert own is not None
     number = len(place.sharers) - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
@@ -53,6 +54,9 @@ LOADING: Final = 0.5
 allocates, and if it frees hardly anything."""
 MOSTLY_KEPT: Final = 0.1
 """A program that makes at most this many frees per allocation frees hardly anything."""
+_TIME: Final = itemgetter(0)
+_BYTES: Final = itemgetter(1)
+"""Time and bytes of a point of a trend."""
 
 
 def memory_leak(usage: Usage) -> Iterator[Suspicion]:
@@ -176,10 +180,15 @@ def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Returns (bytes, seconds) of steady growth over the longest of ``LEAK_LOOKS`` that shows it; zeros if
     none does."""
     found = (0.0, 0.0)
+    values = [value for _, value in trend]
+    # Most memory does not grow at all, and trends have hundreds of points.
+    if not values or max(values) - min(values) < LEAK_BYTES:
+        return found
+    points = list(trend)
     for seconds, rising in LEAK_LOOKS:
-        if not trend or trend[-1][0] - trend[0][0] < seconds:
+        if points[-1][0] - points[0][0] < seconds:
             break
-        look = [point for point in trend if point[0] >= trend[-1][0] - seconds]
+        look = points[bisect_left(points, points[-1][0] - seconds, key=_TIME) :]
         grown = _steady_growth(look, rising)
         if grown[0] >= LEAK_BYTES:
             found = grown
@@ -190,8 +199,7 @@ def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> tuple[
     """Returns (bytes, seconds) by which the memory in ``look`` grew, if it grew from each of ``LEAK_PARTS``
     parts to the next, and in the last step about as fast as before (``LEAK_STEADY``); zeros otherwise. At
     least the part ``rising`` of the points must be higher than the point before."""
-    rises = sum(after[1] > before[1] for before, after in pairwise(look))
-    if len(look) < LEAK_POINTS or rises < rising * (len(look) - 1):
+    if len(look) < LEAK_POINTS:
         return 0.0, 0.0
     first, seconds = look[0][0], look[-1][0] - look[0][0]
     # The lowest point of each part counts. A loop that allocates and frees goes up and down, but never below
@@ -199,12 +207,16 @@ def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> tuple[
     lows: list[tuple[float, float]] = []
     for part in range(LEAK_PARTS):
         begin, end = (first + seconds * edge / LEAK_PARTS for edge in (part, part + 1))
-        points = [point for point in look if begin <= point[0] <= end]
+        points = look[bisect_left(look, begin, key=_TIME) : bisect_right(look, end, key=_TIME)]
         if not points:
             return 0.0, 0.0
-        lows.append(min(points, key=lambda point: point[1]))
+        low = min(points, key=_BYTES)
+        if lows and low[1] <= lows[-1][1]:
+            return 0.0, 0.0
+        lows.append(low)
+    rises = sum(after[1] > before[1] for before, after in pairwise(look)) if rising else 0
     steps = [after[1] - before[1] for before, after in pairwise(lows)]
     grown = lows[-1][1] - lows[0][1]
-    if min(steps) <= 0 or steps[-1] < LEAK_STEADY * grown / len(steps):
+    if rises < rising * (len(look) - 1) or steps[-1] < LEAK_STEADY * grown / len(steps):
         return 0.0, 0.0
     return grown, lows[-1][0] - lows[0][0]

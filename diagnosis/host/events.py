@@ -116,12 +116,12 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
     number of their calls and the time that probes add to one call."""
     coverage = facts.window.coverage
     for pid in facts.callers:
-        rows = sorted((r for r in facts.rows_of(pid) if r.key.layer != HOST_LAYER), key=lambda r: -r.calls)
+        rows = [row for row in facts.rows_of(pid) if row.key.layer != HOST_LAYER]
         calls = sum(row.calls for row in rows)
         share = calls * coverage.probe_ns / facts.wall_ns(pid)
         if share < COST_SHARE:
             continue
-        key = rows[0].key
+        key = max(rows, key=lambda row: row.calls).key
         lost = facts.per_second(calls * coverage.probe_ns)
         yield Suspicion(
             cause="tracer",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from stalltop.probes.budget.hot import HOT
 from stalltop.probes.layout import HOST_GAP
 from stalltop.probes.maps.slots import Counts
 from stalltop.probes.operations import OPERATIONS
@@ -14,8 +15,12 @@ from stalltop.probes.operations import OPERATIONS
 LEAST_SECONDS: Final = 0.95
 """Shortest time, in seconds, over which calls per second are computed. Windows are shorter at the start."""
 
-SYMBOL_OF: Final[Mapping[int, str]] = {info.id: info.name.partition(" ")[0] for info in OPERATIONS}
-"""Symbol of the function of each operation. Copies have an operation for each direction."""
+OTHERS: Final = ""
+"""Stands for all functions that are not hot. Nothing is decided for one of these alone."""
+SYMBOL_OF: Final[Mapping[int, str]] = {
+    info.id: symbol if (symbol := info.name.partition(" ")[0]) in HOT else OTHERS for info in OPERATIONS
+}
+"""Symbol of the function of each operation, or ``OTHERS``. Copies have an operation for each direction."""
 
 
 class Rate(NamedTuple):
@@ -34,7 +39,7 @@ class Rate(NamedTuple):
 NO_CALLS: Final = Rate(0.0, 0.0)
 
 Rates = Mapping[int, Mapping[str, Rate]]
-"""Calls per second by PID and symbol."""
+"""Calls per second by PID and symbol (or ``OTHERS``)."""
 
 
 @dataclass(slots=True)

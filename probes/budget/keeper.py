@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from stalltop.model.window import Library, Missing, Reduction
-from stalltop.probes.budget.demand import SYMBOL_OF, Demand, calls_by_process
+from stalltop.probes.budget.demand import OTHERS, SYMBOL_OF, Demand, calls_by_process
 from stalltop.probes.budget.limits import Budget
 from stalltop.probes.budget.planner import Planner
-from stalltop.probes.budget.reduced import HotFunction
+from stalltop.probes.budget.reduced import TIMED_SHARE, HotFunction
 from stalltop.probes.budget.steps import CYCLE_SECONDS, SAMPLED_SECONDS, BudgetStep
 from stalltop.probes.layout import TIMED_IN, Timing
 from stalltop.probes.maps.slots import Counts
@@ -128,12 +128,13 @@ class BudgetKeeper:
         with self._lock:
             if not self._timed:
                 return 0.0
-            saved: float = sum(
-                calls * self._planner.functions.saved(key.tgid, SYMBOL_OF[key.operation])
-                for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True)
-                if key.operation in SYMBOL_OF
-            )
-            return saved
+            timed = self._planner.functions.symbols(timed=True)
+        untimed: int = sum(
+            calls
+            for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True)
+            if SYMBOL_OF.get(key.operation, OTHERS) in timed[key.tgid]
+        )
+        return (1.0 - TIMED_SHARE) * untimed
 
     def apply(self) -> None:
         """Attaches and removes probes as far as that is due. Takes about 0.1 s if probes are removed."""

@@ -99,10 +99,10 @@ class Planner:
     def _time_all_of_outer(self, moment: BudgetMoment) -> None:
         """Takes ``BudgetStep.TIMED`` back for functions that have begun to make traced calls. Only inside the
         calls that are timed, these are seen as nested."""
+        nested = self.functions.nested_launches(moment.rates)
         for function in self.functions.timed():
             if any(
-                TIMED_IN * self.functions.nested_launches(pid, moment.rates)
-                > self._allowed(pid, function, moment)
+                TIMED_IN * nested.get(pid, 0.0) > self._allowed(pid, function, moment)
                 for pid in function.file.users
             ):
                 del self.functions.known[function]
@@ -237,8 +237,9 @@ class Planner:
     def _is_timeable(self, function: HotFunction, moment: BudgetMoment) -> bool:
         """Returns whether calls of ``function`` are outermost calls without traced calls inside, in every
         process."""
+        nested = self.functions.nested_launches(moment.rates)
         return function.symbol in TIMEABLE and all(
-            max(self.functions.nested_launches(pid, moment.rates), moment.rate(pid, function.symbol).nested)
+            max(nested.get(pid, 0.0), moment.rate(pid, function.symbol).nested)
             <= self._allowed(pid, function, moment)
             for pid in function.file.users
             if moment.rate(pid, function.symbol).calls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -161,7 +162,8 @@ class ReducedFunctions:
             pid: Rate(outermost / lasted, nested / lasted)
             for pid, (outermost, nested) in reduced.seen.items()
         }
-        reduced.outermost = {pid: self._outermost(pid, rates) for pid in reduced.full}
+        outermost = _outermost(self._counted(rates))
+        reduced.outermost = {pid: outermost.get(pid, 0.0) for pid in reduced.full}
         reduced.on_at = reduced.off_at = -1.0
         reduced.seen = {}
         nested = all(rate.nested >= NESTED_SHARE * rate.calls for rate in reduced.full.values())
@@ -178,51 +180,50 @@ class ReducedFunctions:
         full = {pid: rate for pid in users if (rate := moment.rate(pid, function.symbol)).calls}
         self.known[function] = reduced = ReducedFunction(step, full, {}, set(users))
         # Its own calls are not among the outermost ones: it is noted as reduced already.
-        reduced.outermost = {pid: self._outermost(pid, moment.rates) for pid in full}
+        outermost = _outermost(self._counted(moment.rates))
+        reduced.outermost = {pid: outermost[pid] for pid in full}
 
     def timed(self) -> list[HotFunction]:
         """Returns the functions with ``BudgetStep.TIMED``."""
         return [one for one, reduced in self.known.items() if reduced.step is BudgetStep.TIMED]
 
-    def nested_launches(self, pid: int, rates: Rates) -> float:
-        """Returns the nested calls per second of timeable functions in process ``pid``, without functions
-        whose probes are removed."""
-        return sum(
-            rate.nested
-            for symbol, rate in rates.get(pid, {}).items()
-            if symbol in TIMEABLE and not self.hides(pid, symbol)
-        )
+    def nested_launches(self, rates: Rates) -> dict[int, float]:
+        """Returns, by PID, the nested calls per second of timeable functions, without functions whose probes
+        are removed."""
+        return {
+            pid: sum(rate.nested for symbol, rate in found.items() if symbol in TIMEABLE)
+            for pid, found in self._counted(rates).items()
+        }
 
-    def _outermost(self, pid: int, rates: Rates) -> float:
-        """Returns the outermost calls per second of process ``pid``, without reduced functions."""
-        return sum(
-            rate.outermost for symbol, rate in rates.get(pid, {}).items() if not self.hides(pid, symbol)
-        )
+    def _counted(self, rates: Rates) -> Rates:
+        """Returns ``rates`` without the functions whose calls may not be counted all of the time."""
+        hidden = self.symbols(timed=False)
+        return {
+            pid: {symbol: rate for symbol, rate in found.items() if symbol not in hidden[pid]}
+            for pid, found in rates.items()
+        }
 
-    def hides(self, pid: int, symbol: str) -> bool:
-        """Returns whether calls of ``symbol`` in process ``pid`` may not be counted all of the time."""
-        return any(
-            function.symbol == symbol and pid in function.file.users
-            for function, reduced in self.known.items()
-            if reduced.step is not BudgetStep.TIMED
-        )
-
-    def saved(self, pid: int, symbol: str) -> float:
-        """Returns the part of the cost of a call of ``symbol`` in process ``pid`` that is saved because few
-        of its calls are timed; 0 if all are."""
-        timed = any(one.symbol == symbol and pid in one.file.users for one in self.timed())
-        return 1.0 - TIMED_SHARE if timed else 0.0
+    def symbols(self, *, timed: bool) -> defaultdict[int, set[str]]:
+        """Returns, by PID, the functions for which ``BudgetStep.TIMED`` is taken or, if not ``timed``,
+        another step."""
+        found = defaultdict[int, set[str]](set)
+        for function, reduced in self.known.items():
+            if (reduced.step is BudgetStep.TIMED) is timed:
+                for pid in tuple(function.file.users):  # Another thread may change the set.
+                    found[pid].add(function.symbol)
+        return found
 
     def costs(self, rates: Rates) -> ProbeCosts:
         """Returns what the probes cost, if calls are made at ``rates`` as far as they are counted."""
-        traced = {
-            pid: calls_per_s(rate for symbol, rate in found.items() if not self.hides(pid, symbol))
-            for pid, found in rates.items()
+        counted, timed = self._counted(rates), self.symbols(timed=True)
+        outermost = _outermost(counted)
+        full = {pid: calls_per_s(found.values()) for pid, found in counted.items()}
+        reduced = {
+            pid: calls
+            - (1.0 - TIMED_SHARE)
+            * calls_per_s(rates[pid][symbol] for symbol in timed[pid] & rates[pid].keys())
+            for pid, calls in full.items()
         }
-        reduced, full = dict(traced), dict(traced)
-        for pid, found in rates.items():
-            for symbol, rate in found.items():
-                reduced[pid] -= self.saved(pid, symbol) * rate.calls
         # Outermost calls say how busy a process is now, unless some of them are not counted.
         hidden = {
             pid
@@ -237,7 +238,7 @@ class ReducedFunctions:
                 calls = rate.calls
                 before = one.outermost.get(pid, 0.0)
                 if before and pid not in hidden:
-                    calls *= self._outermost(pid, rates) / before
+                    calls *= outermost.get(pid, 0.0) / before
                 full[pid] = full.get(pid, 0.0) + calls
                 left = SAMPLED_SHARE if one.step is BudgetStep.SAMPLED else 0.0
                 reduced[pid] = reduced.get(pid, 0.0) + left * calls
@@ -246,6 +247,11 @@ class ReducedFunctions:
             {pid: percent * calls for pid, calls in reduced.items()},
             {pid: percent * calls for pid, calls in full.items()},
         )
+
+
+def _outermost(rates: Rates) -> dict[int, float]:
+    """Returns, by PID, the outermost calls per second of all functions in ``rates``."""
+    return {pid: sum(rate.outermost for rate in found.values()) for pid, found in rates.items()}
 
 
 def _cycle_at(time: float) -> float:

@@ -66,6 +66,9 @@ class KeptCalls:
         # Number of calls by slot and step; the weight of a call falls with its age. Memory pages of slots
         # that were never used stay unallocated.
         self._calls = np.zeros((n, _STEPS), np.float32)
+        self._first, self._end = _STEPS, 0
+        """Calls were only ever seen in the steps from ``_first`` up to ``_end``, which is not included. Only
+        these are examined."""
         self._began = np.zeros(n)
         self._updated = np.zeros(n)
         self._last = clock()
@@ -99,13 +102,14 @@ class KeptCalls:
         samples_a_second = min(SAMPLES_A_SECOND / len(slots), 1.0)
         seconds = MEMORY_SECONDS * -np.expm1((self._began[slots] - now) / MEMORY_SECONDS)
         seconds = np.maximum(seconds, _LEAST_SECONDS)
-        # Column k is the number of calls in the k + 1 highest steps.
+        # Column k is the number of calls in the k + 1 highest steps that were ever seen.
         above = np.cumsum(calls[:, ::-1], axis=1)
         n = above[:, -1]
         # One call per second allows s + 1 calls in s seconds, because the first may come at once.
         may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
-        steps = np.count_nonzero(above <= may_be[:, None], axis=1)
-        self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)
+        lowest = self._end - np.count_nonzero(above <= may_be[:, None], axis=1)
+        lowest[lowest == self._first] = 0  # All calls may be slow.
+        self._slots["slow_ns"][slots] = np.maximum(_LOWEST[lowest], 1)
         self._slots["sample_every"][slots] = np.maximum(n / (seconds * samples_a_second), 1)
 
     def _of_calls(
@@ -122,11 +126,14 @@ class KeptCalls:
         self._calls[new] = 0
         self._began[new] = self._updated[new] = self._last
         fading = np.exp((self._updated[slots] - now) / MEMORY_SECONDS).astype(np.float32)
-        steps = histograms.row_of_entry() * _STEPS + (histograms.index >> _FINE)
-        added = np.bincount(steps, weights=histograms.count, minlength=len(slots) * _STEPS)
-        calls = self._calls[slots] * fading[:, None]
-        calls += added.reshape(len(slots), _STEPS)
-        self._calls[slots] = calls
+        steps = histograms.index >> _FINE
+        self._first, self._end = min(self._first, int(steps.min())), max(self._end, int(steps.max()) + 1)
+        n = self._end - self._first
+        places = histograms.row_of_entry() * n + (steps - self._first)
+        added = np.bincount(places, weights=histograms.count, minlength=len(slots) * n)
+        calls = self._calls[slots, self._first : self._end] * fading[:, None]
+        calls += added.reshape(len(slots), n)
+        self._calls[slots, self._first : self._end] = calls
         self._updated[slots] = now
         return np.asarray(calls)
 

@@ -65,6 +65,8 @@ class OpenCalls:
         ended = zip(over.tolist(), threads["ended_ns"][over].tolist(), strict=True)
         told, self._ended_told = self._ended_told, dict(ended)
         new = [row for row, ended_ns in self._ended_told.items() if told.get(row) != ended_ns]
+        if not new:  # the usual case; comparing records is slow even if there are none
+            return []
         first, second = threads[new], threads[new]
         calls = []
         # If a new thread takes over a record, it changes the depth first, so the two copies differ. Such a
