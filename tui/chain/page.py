@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stalltop.formats.text.chains import branches, name_of, rate, slowest, step
+from stalltop.formats.text.chains import branches, each_second, name_of, rate, slowest, step
 from stalltop.model.chain import Chain
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.text import figures
@@ -15,7 +15,7 @@ from stalltop.model.text.words import numbered, with_pid
 from stalltop.model.window import Window
 from stalltop.tui.columns.split import bar, legend
 from stalltop.tui.pages.network import network_of
-from stalltop.tui.problems.chains import MARK, ROLE, keys_of, loss
+from stalltop.tui.problems.chains import MARK, ROLE, keys_of
 from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.page import PageLine
 
@@ -56,8 +56,8 @@ def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
         PageLine((("  " + chain.summary, "text"),), indent=2),
         PageLine(),
     ]
-    lost = loss(chain, glyphs).strip()
-    lines.append(_pair("lost", f"{lost}, summed over threads" if lost else "no time yet"))
+    lost = chain.lost_ms_per_s * 1e6
+    lines.append(_pair("lost", each_second(lost, glyphs) if lost > 0 else "no time yet"))
     place = [name_of(chain.tenant, window), with_pid(chain.process, chain.pid)]
     if chain.operation:
         place.append(f"{chain.operation} ({chain.layer})" if chain.layer else chain.operation)
@@ -80,7 +80,7 @@ def _tree(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
     links = [link for link in chain.links if link.role != "factor"]
     if not links:
         return []
-    about = "  share of the loss, and time; from what is slow, step by step, to its root"
+    about = "  share of the loss, time lost per second; from what is slow, step by step, to its root"
     lines = [PageLine(), PageLine((("Why", "head"), (about, "dim")))]
     roles = {"effect": "text", "mechanism": "text", "culprit": "warn", "reason": "text", "factor": "text"}
     for at, link in enumerate(links):

@@ -12,6 +12,10 @@ from stalltop.widgets.page import PageLine
 SIGNS = (
     ("~14.7ms", "uncertain: based on few calls, or the difference may be chance"),
     ("ns ms s", "durations: dim below a millisecond, bold from a second on"),
+    (
+        "516ms/s",
+        "lost time: 516 ms of each second; above 1s/s: summed over several threads",
+    ),
     ("C H M L", "problems: critical, high, medium, low; the header counts them: 1C 2M"),
     ("name C", "a problem involves this row (press {why} to see it)"),
     ("name <", "the culprit of a problem; it may make no calls itself (press {why} to see which)"),
