@@ -39,8 +39,8 @@ class AnswerState:
     """What follows ``text``, after a comma. It is shown on the second line if the first line has no room for
     it."""
     about: str = ""
-    """When the problem began, and its confidence; if there is no problem, a note such as the number of
-    silenced problems, or which resource limits a tenant."""
+    """If there is no problem, a note such as the number of silenced problems, or which resource limits a
+    tenant."""
     more: tuple[str, ...] = ()
     """The other problems, the worst first."""
     copy_key: str = ""
@@ -177,9 +177,6 @@ class AnswerLines(Lines):
         state = self._state
         if not state.more:
             about = printable(state.about)
-            if state.sentence is not None and cell_len(about) > room:
-                about = about.rpartition(", ")[2]  # the confidence
-                return about if cell_len(about) <= room else ""
             return fit(about, min(cell_len(about), room), self.glyphs) if room >= _LEAST_REMEDY else ""
         text = f"{len(state.more)} more"
         if cell_len(text) > room:

@@ -43,23 +43,25 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     telling = tellings.get(chain.cause)
     if telling is None:
         said = Sentence(chain.summary or chain.title)
-        return replace(said, lost=lost, lost_short=short, fix=remedy, command=command, look=look)
+    else:
+        said = _said(chain, window, telling)
+    said = replace(said, lost=lost, lost_short=short, fix=remedy, command=command, look=look)
+    return said if fix is None else replace(said, effect=fix.text, briefly=briefly(fix.command))
+
+
+def _said(chain: Chain, window: Window, telling: Telling) -> Sentence:
+    """Return the sentence of ``chain`` in the words of ``telling``, without its fix."""
     victim, state = _victim(chain, window), telling.state
     culprit, detail, link = _culprit(chain, window)
     users = _users(chain) if link is not None and culprit == link.device else 0
     if users > 1 and state.startswith("is "):
         victim, state = f"{users} tenants", state.replace("is ", "are ", 1)
     if link is None:
-        said = Sentence(_filled(telling.without, chain, telling, None), victim=victim)
-    elif culprit == victim:
-        said = Sentence(_filled(telling.does, chain, telling, link), culprit=culprit, detail=detail)
-    else:
-        does = _filled(telling.does, chain, telling, link)
-        said = Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
-    said = replace(said, lost=lost, lost_short=short, fix=remedy, command=command, look=look)
-    if fix is None:
-        return said
-    return replace(said, effect=fix.text, briefly=briefly(fix.command))
+        return Sentence(_filled(telling.without, chain, telling, None), victim=victim)
+    does = _filled(telling.does, chain, telling, link)
+    if culprit == victim:
+        return Sentence(does, culprit=culprit, detail=detail)
+    return Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
 
 
 def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str]:

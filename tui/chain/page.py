@@ -32,9 +32,7 @@ def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -
     lines = _summary(chain, window, glyphs)
     lines += _tree(chain, window, glyphs)
     lines += _fixes(chain)
-    factors = [link for link in chain.links if link.role == "factor"]
-    lines += _listed("What makes it worse", [step(link, chain, window) for link in factors])
-    lines += _listed("What is not known", chain.unknown)
+    lines += remarks(chain, window)
     lines += _rows(chain, window, glyphs=glyphs, letters=letters)
     ports = network_of(chain, window, glyphs).lines
     return [*lines, PageLine(), *ports] if ports else lines
@@ -75,13 +73,26 @@ def _span(seconds: float) -> str:
     return f"{whole}s" if whole < 60 else figures.duration(whole * 1e9).strip()
 
 
+def remarks(chain: Chain, window: Window) -> list[PageLine]:
+    """Return what makes a problem worse, and what is not known about it."""
+    factors = [link for link in chain.links if link.role == "factor"]
+    worse = _listed("What makes it worse", [step(link, chain, window) for link in factors])
+    return [*worse, *_listed("What is not known", chain.unknown)]
+
+
 def _tree(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
-    """Return the links as a tree, each with its share and its time."""
-    links = [link for link in chain.links if link.role != "factor"]
-    if not links:
+    """Return the section with the links as a tree."""
+    found = steps(chain, window, glyphs)
+    if not found:
         return []
     about = "  share of the loss, time lost per second; from what is slow, step by step, to its root"
-    lines = [PageLine(), PageLine((("Why", "head"), (about, "dim")))]
+    return [PageLine(), PageLine((("Why", "head"), (about, "dim"))), *found]
+
+
+def steps(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
+    """Return the links as a tree, each with its share and its time."""
+    links = [link for link in chain.links if link.role != "factor"]
+    lines = []
     roles = {"effect": "text", "mechanism": "text", "culprit": "warn", "reason": "text", "factor": "text"}
     for at, link in enumerate(links):
         branch, below = branches(links, at, glyphs)
