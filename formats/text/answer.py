@@ -41,10 +41,7 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     command = fix is not None
     look = "" if command else next((one.command for one in chain.fixes if one.command), "")
     telling = tellings.get(chain.cause)
-    if telling is None:
-        said = Sentence(chain.summary or chain.title)
-    else:
-        said = _said(chain, window, telling)
+    said = Sentence(chain.summary or chain.title) if telling is None else _said(chain, window, telling)
     said = replace(said, lost=lost, lost_short=short, fix=remedy, command=command, look=look)
     return said if fix is None else replace(said, effect=fix.text, briefly=briefly(fix.command))
 

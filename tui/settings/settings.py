@@ -27,7 +27,19 @@ LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
 SINCE_START = "start"
 PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """The panels of the main screen from top to bottom, in the order of the keys 1 to 6."""
-GRAPHS = ("problems", "p99", "calls", "gpu", "gpu_memory", "power", "clocks", "cpu", "run_queue", "disk")
+GRAPHS = (
+    "problems",
+    "p99",
+    "calls",
+    "gpu",
+    "gpu_memory",
+    "power",
+    "clocks",
+    "cpu",
+    "run_queue",
+    "disk",
+    "network",
+)
 """The figures that graphs can show, by the ids in ``tui.graphs.figures``."""
 NONE = "none"
 """No graphs."""
