@@ -173,6 +173,9 @@ def _wrapped(
             while used + length > width and length > 1 and width > indent:
                 rows[-1].append((word[: width - used], style))
                 word = word[width - used :]
+                if not word.strip():
+                    word, length, used = "", 0, width  # only the blank after the word has no room
+                    break
                 length = cell_len(word)
                 rows.append([before])
                 used = indent
