@@ -260,7 +260,8 @@ class Settings:
     graphs: tuple[str, ...] = _setting(
         (AUTO,),
         SeveralOf((AUTO, NONE, *GRAPHS), (AUTO, NONE, *GRAPHS)),
-        'Graphs of the past where there is room, at most three; "auto": why the worst problem happens, and graphs that fit it.',
+        'Graphs of the past where there is room, at most three; "auto": why the worst problem happens, and '
+        "graphs that fit it.",
         left=True,
     )
     graph_symbols: str = _setting(
