@@ -15,8 +15,10 @@ from stalltop.tui.tables.picking import Pair
 
 if TYPE_CHECKING:
     from stalltop.model.actions.offers import Offer
+    from stalltop.tui.row.detail import Details
     from stalltop.tui.saving.formats import ShownScreen
     from stalltop.tui.views.groups import Path
+    from stalltop.widgets.page import PanelText
 
 
 class PagesOf:
@@ -26,12 +28,24 @@ class PagesOf:
         """``saving`` saves the files that the user asks for."""
         self._app = app
         self._saving = saving
+        self._details: Details | None = None
 
     def row(self, path: Path) -> None:
         """Open the page of the row at ``path``."""
         from stalltop.tui.row.screen import RowScreen
 
         self._app.push_screen(RowScreen(path))
+
+    def detail(self, window: Window, chain: Chain | None, path: Path, width: int, height: int) -> PanelText:
+        """Return the text of a panel about ``chain`` or, without one, about the row at ``path``. The panel
+        has room for ``height`` lines of ``width`` cells."""
+        from stalltop.tui.pages.sections import Frame
+        from stalltop.tui.row.detail import Details
+
+        if self._details is None:
+            self._details = Details()
+        frame = Frame(width, height, self._app.glyphs, self._app.letters)
+        return self._details.text(window, chain, path, frame)
 
     def pair(self, pair: Pair) -> None:
         """Show two rows side by side."""

@@ -3,6 +3,7 @@ are."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -38,8 +39,8 @@ class AnswerState:
     """What follows ``text``, after a comma. It is shown on the second line if the first line has no room for
     it."""
     about: str = ""
-    """When the problem began, and its confidence; if there is no problem, a note such as the number of
-    silenced problems, or which resource limits a tenant."""
+    """If there is no problem, a note such as the number of silenced problems, or which resource limits a
+    tenant."""
     more: tuple[str, ...] = ()
     """The other problems, the worst first."""
     copy_key: str = ""
@@ -70,7 +71,7 @@ class AnswerLines(Lines):
             self.post_message(self.Chosen())
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
-        """Return the lines. The fix is on the first one if it fits there, else on the second one."""
+        """Return the sentence, and below it its fix with what the fix does."""
         state = self._state
         role: Style = getattr(paint, state.role)
         first: list[Part] = [(" ", None), (state.mark, role), (" ", None)]
@@ -94,65 +95,72 @@ class AnswerLines(Lines):
             "lost": loud,
         }
         first += [(text, styles[part]) for text, part in said]
-        # The fix is on the first line only if the whole sentence fits before it. If the first line has no
-        # room for the lost time, the second line begins with that.
-        whole = cells(said) == cells(sentence.parts())
-        fix = self._fix(room - cells(said) - 1, paint) if whole else []
-        if fix:
-            first += [(" ", None), *fix]
-        below = []
-        if not fix:
-            lost = sentence.lost if all(part != "lost" for _, part in said) else ""
-            below = [(f"{lost} ", loud)] if lost else []
-            below += self._fix(room - sum(cell_len(text) for text, _ in below), paint, cut=True)
+        if height == 1:
+            whole = cells(said) == cells(sentence.parts())
+            fix = self._fix(room - cells(said) - 1, paint) if whole else []
+            return [line_of([*first, (" ", None), *fix] if fix else first, width)]
+        # If the first line has no room for the lost time, the second line begins with that.
+        times = (sentence.lost, sentence.lost_short)
+        told = any(part == "lost" for _, part in said)
+        below = self._remedy(("",) if told else times, loud, room, paint)
         return [line_of(first, width), *self._second(below, room, paint, width)][:height]
 
-    def _fix(self, room: int, paint: Palette, *, cut: bool = False) -> list[Part]:
-        """Return the fix for ``room`` cells; none if it does not fit. With ``cut``, it is cut if needed: the
-        key copies the whole command."""
+    def _remedy(self, times: Sequence[str], loud: Style, room: int, paint: Palette) -> list[Part]:
+        """Return the lost time, the longest of ``times`` that fits, and the fix with its effect, for ``room``
+        cells. The effect is shortened first, then the lost time; the effect is never cut."""
+        sentence = self._state.sentence
+        assert sentence is not None
+        before: list[Part] = []
+        left = room
+        for time in dict.fromkeys(times):
+            before = [(time, loud), (" ", None)] if time else []
+            left = room - _cells(before)
+            for effect in filter(None, (sentence.effect, sentence.briefly)):
+                fix = self._fix(left, paint, effect)
+                if fix:
+                    return [*before, *fix]
+        return [*before, *(self._fix(left, paint) or self._cut(left, paint))]
+
+    def _fix(self, room: int, paint: Palette, effect: str = "") -> list[Part]:
+        """Return the fix, then ``effect``, for ``room`` cells; nothing if they do not fit."""
         state, sentence = self._state, self._state.sentence
         if sentence is None or not sentence.fix:
             return []
-        arrow, fix = self.glyphs.remedy, printable(sentence.fix)
         key: list[Part] = [("  ", None), (state.copy_key, paint.head), (" copy", paint.dim)]
-        if sentence.effect and cut:
-            # There is room on the second line to say what the command does.
-            shown = [
-                (self.glyphs.plain(fix), paint.accent),
-                *key,
-                (f"   {printable(sentence.effect)}", paint.text),
-            ]
-            if cell_len(arrow) + sum(cell_len(text) for text, _ in shown) <= room:
-                return [(arrow, paint.dim), *shown]
-        if sentence.look:
-            key = [("  ", None), (state.copy_key, paint.head), (" copies a command", paint.dim)]
-            shown = [
-                ("  ", None),
-                (printable(sentence.look), paint.accent),
-                ("  ", None),
-                *key[1:2],
-                (" copy", paint.dim),
-            ]
-            if cell_len(arrow) + cell_len(fix) + sum(cell_len(text) for text, _ in shown) <= room:
-                return [(arrow, paint.dim), (self.glyphs.plain(fix), paint.text), *shown]
-        elif not sentence.command:
-            key = []
-        rest = room - cell_len(arrow) - sum(cell_len(text) for text, _ in key)
-        if cell_len(fix) <= rest:
-            return [(arrow, paint.dim), (self.glyphs.plain(fix), paint.accent), *key]
-        if not cut:
+        fix = (self.glyphs.plain(printable(sentence.fix)), paint.accent if sentence.command else paint.text)
+        shown: list[Part] = [(self.glyphs.remedy, paint.dim), fix]
+        if sentence.look and _cells(shown) + cell_len(sentence.look) + _cells(key) + 2 <= room:
+            return [*shown, ("  ", None), (printable(sentence.look), paint.accent), *key]
+        if sentence.command:
+            shown += [*key, *([(f"  {printable(effect)}", paint.text)] if effect else [])]
+        elif sentence.look:
+            shown += [*key[:2], (" copies a command", paint.dim)]
+        return shown if _cells(shown) <= room else []
+
+    def _cut(self, room: int, paint: Palette) -> list[Part]:
+        """Return the fix cut to ``room`` cells: a command anywhere, because the key copies all of it; a text
+        after a word."""
+        state, sentence = self._state, self._state.sentence
+        if sentence is None or not sentence.fix:
             return []
+        copies = sentence.command or bool(sentence.look)
+        key: list[Part] = [("  ", None), (state.copy_key, paint.head), (" copy", paint.dim)] if copies else []
+        rest = room - cell_len(self.glyphs.remedy) - _cells(key)
         if rest < _LEAST_REMEDY:
             return [(state.copy_key, paint.head), (" copies the fix", paint.dim)] if sentence.command else []
-        return [(arrow, paint.dim), (fit(fix, rest, self.glyphs), paint.accent), *key]
+        fix = printable(sentence.fix)
+        if sentence.command:
+            return [(self.glyphs.remedy, paint.dim), (fit(fix, rest, self.glyphs), paint.accent), *key]
+        whole = fit(fix, rest - 1, self.glyphs).removesuffix(self.glyphs.dots).rpartition(" ")[0]
+        return [(self.glyphs.remedy, paint.dim), (f"{whole} {self.glyphs.dots}", paint.text), *key]
 
     def _second(self, fix: list[Part], room: int, paint: Palette, width: int) -> list[Line]:
         """Return the second line: ``fix``, and as many of the other problems as there is room for."""
         state = self._state
-        used = sum(cell_len(text) for text, _ in fix)
+        used = _cells(fix)
         parts: list[Part] = [(" " * _INDENT, None), *fix]
         keys: list[Part] = [(state.list_key, paint.head), (" all problems", paint.dim)]
-        wide = sum(cell_len(text) for text, _ in keys)
+        wide = _cells(keys)
         if not state.list_key:
             keys, wide = [], 0
         told = self._more(room - used - wide - 2 - (3 if fix else 0))
@@ -169,9 +177,6 @@ class AnswerLines(Lines):
         state = self._state
         if not state.more:
             about = printable(state.about)
-            if state.sentence is not None and cell_len(about) > room:
-                about = about.rpartition(", ")[2]  # the confidence
-                return about if cell_len(about) <= room else ""
             return fit(about, min(cell_len(about), room), self.glyphs) if room >= _LEAST_REMEDY else ""
         text = f"{len(state.more)} more"
         if cell_len(text) > room:
@@ -183,3 +188,8 @@ class AnswerLines(Lines):
                 return f"{text}, {self.glyphs.dots}" if number else text
             text = longer
         return self.glyphs.plain(text)
+
+
+def _cells(parts: list[Part]) -> int:
+    """Return how many cells ``parts`` take."""
+    return sum(cell_len(text) for text, _ in parts)

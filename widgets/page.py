@@ -1,4 +1,4 @@
-"""A text to scroll through, such as the help or the list of warnings."""
+"""Texts in wrapped lines: one to scroll through, such as the help, and a panel that does not scroll."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.style import Style
 from textual import events
 
 from stalltop.model.text.figures import fit
+from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
@@ -102,6 +103,48 @@ class Page(Lines, can_focus=True):
         return [line_of(head, width, paint.bar), *shown]
 
 
+@dataclass(frozen=True, slots=True)
+class PanelText:
+    """What a ``TextPanel`` shows."""
+
+    title: str = ""
+    about: str = ""
+    """A remark beside the title."""
+    text: Sequence[PageLine] = ()
+
+
+class TextPanel(Lines):
+    """Shows lines of text, wrapped, and leaves out those that have no room. The title is on the frame."""
+
+    def __init__(self, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
+        self.badge = ""
+        """The text right before the title, such as the key of the panel."""
+        self._shown_text = PanelText()
+
+    def show(self, text: PanelText) -> None:
+        """Show ``text``."""
+        self._shown_text = text
+        self.redraw()
+
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
+        """Return the title, and the remark beside it, at the top."""
+        shown = self._shown_text
+        title = [(self.badge, paint.dim), (printable(shown.title), paint.label)]
+        return FrameEdge(title, [(printable(shown.about), paint.dim)]), FrameEdge()
+
+    def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
+        """Return the first rows of the text."""
+        rows: list[Line] = []
+        for line in self._shown_text.text:
+            if len(rows) >= height:
+                break
+            parts: list[Part] = [(printable(text), getattr(paint, role)) for text, role in line.parts]
+            before: Part = (line.hang, paint.dim)
+            rows += [line_of(row, width) for row in _wrapped(parts, width, line.indent, before)]
+        return rows[:height]
+
+
 def wrapped(line: PageLine, width: int) -> list[tuple[tuple[str, str], ...]]:
     """Return ``line`` wrapped to rows of at most ``width`` cells."""
     return [tuple(row) for row in _wrapped(line.parts, width, line.indent, (line.hang, "dim"))]
@@ -130,6 +173,9 @@ def _wrapped(
             while used + length > width and length > 1 and width > indent:
                 rows[-1].append((word[: width - used], style))
                 word = word[width - used :]
+                if not word.strip():
+                    word, length, used = "", 0, width  # only the blank after the word has no room
+                    break
                 length = cell_len(word)
                 rows.append([before])
                 used = indent

@@ -3,19 +3,18 @@ containers and the slowest operation."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from stalltop.formats.text.chains import name_of
+from stalltop.formats.text.chains import amount, each_second, name_of
+from stalltop.model.actions.catalogue import briefly
 from stalltop.model.chain import Chain, Link, worst_first
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.telling import Telling, Tellings
-from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.sentence import Sentence
 from stalltop.model.text.style import BOLD, RED, YELLOW, Style
@@ -26,7 +25,6 @@ _NETWORK: Final = "network"
 """``Link.device`` of links about connections; it is not the name of a device."""
 _NEARLY_ALL: Final = 0.9
 """If the first culprit took less than this part of the loss, the sentence says how much it took."""
-_UNIT: Final = re.compile(r"(?<=\d)(?=[a-zµ])")
 UNSURE_SECONDS: Final = 3.0
 """Seconds after the start of tracing in which it is too early to say that there is no problem: most causes
 are reported after two to three seconds."""
@@ -39,41 +37,43 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     the sentence is the summary of the chain."""
     fix = next((one for one in chain.fixes if one.command and not one.look), None)
     remedy = fix.command if fix is not None else chain.fixes[0].text if chain.fixes else ""
-    lost = _lost(chain, glyphs)
+    lost, short = _lost(chain, glyphs)
     command = fix is not None
     look = "" if command else next((one.command for one in chain.fixes if one.command), "")
     telling = tellings.get(chain.cause)
-    if telling is None:
-        return Sentence(chain.summary or chain.title, lost=lost, fix=remedy, command=command, look=look)
+    said = Sentence(chain.summary or chain.title) if telling is None else _said(chain, window, telling)
+    said = replace(said, lost=lost, lost_short=short, fix=remedy, command=command, look=look)
+    return said if fix is None else replace(said, effect=fix.text, briefly=briefly(fix.command))
+
+
+def _said(chain: Chain, window: Window, telling: Telling) -> Sentence:
+    """Return the sentence of ``chain`` in the words of ``telling``, without its fix."""
     victim, state = _victim(chain, window), telling.state
     culprit, detail, link = _culprit(chain, window)
     users = _users(chain) if link is not None and culprit == link.device else 0
     if users > 1 and state.startswith("is "):
         victim, state = f"{users} tenants", state.replace("is ", "are ", 1)
     if link is None:
-        said = Sentence(_filled(telling.without, chain, telling, None), victim=victim)
-    elif culprit == victim:
-        said = Sentence(_filled(telling.does, chain, telling, link), culprit=culprit, detail=detail)
-    else:
-        does = _filled(telling.does, chain, telling, link)
-        said = Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
-    effect = fix.text if fix is not None else ""
-    return replace(said, lost=lost, fix=remedy, command=command, effect=effect, look=look)
+        return Sentence(_filled(telling.without, chain, telling, None), victim=victim)
+    does = _filled(telling.does, chain, telling, link)
+    if culprit == victim:
+        return Sentence(does, culprit=culprit, detail=detail)
+    return Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
 
 
-def _lost(chain: Chain, glyphs: Glyphs) -> str:
-    """Return the time lost per second as text; if the first culprit took less than ``_NEARLY_ALL`` of it, how
-    much of it that culprit took. Empty if no time was lost yet."""
+def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str]:
+    """Return the time lost per second in words, and in short; if the first culprit took less than
+    ``_NEARLY_ALL`` of it, how much of it that culprit took. Empty if no time was lost yet."""
     lost_ns = chain.lost_ms_per_s * 1e6
     if lost_ns <= 0:
-        return ""
-    whole = amount(lost_ns, glyphs) + "/s"
+        return "", ""
+    whole = amount(lost_ns, glyphs)
     first = next(iter(chain.culprits), None)
     part_ns = first.ns_per_s if first is not None and not first.of_others else None
     if part_ns is None or not 0 < part_ns < _NEARLY_ALL * lost_ns:
-        return whole
-    part, unit = amount(part_ns, glyphs), whole.partition(" ")[2].removesuffix("/s")
-    return f"{part.removesuffix(' ' + unit)} of {whole}"
+        return each_second(lost_ns, glyphs), f"{whole}/s"
+    part = amount(part_ns, glyphs).removesuffix(" " + whole.partition(" ")[2])
+    return f"{part} of {whole} lost each second", f"{part} of {whole}/s"
 
 
 def _users(chain: Chain) -> int:
@@ -117,12 +117,6 @@ def _filled(text: str, chain: Chain, telling: Telling, culprit: Link | None) -> 
     links = (culprit, *chain.links) if culprit is not None else chain.links
     device = next((link.device for link in links if link.device not in ("", _NETWORK)), telling.device)
     return text.format(device=device, operation=chain.operation or "a call")
-
-
-def amount(ns: float, glyphs: Glyphs = UNICODE) -> str:
-    """Return a time as it is written in a sentence: ``516 ms``, ``1.20 s``, ``16m40s``."""
-    text = figures.duration(ns, glyphs).strip()
-    return _UNIT.sub(" ", text) if len(_UNIT.findall(text)) == 1 else text
 
 
 # ---- without a problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,6 +21,7 @@ _COLOURS: Final[dict[Severity, str]] = {
     "info": DIM,
 }
 _RATE_WIDTH: Final = figures.DURATION_WIDTH + 2
+_UNIT: Final = re.compile(r"(?<=\d)(?=[a-zµ])")
 _NARROW: Final = 72
 """If the output has fewer cells than this, the figures of a step stand behind its text, not in front of the
 tree."""
@@ -33,6 +35,19 @@ def rate(ns_per_s: float | None, glyphs: Glyphs = UNICODE) -> str:
     if ns_per_s is None:
         return " " * _RATE_WIDTH
     return figures.duration(ns_per_s, glyphs) + "/s"
+
+
+def amount(ns: float, glyphs: Glyphs = UNICODE) -> str:
+    """Return a time as it is written in a sentence: ``516 ms``, ``1.20 s``, ``16m40s``."""
+    text = figures.duration(ns, glyphs).strip()
+    return _UNIT.sub(" ", text) if len(_UNIT.findall(text)) == 1 else text
+
+
+def each_second(ns_per_s: float, glyphs: Glyphs = UNICODE) -> str:
+    """Return lost time per second in words, for sentences: ``516 ms of each second``. Several threads
+    together can lose more than a second per second."""
+    lost = amount(ns_per_s, glyphs)
+    return f"{lost} each second, summed over threads" if ns_per_s >= 1e9 else f"{lost} of each second"
 
 
 def name_of(tenant: str, window: Window) -> str:
@@ -52,7 +67,7 @@ def headline(chain: Chain, style: Style) -> list[str]:
 
 def course(chain: Chain, glyphs: Glyphs) -> list[str]:
     """Return, each as a text: the lost time of a chain, its beginning, and its end if it has ended."""
-    parts = [rate(chain.lost_ms_per_s * 1e6, glyphs).strip()] if chain.lost_ms_per_s > 0 else []
+    parts = [each_second(chain.lost_ms_per_s * 1e6, glyphs)] if chain.lost_ms_per_s > 0 else []
     parts.append(f"since {figures.clock(chain.since)}")
     return parts if chain.open else [*parts, f"ended {figures.clock(chain.seen)}"]
 

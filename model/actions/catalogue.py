@@ -7,8 +7,10 @@ window). Values of placeholders are quoted for the shell.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from string import Formatter
 from typing import Final, Literal
 
@@ -221,3 +223,28 @@ BY_ID: Final[Mapping[str, HostCommand]] = {action.id: action for action in ACTIO
 def command(ids: Collection[str], values: Mapping[str, str]) -> str:
     """Returns the command of the first action of ``ids`` that applies with ``values``; '' if none does."""
     return next((text for name in ids if (text := BY_ID[name].text(values))), "")
+
+
+_BRIEFLY: Final = (
+    (r"taskset |--cpuset-cpus |AllowedCPUs=", "move it to other CPUs"),
+    (r"renice |--cpu-shares |CPUWeight=|/cpu\.weight$", "give CPU to others first"),
+    (r"ionice ", "let others use disks first"),
+    (r"--cpus |CPUQuota=|/cpu\.max$|/cpu\.cfs_quota_us$|limits=cpu=", "set its CPU limit"),
+    (r"--memory |MemoryMax=|/memory\.", "set its memory limit"),
+    (r"--device-read-bps |IOReadBandwidthMax=", "limit its reads"),
+    (r"--device-write-bps |IOWriteBandwidthMax=", "limit its writes"),
+    (r"kill -CONT |unpause |thaw |echo 0 > .*cgroup\.freeze$", "let it run again"),
+    (r"kill -TERM ", "end it"),
+    (r"nvidia-smi -i \d+ -pl ", "set the power cap"),
+    (r"nvidia-smi .*--reset-gpu-clocks", "free the clocks"),
+    (r"nvidia-smi .*--gpu-reset", "reset the GPU"),
+    (r"/proc/irq/", "move the interrupt"),
+    (r"nvidia-cuda-mps-control ", "start MPS"),
+)
+"""What commands of fixes do, in a few words for narrow screens, each with a pattern of the commands."""
+
+
+@lru_cache(maxsize=64)
+def briefly(text: str) -> str:
+    """Returns in a few words what the command ``text`` does; '' if that is not known."""
+    return next((words for pattern, words in _BRIEFLY if re.search(pattern, text)), "")

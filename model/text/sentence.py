@@ -1,7 +1,7 @@
 """A problem as one sentence: who is slow, who does what to it, how much time that costs, and what helps.
 
-If the line is too short, the lost time is left out first, then the process of the culprit. The victim and the
-culprit always stay.
+If the line is too short, the lost time is shortened, then left out, then the process of the culprit is left
+out. The victim and the culprit always stay.
 """
 
 from __future__ import annotations
@@ -36,18 +36,22 @@ class Sentence:
     detail: str = ""
     """The process of the culprit, such as ``encode, pid 21741``."""
     lost: str = ""
-    """The time lost per second, such as ``516 ms/s``; empty if none was lost yet."""
+    """The time lost per second, such as ``516 ms of each second``; empty if none was lost yet."""
+    lost_short: str = ""
+    """The same in short, such as ``516 ms/s``."""
     fix: str = ""
     """The command that helps or, if there is none, what to do."""
     command: bool = False
     """Whether ``fix`` is a command that can be copied."""
     effect: str = ""
     """If ``fix`` is a command: what it does."""
+    briefly: str = ""
+    """The same in a few words; empty if it is not known."""
     look: str = ""
     """If ``fix`` is text: the command to copy that shows more of the problem; empty if there is none."""
 
-    def parts(self, *, detail: bool = True, lost: bool = True) -> list[SentencePart]:
-        """Return the sentence without its fix, in parts."""
+    def parts(self, *, detail: bool = True, lost: str | None = None) -> list[SentencePart]:
+        """Return the sentence without its fix, in parts, with ``lost`` as the lost time; None: in words."""
         parts: list[SentencePart] = []
         if self.victim:
             parts.append((self.victim, "victim"))
@@ -56,8 +60,9 @@ class Sentence:
             parts.append((self.culprit, "culprit"))
             parts.append((f" ({self.detail}) " if detail and self.detail else " ", "text"))
         parts.append((self.does, "text"))
-        if lost and self.lost:
-            parts += [(", ", "text"), (self.lost, "lost")]
+        lost = self.lost if lost is None else lost
+        if lost:
+            parts += [(", ", "text"), (lost, "lost")]
         return parts
 
     def text(self, glyphs: Glyphs = UNICODE) -> str:
@@ -67,11 +72,11 @@ class Sentence:
 
     def fitted(self, width: int, glyphs: Glyphs = UNICODE) -> list[SentencePart]:
         """Return the sentence without its fix, shortened to fit into ``width`` cells."""
-        for detail, lost in ((True, True), (True, False), (False, False)):
+        for detail, lost in ((True, self.lost), (True, self.lost_short), (True, ""), (False, "")):
             parts = self.parts(detail=detail, lost=lost)
             if cells(parts) <= width:
                 return parts
-        return _shortened(self.parts(detail=False, lost=False), width, glyphs)
+        return _shortened(self.parts(detail=False, lost=""), width, glyphs)
 
 
 def cells(parts: list[SentencePart]) -> int:

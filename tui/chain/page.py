@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stalltop.formats.text.chains import branches, name_of, rate, slowest, step
+from stalltop.formats.text.chains import branches, each_second, name_of, rate, slowest, step
 from stalltop.model.chain import Chain
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.text import figures
@@ -15,7 +15,7 @@ from stalltop.model.text.words import numbered, with_pid
 from stalltop.model.window import Window
 from stalltop.tui.columns.split import bar, legend
 from stalltop.tui.pages.network import network_of
-from stalltop.tui.problems.chains import MARK, ROLE, keys_of, loss
+from stalltop.tui.problems.chains import MARK, ROLE, keys_of
 from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.page import PageLine
 
@@ -32,9 +32,7 @@ def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -
     lines = _summary(chain, window, glyphs)
     lines += _tree(chain, window, glyphs)
     lines += _fixes(chain)
-    factors = [link for link in chain.links if link.role == "factor"]
-    lines += _listed("What makes it worse", [step(link, chain, window) for link in factors])
-    lines += _listed("What is not known", chain.unknown)
+    lines += remarks(chain, window)
     lines += _rows(chain, window, glyphs=glyphs, letters=letters)
     ports = network_of(chain, window, glyphs).lines
     return [*lines, PageLine(), *ports] if ports else lines
@@ -56,8 +54,8 @@ def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
         PageLine((("  " + chain.summary, "text"),), indent=2),
         PageLine(),
     ]
-    lost = loss(chain, glyphs).strip()
-    lines.append(_pair("lost", f"{lost}, summed over threads" if lost else "no time yet"))
+    lost = chain.lost_ms_per_s * 1e6
+    lines.append(_pair("lost", each_second(lost, glyphs) if lost > 0 else "no time yet"))
     place = [name_of(chain.tenant, window), with_pid(chain.process, chain.pid)]
     if chain.operation:
         place.append(f"{chain.operation} ({chain.layer})" if chain.layer else chain.operation)
@@ -75,13 +73,26 @@ def _span(seconds: float) -> str:
     return f"{whole}s" if whole < 60 else figures.duration(whole * 1e9).strip()
 
 
+def remarks(chain: Chain, window: Window) -> list[PageLine]:
+    """Return what makes a problem worse, and what is not known about it."""
+    factors = [link for link in chain.links if link.role == "factor"]
+    worse = _listed("What makes it worse", [step(link, chain, window) for link in factors])
+    return [*worse, *_listed("What is not known", chain.unknown)]
+
+
 def _tree(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
+    """Return the section with the links as a tree."""
+    found = steps(chain, window, glyphs)
+    if not found:
+        return []
+    about = "  share of the loss, time lost per second; from what is slow, step by step, to its root"
+    return [PageLine(), PageLine((("Why", "head"), (about, "dim"))), *found]
+
+
+def steps(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
     """Return the links as a tree, each with its share and its time."""
     links = [link for link in chain.links if link.role != "factor"]
-    if not links:
-        return []
-    about = "  share of the loss, and time; from what is slow, step by step, to its root"
-    lines = [PageLine(), PageLine((("Why", "head"), (about, "dim")))]
+    lines = []
     roles = {"effect": "text", "mechanism": "text", "culprit": "warn", "reason": "text", "factor": "text"}
     for at, link in enumerate(links):
         branch, below = branches(links, at, glyphs)

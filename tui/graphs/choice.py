@@ -15,7 +15,7 @@ from stalltop.tui.settings.settings import AUTO, NONE
 HELD_SECONDS = 10.0
 """The figures for a problem stay for at least this many seconds. The figures shown without a problem change
 as soon as there is one."""
-USUAL: Final = ("gpu", "calls", "cpu", "gpu_memory", "run_queue", "power")
+USUAL: Final = ("gpu", "calls", "cpu", "network", "gpu_memory", "run_queue", "power")
 """The figures while there is no problem, the most important first: of GPUs, of calls, of the host. If figures
 for a problem are not known, the first of these replace them."""
 _CLOCKS = ("problems", "clocks", "power")
@@ -23,6 +23,7 @@ _MEMORY = ("problems", "gpu_memory", "p99")
 _CPU = ("problems", "run_queue", "p99")
 _DISK = ("problems", "disk", "p99")
 _GPU = ("problems", "gpu", "p99")
+_NETWORK = ("problems", "network", "p99")
 _HANGS = ("problems", "gpu", "calls")
 _CALLS = ("problems", "p99", "calls")
 OF_CAUSE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -39,6 +40,7 @@ OF_CAUSE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         **dict.fromkeys(
             ("gpu_neighbours", "gpu_bound", "sync_storm", "gpu_lost", "gpu_xid", "gpu_ecc"), _GPU
         ),
+        **dict.fromkeys(("tcp_retransmits", "remote_service"), _NETWORK),
         **dict.fromkeys(("nccl_straggler", "nccl_hang", "late_rank", "hung_call"), _HANGS),
     }
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from stalltop.model.devices.device import DEVICE_FIGURE, Device
 from stalltop.model.merge.packing import Packed
+from stalltop.model.network_ports import throughput
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.tui.views.groups import PathStep, below, decided, outermost
@@ -118,6 +119,12 @@ def _waiting(part: Packed, subject: Subject) -> float | None:
     return min(100.0 * max(system.load[0] / max(system.cpus, 1) - 1.0, 0.0), 100.0)
 
 
+def _network(part: Packed, subject: Subject) -> float | None:
+    """Return the bytes received and sent per second; None if no port was read."""
+    moved = throughput(part.window.evidence.network_ports, part.window.seconds)
+    return None if moved is None else moved.rx_bytes + moved.tx_bytes
+
+
 def _system(name: str) -> Value:
     def value(part: Packed, subject: Subject) -> float | None:
         system = part.window.system
@@ -194,6 +201,14 @@ FIGURES: Final = (
         _unit("%"),
         _hundred,
         peak=True,
+    ),
+    GraphFigure(
+        "network",
+        "network bytes/s",
+        "Bytes that the host receives and sends over its network, RDMA too",
+        _network,
+        lambda value, glyphs: figures.size(value, glyphs).strip(),
+        least=1e3,
     ),
 )
 """All figures, in the order of the list in which the user chooses."""

@@ -20,7 +20,7 @@ from stalltop.widgets.table import Cell, Column, Table, TableData, TableRow
 WIDTH = 80
 """Cells of the dialogue, with its frame."""
 ENTRIES = (
-    (AUTO, "automatic", "Those that fit the worst problem, if there is one"),
+    (AUTO, "automatic", "Why the first problem happens, or a row; graphs that fit"),
     *((figure.id, figure.title, figure.about) for figure in FIGURES),
     (NONE, "none", "No graphs: tables take all lines"),
 )

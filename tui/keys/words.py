@@ -62,7 +62,7 @@ WORDS: Final[dict[str, str]] = {
     "panel_table": "toggle",
     "panel_second": "split toggle",
     "panel_keys": "footer shortcuts toggle",
-    "graphs": "chart plot draw history trend gpu cpu power disk",
+    "graphs": "chart plot draw history trend gpu cpu power disk network",
     "narrower": "resize shrink split",
     "wider": "resize grow split",
     "reset_layout": "default defaults restore clear original",

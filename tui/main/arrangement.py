@@ -18,6 +18,7 @@ from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import DeviceRows
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.footer import KeyLine
+from stalltop.widgets.page import TextPanel
 
 _WIDGETS = {"host": "#system", "devices": "#devices", "warnings": "#alerts", "table": "#tables"}
 """Selectors of the panels' widgets, by the names in ``settings.PANELS``."""
@@ -40,6 +41,8 @@ class Arrangement:
         """Lines that the list of devices needs to show all devices."""
         self.graphs = 0
         """The number of graphs that there are to show."""
+        self.detail = False
+        """Whether there is something to show in the panel about the first problem."""
         self.timeline: Literal["", "roomy", "needed"] = ""
         """Whether there is a time line, and whether it is shown only where there is plenty of room."""
         self.caption = 0
@@ -75,6 +78,7 @@ class Arrangement:
             warnings=panel.room.need(self.at),
             tables=tables.needs(),
             graphs=self.graphs,
+            detail=self.detail,
             caption=self.caption,
             timeline=self.timeline,
             keys=bool(keys.said) or self._screen.query_one("#filter").display,
@@ -130,6 +134,7 @@ class Arrangement:
         tables.main.badge, tables.second.badge, tables.third.badge = table, second, second
         for graph in self._graphs.widgets:
             graph.badge = graphs
+        screen.query_one("#detail", TextPanel).badge = graphs
 
     def _badge(self, action: str) -> str:
         """Return the key of an action as a small digit; if there is no glyph for that, the key and a

@@ -12,11 +12,14 @@ from stalltop.model.window import Window
 from stalltop.tui.graphs.panels import GraphPanels
 from stalltop.tui.keys.footer import footer
 from stalltop.tui.main.arrangement import Arrangement
+from stalltop.tui.main.opens import Opens
 from stalltop.tui.main.status import header_state, recording_text, silent_seconds, starting_text
 from stalltop.tui.past.moments import Moments
 from stalltop.tui.past.recall import timespan
 from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.screens.bases import AppScreen
+from stalltop.tui.settings.settings import AUTO
+from stalltop.tui.tables.sizes import DETAIL
 from stalltop.tui.tables.tables import Tables
 from stalltop.tui.views.groups import Path
 from stalltop.widgets.answer import AnswerLines
@@ -25,7 +28,11 @@ from stalltop.widgets.caption import CaptionLines
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
 from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.header import Header, HeaderState
+from stalltop.widgets.page import TextPanel
 from stalltop.widgets.timeline import Timeline
+
+GRAPHS_AFTER_SECONDS = 20.0
+"""Seconds of the past that must be known before graphs appear that the user has not chosen."""
 
 
 class Drawing:
@@ -37,14 +44,17 @@ class Drawing:
         moments: Moments,
         arrangement: Arrangement,
         graphs: GraphPanels,
+        opens: Opens,
         *,
         file: bool,
     ) -> None:
-        """``file``: the data comes from a recording."""
+        """``opens`` makes the text of the panel about the first problem. ``file``: the data comes from a
+        recording."""
         self._screen = screen
         self._moments = moments
         self._arrangement = arrangement
         self._graphs = graphs
+        self._opens = opens
         self._file = file
         self._alerts_of: Window | None = None
         """The window for which the list of problems was made last."""
@@ -89,20 +99,40 @@ class Drawing:
         arrangement = self._arrangement
         arrangement.at, arrangement.devices = window.end, len(window.devices.devices)
         arrangement.graphs = self._graphs_chosen()
+        arrangement.detail = app.pictures and AUTO in self._graphs.wanted and bool(window.rows)
         past = () if app.options.still else moments.past
         normals = moments.newest.newest.normals if moments.newest is not None else {}
         self._tables.tellings = app.options.tellings()
         # This calls ``Arrangement.fit`` when the tables have their new content.
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
         self.graphs()
+        self._show_detail(window)
+
+    def _show_detail(self, window: Window) -> None:
+        """Fill the panel about the first problem if it is visible; without a problem, it is about the row
+        under the cursor."""
+        place = next((one for one in self._arrangement.layout.tables.places if one.name == DETAIL), None)
+        if place is None:
+            return
+        chain, path = self._panel.answering.chain, self._tables.path_here()
+        if chain is not None or path:
+            width, height = place.width - place.frame.columns, place.height - place.frame.lines
+            text = self._opens.detail(window, chain, path, width, height)
+            self._screen.query_one("#detail", TextPanel).show(text)
 
     def _graphs_chosen(self) -> int:
         """Choose the figures of the graphs for the moment that is shown. Returns their number."""
         app = self._screen.stalltop
+        past = self._moments.past
         if app.options.still or not app.pictures:
             return 0
+        if AUTO in self._graphs.wanted and past:
+            # A graph of a few seconds is an almost empty frame.
+            known = past[-1].window.end - past[0].window.start
+            if known < GRAPHS_AFTER_SECONDS:
+                return 0
         faults = (chain for chain in self._panel.found.open if chain.severity != "info")
-        return self._graphs.choose(self._moments.past, next(faults, None), live=not self._moments.frozen)
+        return self._graphs.choose(past, next(faults, None), live=not self._moments.frozen)
 
     def graphs(self) -> None:
         """Fill the graphs that are visible."""

@@ -61,6 +61,8 @@ class Needs:
     tables: tuple[TableNeeds, TableNeeds, TableNeeds] = (TableNeeds(), TableNeeds(), NO_TABLE)
     graphs: int = 0
     """Number of graphs of the past."""
+    detail: bool = False
+    """Whether there is a panel about the first problem, or about a row."""
     caption: int = 0
     """Lines of the caption of a demonstration."""
     timeline: Literal["", "roomy", "needed"] = "roomy"
@@ -69,6 +71,11 @@ class Needs:
     """Whether the last line is needed for a message or for text that the user types."""
     reading: bool = False
     """Whether the list of problems has the focus. It then takes up to half of the screen."""
+
+    @property
+    def fillers(self) -> int:
+        """Return the number of panels that fill the lines below the tables."""
+        return self.graphs + self.detail
 
 
 NO_NEEDS = Needs()
@@ -185,11 +192,11 @@ def layout(
     kept = 1 - timeline if needs.timeline else 0
     spare = left - host - devices - warnings - filled - (_EDGES if boxes else 0) - kept
     # Tables as wide as the terminal show more columns. They stand side by side if there are not enough lines.
-    beside = wide and (bool(enlarged) or spare < (GOOD_GRAPH if needs.graphs else 0))
+    beside = wide and (bool(enlarged) or spare < (GOOD_GRAPH if needs.fillers else 0))
     if (
         "warnings" in shown
         and not (enlarged or beside)
-        and 0 < spare < (GOOD_GRAPH if needs.graphs else height)
+        and 0 < spare < (GOOD_GRAPH if needs.fillers else height)
     ):
         # Lines that neither tables nor graphs fill.
         warnings += max(min(needs.warnings - warnings, spare), 0)
@@ -211,8 +218,8 @@ def layout(
         if "second" not in shown:
             second = third = NO_TABLE
         place = Room(width, room, frames, beside, share, gives, joined)
-        graphs = 0 if enlarged else needs.graphs
-        tables = TablesLayout(divide(place, (first, second, third), graphs), enlarged == "tables")
+        fillers = (0, False) if enlarged else (needs.graphs, needs.detail)
+        tables = TablesLayout(divide(place, (first, second, third), *fillers), enlarged == "tables")
     return ScreenLayout(
         shown=frozenset(shown),
         frames=frames,

@@ -1,4 +1,4 @@
-"""What the main screen asks the app to open: the pages that cover it."""
+"""What the main screen asks the app for: the pages that cover it, and parts of pages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from stalltop.tui.views.groups import Path
 if TYPE_CHECKING:
     from stalltop.model.actions.offers import Offer
     from stalltop.tui.saving.formats import ShownScreen
+    from stalltop.widgets.page import PanelText
 
 
 class Opens(Protocol):
@@ -23,6 +24,10 @@ class Opens(Protocol):
 
     def row(self, path: Path) -> None:
         """Open the page of the row at ``path``."""
+
+    def detail(self, window: Window, chain: Chain | None, path: Path, width: int, height: int) -> PanelText:
+        """Return the text of a panel about ``chain`` or, without one, about the row at ``path``. The panel
+        has room for ``height`` lines of ``width`` cells."""
 
     def pair(self, pair: Pair) -> None:
         """Show two rows side by side."""

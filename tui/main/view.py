@@ -30,6 +30,7 @@ from stalltop.widgets.caption import CaptionLines
 from stalltop.widgets.devices import DeviceRows
 from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.header import Header
+from stalltop.widgets.page import TextPanel
 from stalltop.widgets.timeline import Timeline
 
 STARTING_SECONDS = 0.25
@@ -51,14 +52,14 @@ class MainView(AppScreen):
         self.panel = AlertPanel("alerts")
         """The list of problems."""
         self.graphs = GraphPanels()
-        self.tables = Tables("tables", self.graphs.widgets)
+        self.tables = Tables("tables", (*self.graphs.widgets, TextPanel("detail")))
         self.moments = Moments(length, OF_FILE if file else LIVE)
         """Selects the moment that is shown."""
         self.file = file
         self.arrangement = Arrangement(self, self.graphs)
         self.tables.fit = self.arrangement.fit
         self.speech = Speech(self, self.arrangement)
-        self.drawing = Drawing(self, self.moments, self.arrangement, self.graphs, file=file)
+        self.drawing = Drawing(self, self.moments, self.arrangement, self.graphs, opens, file=file)
         self.updates = Updates(self, self.moments, self.drawing, self.speech, file=file)
 
     def compose(self) -> ComposeResult:

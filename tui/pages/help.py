@@ -2,71 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final, Literal, get_args
+
 from stalltop.model.window import PARTS
 from stalltop.tui.columns.catalogue import COLUMNS
-from stalltop.tui.keys.actions import groups, key
+from stalltop.tui.keys.actions import Action, groups, key
 from stalltop.tui.keys.page_keys import PAGES, PageKeys
 from stalltop.tui.pages.filter_help import TERMS
 from stalltop.widgets.page import PageLine
 
 SIGNS = (
-    ("~14.7ms", "uncertain: based on few calls, or the difference may be chance"),
-    ("ns ms s", "durations: dim below a millisecond, bold from a second on"),
-    ("C H M L", "problems: critical, high, medium, low; the header counts them: 1C 2M"),
-    ("name C", "a problem involves this row (press {why} to see it)"),
-    ("name <", "the culprit of a problem; it may make no calls itself (press {why} to see which)"),
-    ("name ?", "not all of its calls were counted (press {problems} to see why)"),
-    ("! -", "remarks: a gap in coverage, a loss or a call open for long; - is information, no problem"),
-    ("3x", "in the list of problems: three of one kind that ended or are information"),
-    (
-        "(name)",
-        "a call inside another traced call, whose time contains it; a filter or {rows} shows such rows",
-    ),
-    (
-        "traced 15/16",
-        "15 processes are traced of 16 that use CUDA or NCCL (press {problems} to see which is not, and why)",
-    ),
-    ("missed", "calls that no row contains (press {problems} to see why)"),
-    ("partial", "this many events lack some of their figures; no call is missed (press {problems})"),
-    (
-        "host gap",
-        "the time between two calls of a thread; not a call, so it comes last and is in no total",
-    ),
-    ("probes", "CPU time of the tracing in the traced programs, in percent of one CPU"),
-    ("own", "CPU time and memory of stalltop itself"),
-    (
-        "NET",
-        "bytes that the host received and sent per second over its network, including RDMA; RDMA: only those"
-        " of InfiniBand and RoCE. Coloured if a port counted errors: the page of a GPU, or of a problem with"
-        " NCCL or the network, lists these ports",
-    ),
+    ("~14.7ms", "uncertain: few calls, or by chance"),
+    ("ns ms s", "dim below 1 ms, bold from 1 s on"),
+    ("516ms/s", "516 ms lost of each second; above 1s/s: summed over threads"),
+    ("C H M L", "critical, high, medium, low problem"),
+    ("name C", "a problem involves this row ({why}: which)"),
+    ("name <", "the culprit of a problem ({why}: which)"),
+    ("name ?", "not all calls are counted ({problems}: why)"),
+    ("! -", "a gap, a loss or a hanging call; a remark"),
+    ("3x", "three problems of one kind"),
+    ("(name)", "call inside another call ({rows} shows it)"),
+    ("traced 15/16", "15 of 16 processes are traced ({problems}: why)"),
+    ("missed", "calls that no row contains ({problems}: why)"),
+    ("partial", "events that lack some figures"),
+    ("host gap", "time between two calls; in no total"),
+    ("probes", "CPU time of tracing in the programs"),
+    ("own", "CPU time and memory of stalltop"),
+    ("NET RDMA", "bytes/s in and out; coloured: port errors"),
 )
-"""The meaning of signs and figures that are not columns, for the help."""
+"""The meaning of signs and figures that are not columns, for the help. ``{why}`` and the like are keys."""
+
+HelpDetail = Literal["all", "sentences", "labels"]
+"""How much the help says: all; without columns, filters and the keys of other pages; keys with a label
+only. The first one that fits on one screen is shown."""
+DETAILS: Final[tuple[HelpDetail, ...]] = get_args(HelpDetail)
+_GAP = 2
+"""Cells between two keys with labels."""
 
 
-def help_page(of: str = "") -> list[PageLine]:
+def help_page(of: str = "", detail: HelpDetail = "all", cells: int = 78) -> list[PageLine]:
     """Return the help: what letters, colours and marks mean; the keys of the screen on which the user asked;
-    then the keys of other screens, the columns, and the syntax of filters.
+    with ``detail`` "all" also the keys of other screens, the columns, and the syntax of filters.
 
     ``of`` is the class name of the screen on which the user asked for help; the keys of a page come before
-    those of the main screen.
+    those of the main screen. ``cells`` is the width of a column of the help.
     """
     here = [page for page in PAGES if of in page.screens]
-    others = [page for page in PAGES if of not in page.screens]
     lines = [*_legend(), *_where_time_goes()]
     for page in here:
         lines += _page_keys(page)
     for heading, actions in groups().items():
         lines.append(PageLine(((heading, "head"),)))
-        lines += [_pair(action.key, action.help, "accent") for action in actions]
+        if detail == "labels":
+            lines += _labels(actions, cells)
+        else:
+            lines += [_pair(action.key, action.help, "accent") for action in actions]
         lines.append(PageLine())
-    for page in others:
-        lines += _page_keys(page)
+    if detail != "all":
+        said = f"{key('palette')} finds any action by a word, {key('columns')} explains the columns"
+        return [*lines, PageLine(((said, "dim"),))]
+    for page in PAGES:
+        lines += _page_keys(page) if page not in here else []
     lines.append(PageLine((("Columns", "head"),)))
     lines += [_pair(column.heading, column.help, "label") for column in COLUMNS if column.heading]
     lines.append(PageLine())
     lines.append(PageLine((("Filter", "head"),)))
     lines += [_pair(term, meaning, "label") for term, meaning in TERMS]
+    return lines
+
+
+def _labels(actions: Sequence[Action], cells: int) -> list[PageLine]:
+    """Return ``actions`` as keys with labels, as many in a line as fit into ``cells`` cells."""
+    keys = max(len(action.key) for action in actions) + 1
+    wide = keys + max(len(action.label) for action in actions) + _GAP
+    each = max((cells - 2 + _GAP) // wide, 1)
+    lines = []
+    for first in range(0, len(actions), each):
+        parts = [("  ", "text")]
+        for action in actions[first : first + each]:
+            parts += [(action.key.ljust(keys), "accent"), (action.label.ljust(wide - keys), "text")]
+        parts[-1] = (parts[-1][0].rstrip(), "text")
+        lines.append(PageLine(tuple(parts)))
     return lines
 
 

@@ -6,8 +6,8 @@ from textual import events
 from textual.binding import Binding
 
 from stalltop.tui.main.layout import LEAST_HEIGHT
-from stalltop.tui.pages.help import help_page
-from stalltop.tui.pages.in_columns import in_columns
+from stalltop.tui.pages.help import DETAILS, help_page
+from stalltop.tui.pages.in_columns import in_columns, rows_of, shape
 from stalltop.tui.pages.page_screen import PageScreen
 from stalltop.widgets.page import Page
 
@@ -24,9 +24,15 @@ class HelpScreen(PageScreen):
         self._of = of
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show the text in as many columns as the terminal has room for."""
+        """Show the text in as many columns as the terminal has room for, with as much detail as fits on one
+        screen."""
         super().on_resize(event)
         header = event.size.height >= LEAST_HEIGHT
         # The page takes one row for its title, and a cell on either side.
         width, height = event.size.width - 2, event.size.height - 1 - header
-        self.query_one("#page", Page).show(in_columns(help_page(self._of), width, height))
+        cells = shape(width)[1]
+        for detail in DETAILS:
+            lines = in_columns(help_page(self._of, detail, cells), width, height)
+            if rows_of(lines, width) <= height:
+                break
+        self.query_one("#page", Page).show(lines)

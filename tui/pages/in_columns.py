@@ -23,10 +23,9 @@ def in_columns(lines: Sequence[PageLine], width: int, height: int) -> list[PageL
     A heading is never the last row of a column, and a line continues in the next column only if it is longer
     than a column.
     """
-    count = (width + GAP) // (LEAST_WIDTH + GAP)
+    count, each = shape(width)
     if count < 2 or height < 2:
         return list(lines)
-    each = (width + GAP) // count - GAP
     columns = _columns(lines, each, height)
     while len(columns) % count:
         columns.append([])
@@ -40,6 +39,17 @@ def in_columns(lines: Sequence[PageLine], width: int, height: int) -> list[PageL
             for at in range(longest if last else height)
         ]
     return rows
+
+
+def shape(width: int) -> tuple[int, int]:
+    """Return the number of columns for ``width`` cells, and the width of each in cells."""
+    count = max((width + GAP) // (LEAST_WIDTH + GAP), 1)
+    return count, (width + GAP) // count - GAP
+
+
+def rows_of(lines: Sequence[PageLine], width: int) -> int:
+    """Return the rows that ``lines`` take in one column of ``width`` cells."""
+    return sum(len(wrapped(line, width)) if line.parts else 1 for line in lines)
 
 
 def _columns(lines: Sequence[PageLine], width: int, height: int) -> list[list[_Row]]:

@@ -93,7 +93,6 @@ class Answering:
             mark=MARK[shown.severity],
             role=ROLE[shown.severity],
             sentence=sentence_of(shown, window, tellings, glyphs),
-            about=f"since {figures.clock(shown.since)}, confidence {100 * shown.confidence:.0f} %",
             more=tuple(_named(one, window) for one in faults if one is not shown),
             copy_key=key("copy"),
             list_key=key("warnings"),

@@ -100,7 +100,9 @@ def facts(window: Window, path: Path) -> RowFacts:
         processes=processes,
         devices=tuple((device, holders) for device, holders in held if holders),
         kept=_kept(window, path),
-        nested={key.nested for key in window.rows.keys if own(key)} == {True},
+        # The rows of most tables contain outermost calls: no need to look at each row of the window.
+        nested=all(key.nested for key in scoped.rows.keys)
+        and {key.nested for key in window.rows.keys if own(key)} == {True},
     )
 
 

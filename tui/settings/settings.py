@@ -27,7 +27,19 @@ LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
 SINCE_START = "start"
 PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """The panels of the main screen from top to bottom, in the order of the keys 1 to 6."""
-GRAPHS = ("problems", "p99", "calls", "gpu", "gpu_memory", "power", "clocks", "cpu", "run_queue", "disk")
+GRAPHS = (
+    "problems",
+    "p99",
+    "calls",
+    "gpu",
+    "gpu_memory",
+    "power",
+    "clocks",
+    "cpu",
+    "run_queue",
+    "disk",
+    "network",
+)
 """The figures that graphs can show, by the ids in ``tui.graphs.figures``."""
 NONE = "none"
 """No graphs."""
@@ -248,7 +260,8 @@ class Settings:
     graphs: tuple[str, ...] = _setting(
         (AUTO,),
         SeveralOf((AUTO, NONE, *GRAPHS), (AUTO, NONE, *GRAPHS)),
-        'Graphs of the past where there is room, at most three; "auto": those that fit the worst problem.',
+        'Graphs of the past where there is room, at most three; "auto": why the worst problem happens, and '
+        "graphs that fit it.",
         left=True,
     )
     graph_symbols: str = _setting(

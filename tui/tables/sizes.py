@@ -1,4 +1,5 @@
-"""Divides a part of the screen among one to three tables and up to three graphs. Pure functions."""
+"""Divides a part of the screen among one to three tables, and the panels that fill the lines below them: up
+to three graphs, and the panel about the first problem (``DETAIL``). Pure functions."""
 
 from __future__ import annotations
 
@@ -24,6 +25,11 @@ GOOD_GRAPH = 7
 """The number of lines that a graph gets before another graph is shown above or below it."""
 GRAPH_CELLS = 36
 """The least number of columns of a graph beside another."""
+DETAIL = "detail"
+DETAIL_CELLS = 60
+"""The least number of columns of ``DETAIL`` beside graphs."""
+GRAPH_BESIDE_DETAIL = 40
+"""The number of columns of a graph beside ``DETAIL``, if graphs are not one above the other."""
 TABLE_BESIDE_GRAPHS = HEADS + 10
 """A table that has more rows than fit gives lines to graphs only if it keeps this many lines; tables in two
 columns: twice as many."""
@@ -49,7 +55,7 @@ class PanelPlace:
     """Where a panel stands in the room of the tables."""
 
     name: str
-    """``main``, ``second`` or ``third``; ``graph1`` to ``graph3``."""
+    """``main``, ``second`` or ``third``; ``graph1`` to ``graph3``; ``DETAIL``."""
     x: int
     y: int
     width: int
@@ -101,37 +107,40 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
     return width * share // 100 + (-spare if gives else spare)
 
 
-def divide(room: Room, tables: Sequence[TableNeeds], graphs: int) -> tuple[PanelPlace, ...]:
-    """Divide ``room`` among the first three ``tables`` and up to ``graphs`` graphs, so that no line stays
-    empty if a table or graph can fill it.
+def divide(
+    room: Room, tables: Sequence[TableNeeds], graphs: int, detail: bool = False
+) -> tuple[PanelPlace, ...]:
+    """Divide ``room`` among the first three ``tables``, up to ``graphs`` graphs and, with ``detail``, the
+    panel about the first problem, so that no line stays empty if one of them can fill it.
 
-    Tables get the lines that they fill. What is left is for graphs, and if there are none, for a
+    Tables get the lines that they fill. What is left is for the other panels, and if there are none, for a
     table.
     """
     first, second, third = [*tables, NO_TABLE, NO_TABLE][:3]
+    fillers = [*((DETAIL,) if detail else ()), *(f"graph{number}" for number in range(1, graphs + 1))]
     if room.beside and second.wanted:
-        return tuple(_beside(room, first, second, third, graphs))
-    return tuple(_stacked(room, first, second, third, graphs))
+        return tuple(_beside(room, first, second, third, fillers))
+    return tuple(_stacked(room, first, second, third, fillers))
 
 
 # ---- one above the other
 
 
 def _stacked(
-    room: Room, first: TableNeeds, second: TableNeeds, third: TableNeeds, graphs: int
+    room: Room, first: TableNeeds, second: TableNeeds, third: TableNeeds, fillers: Sequence[str]
 ) -> Iterator[PanelPlace]:
-    """Place the tables one above the other, and the graphs side by side below them."""
+    """Place the tables one above the other, and ``fillers`` below them."""
     usable = room.height - (room.frames == "box")
-    left_for_graphs = GOOD_GRAPH if graphs else 0
+    left_for_graphs = GOOD_GRAPH if fillers else 0
     heights = _two_heights(usable, room.share, first, second, left_for_graphs)
     left = usable - sum(heights)
     names = ["main", "second"][: len(heights)]
-    enough = LEAST_TABLE + (LEAST_GRAPH if graphs else 0)
+    enough = LEAST_TABLE + (LEAST_GRAPH if fillers else 0)
     if third.wanted and len(heights) == 2 and left >= enough:
         heights.append(min(HEADS + third.rows, left - enough + LEAST_TABLE))
         names.append("third")
         left -= heights[-1]
-    if not graphs or left < LEAST_GRAPH:
+    if not fillers or left < LEAST_GRAPH:
         # The table that lacks the most lines gets what is left; if none lacks any, the last one.
         needs = [HEADS + one.rows for one in (first, second, third)][: len(heights)]
         short = max(range(len(heights)), key=lambda at: (needs[at] - heights[at], at))
@@ -139,7 +148,7 @@ def _stacked(
         left = 0
     yield from _column(room, 0, room.width, zip(names, heights, strict=True), joined=room.joined)
     if left:
-        yield from _band(room, room.height - left, left, range(1, graphs + 1))
+        yield from _band(room, room.height - left, left, fillers)
 
 
 def _two_heights(
@@ -187,9 +196,9 @@ def _column(
 
 
 def _beside(
-    room: Room, first: TableNeeds, second: TableNeeds, third: TableNeeds, graphs: int
+    room: Room, first: TableNeeds, second: TableNeeds, third: TableNeeds, fillers: Sequence[str]
 ) -> Iterator[PanelPlace]:
-    """Place the second table beside the first, a third one below the shorter of them, and the graphs where
+    """Place the second table beside the first, a third one below the shorter of them, and ``fillers`` where
     there is room."""
     bottom = int(room.frames == "box")
     cells = first_cells(room.width, room.share, gives=room.gives)
@@ -199,41 +208,42 @@ def _beside(
     short = 0 if needs[0] <= needs[1] else 1
     free = room.height - bottom - needs[short]
     if third.wanted and free >= THIRD_FROM:
-        kept = LEAST_GRAPH if graphs else 0
+        kept = LEAST_GRAPH if fillers else 0
         stacks[short].append(("third", max(min(HEADS + third.rows, free - kept), LEAST_TABLE)))
-    band, at_side = _left_over(room, stacks, graphs)
-    below = range(1, graphs + 1 - len(at_side[1])) if band else range(0)
+    band, at_side = _left_over(room, stacks, len(fillers))
+    below = fillers[: len(fillers) - len(at_side[1])] if band else ()
     for number, (x, width) in enumerate(columns):
         heights = at_side[1] if number == at_side[0] else []
         high = room.height - band - sum(heights)
         stack = _filled(stacks[number], high - bottom)
         yield from _column(room, x, width, stack, joined=False)
         y = high
-        for graph, height in enumerate(heights, len(below) + 1):
-            yield _graph(room, graph, x, y, width, height)
+        for name, height in zip(fillers[len(below) :], heights, strict=False):
+            yield _filler(room, name, x, y, width, height)
             y += height
     if band:
         yield from _band(room, room.height - band, band, below)
 
 
 def _left_over(
-    room: Room, stacks: Sequence[Sequence[tuple[str, int]]], graphs: int
+    room: Room, stacks: Sequence[Sequence[tuple[str, int]]], fillers: int
 ) -> tuple[int, tuple[int, list[int]]]:
-    """Return the height of the row of graphs below both columns of tables, 0 if there is none. Also return
-    the number of the column with more free lines, and the heights of the graphs in that column."""
+    """Return the height of the band of ``fillers`` panels below both columns of tables, 0 if there is none.
+    Also return the number of the column with more free lines, and the heights of the panels in that
+    column."""
     bottom = int(room.frames == "box")
     free = [max(room.height - bottom - sum(height for _, height in stack), 0) for stack in stacks]
     long = 0 if free[0] >= free[1] else 1
     more, less = free[long], free[1 - long]
-    if not graphs:
+    if not fillers:
         return 0, (long, [])
     if less >= LEAST_GRAPH:
         gap = more - less
-        if gap >= LEAST_GRAPH and graphs > 1:
+        if gap >= LEAST_GRAPH and fillers > 1:
             return less, (long, [gap])
         return less, (long, [])
     if more >= LEAST_GRAPH:
-        number = min(graphs, max(more // GOOD_GRAPH, 1))
+        number = min(fillers, max(more // GOOD_GRAPH, 1))
         return 0, (long, [more // number + (at < more % number) for at in range(number)])
     if room.height - GOOD_GRAPH - bottom >= 2 * TABLE_BESIDE_GRAPHS:
         return GOOD_GRAPH, (long, [])
@@ -254,18 +264,43 @@ def _filled(stack: Sequence[tuple[str, int]], height: int) -> list[tuple[str, in
     return found
 
 
-# ---- graphs
+# ---- the panels below
 
 
-def _band(room: Room, y: int, height: int, numbers: range) -> Iterator[PanelPlace]:
-    """Place the graphs ``numbers`` side by side in the whole width, as many as there is room for."""
-    number = min(len(numbers), max(room.width // GRAPH_CELLS, 1))
-    ends = [room.width * at // number for at in range(number + 1)]
-    for at, graph in enumerate(numbers[:number]):
-        yield _graph(room, graph, ends[at], y, ends[at + 1] - ends[at], height)
+def _band(room: Room, y: int, height: int, names: Sequence[str]) -> Iterator[PanelPlace]:
+    """Place the panels ``names`` in the whole width, as many as there is room for: graphs side by side;
+    beside ``DETAIL``, which then has at least half of the width, one above the other where they can be."""
+    if DETAIL not in names:
+        yield from _row(room, 0, y, room.width, height, names)
+        return
+    graphs = names[1:]
+    high = height // GOOD_GRAPH
+    cells = room.width // 2
+    if high < 2:
+        most = min(len(graphs), cells // GRAPH_BESIDE_DETAIL)
+        graphs, cells = graphs[:most], most * GRAPH_BESIDE_DETAIL
+    if not graphs or cells < GRAPH_CELLS or room.width - cells < DETAIL_CELLS:
+        graphs, cells = (), 0
+    yield _filler(room, DETAIL, 0, y, room.width - cells, height)
+    left = room.width - cells
+    if high < 2:
+        yield from _row(room, left, y, cells, height, graphs)
+        return
+    graphs = graphs[:high]
+    ends = [height * at // max(len(graphs), 1) for at in range(len(graphs) + 1)]
+    for at, name in enumerate(graphs):
+        yield _filler(room, name, left, y + ends[at], cells, ends[at + 1] - ends[at])
 
 
-def _graph(room: Room, number: int, x: int, y: int, width: int, height: int) -> PanelPlace:
+def _row(room: Room, x: int, y: int, width: int, height: int, names: Sequence[str]) -> Iterator[PanelPlace]:
+    """Place graphs side by side."""
+    number = min(len(names), max(width // GRAPH_CELLS, 1))
+    ends = [x + width * at // max(number, 1) for at in range(number + 1)]
+    for at, name in enumerate(names[:number]):
+        yield _filler(room, name, ends[at], y, ends[at + 1] - ends[at], height)
+
+
+def _filler(room: Room, name: str, x: int, y: int, width: int, height: int) -> PanelPlace:
     boxes = room.frames == "box"
     top: Top = "corner" if boxes else "rule" if room.frames else "blank"
-    return PanelPlace(f"graph{number}", x, y, width, height, PanelFrame(top, boxes, boxes))
+    return PanelPlace(name, x, y, width, height, PanelFrame(top, boxes, boxes))

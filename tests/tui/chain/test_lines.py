@@ -233,7 +233,7 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
         "   5.0% 25.0ms/s └─ waits for a CPU",
     ]
     for word in (
-        *(" H high ", "title of loader_disk", "summary of loader_disk", "412ms/s", "80 %"),
+        *(" H high ", "title of loader_disk", "summary of loader_disk", "412 ms of each second", "80 %"),
         *("one worker only", "what dd reads", "1. use more workers", "2. slow dd down"),
         *("ionice -c 3 -p 201", "R█████████  host gap", "ncclAllReduce  serve: tritonserver 200"),
     ):

@@ -17,11 +17,12 @@ def graphs(screen: Screen) -> list[str]:
 
 async def test_7_chooses_graphs_and_the_choice_is_kept() -> None:
     async with running(numbered(0), numbered(1), size=(120, 50)) as screen:
-        await screen.until(lambda: len(graphs(screen)) == 3)
-        await screen.sees("problem time")
+        # There are no graphs of one second; the detail of the first problem has their room.
+        await screen.sees("what to do: y copies the first")
+        assert not graphs(screen)
         await screen.press("7")
         await screen.sees("Graphs, at most 3")
-        await screen.press("end", "up", "up", "up", "space", "7")
+        await screen.press("end", *["up"] * 4, "space", "7")
         await screen.until(lambda: not isinstance(screen.app.screen, GraphScreen))
         await screen.until(lambda: graphs(screen) == ["graph1"])
         await screen.sees("CPU ─")
@@ -31,6 +32,8 @@ async def test_7_chooses_graphs_and_the_choice_is_kept() -> None:
         assert screen.app.main.choices()["graphs"] == (NONE,)
         assert not any(widget.display for widget in screen.app.main.graphs.widgets)
         await screen.press("7", "home", "space", "escape")
+        await screen.sees("what to do: y copies the first")
+        await screen.feed(numbered(20))
         await screen.until(lambda: len(graphs(screen)) == 3)
         assert screen.app.main.choices()["graphs"] == (AUTO,)
 

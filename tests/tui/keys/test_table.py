@@ -22,8 +22,9 @@ from stalltop.tui.keys.footer import FOOTER, footer
 from stalltop.tui.keys.page_keys import PAGES
 from stalltop.tui.main.opens import Opens
 from stalltop.tui.main_keys.screen import MainScreen
-from stalltop.tui.pages.help import help_page
+from stalltop.tui.pages.help import HelpDetail, help_page
 from stalltop.tui.pages.help_screen import HelpScreen
+from stalltop.tui.pages.in_columns import in_columns, rows_of, shape
 from stalltop.tui.pages.live import LivePage
 from stalltop.tui.pair.screen import CompareScreen
 from stalltop.tui.row.screen import RowScreen
@@ -70,6 +71,17 @@ def test_help_lists_exactly_the_keys() -> None:
         assert f"  {action.key.ljust(14)} {action.help}" in text
         assert re.findall(r"\(also (\w)\)", action.help) == [key for key in action.also if len(key) == 1]
     assert sum(len(actions) for actions in groups().values()) == len(ACTIONS)
+
+
+@pytest.mark.parametrize(("size", "detail"), [((120, 40), "labels"), ((200, 60), "sentences")])
+def test_help_fits_on_one_screen(size: tuple[int, int], detail: HelpDetail) -> None:
+    width, height = size[0] - 2, size[1] - 2
+    lines = in_columns(help_page("", detail, shape(width)[1]), width, height)
+    assert rows_of(lines, width) <= height
+    text = "\n".join("".join(part for part, _ in line.parts) for line in lines)
+    assert text.index("Legend") < text.index("Look at")
+    for action in ACTIONS:
+        assert action.label in text or action.help.split()[0] in text
 
 
 def test_help_explains_every_column_that_has_a_heading() -> None:

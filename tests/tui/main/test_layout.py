@@ -13,6 +13,7 @@ from stalltop.tui.main.layout import Needs, ScreenLayout, layout
 from stalltop.tui.screens.steady import LOOKS, Steady
 from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.tables.sizes import (
+    DETAIL,
     HEADS,
     LEAST_GRAPH,
     LEAST_TABLE,
@@ -212,3 +213,24 @@ def test_a_panel_grows_at_once_and_shrinks_after_some_time() -> None:
     steady.need(9, "x")
     steady.forget()
     assert steady.need(1, "y") == 1
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "shown"),
+    [
+        (80, 7, {DETAIL}),
+        (120, 7, {DETAIL, "graph1"}),
+        (200, 7, {DETAIL, "graph1", "graph2"}),
+        (200, 22, {DETAIL, "graph1", "graph2", "graph3"}),
+        (120, 4, set()),
+    ],
+)
+def test_the_detail_of_the_first_problem_keeps_half_of_the_width(
+    width: int, height: int, shown: set[str]
+) -> None:
+    room = Room(width, HEADS + 3 + height, "rule")
+    places = divide(room, (TableNeeds(3),), 3, detail=True)
+    below = [place for place in places if place.name != "main"]
+    assert {place.name for place in below} == shown
+    assert sum(place.width * place.height for place in below) == (width * height if shown else 0)
+    assert all(place.width >= width // 2 for place in below if place.name == DETAIL)

@@ -232,7 +232,7 @@ async def test_help_and_warnings_have_pages() -> None:
         await screen.press("question_mark")
         await screen.sees("Legend")
         await screen.press("end")
-        await screen.sees("regular expression")
+        await screen.sees("finds any action by a word")
         await screen.press("q")
         await screen.sees("CONTAINER")
         await screen.press("a", "end", "enter")

@@ -10,6 +10,8 @@ from rich.cells import cell_len
 
 from stalltop.diagnosis.causes import TELLINGS
 from stalltop.formats.text.answer import answer_lines, healthy, sentence_of, slowest
+from stalltop.formats.text.chains import each_second
+from stalltop.model.actions.catalogue import briefly
 from stalltop.model.chain import OTHERS, Chain, Fix, Link
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.glyphs import ASCII, UNICODE
@@ -38,39 +40,40 @@ def two() -> Window:
     [
         (
             faulty("cpu_contention", HOG),
-            "train is slow: serve (encode, pid 21741) takes its CPU, 516 ms/s → taskset -acp 1 21741",
+            "train is slow: serve (encode, pid 21741) takes its CPU, 516 ms of each second"
+            " → taskset -acp 1 21741",
         ),
         (  # no culprit
             faulty("cpu_contention"),
-            "train waits for CPUs that others hold, 516 ms/s → taskset -acp 1 21741",
+            "train waits for CPUs that others hold, 516 ms of each second → taskset -acp 1 21741",
         ),
         (  # the only culprit is a sum of processes
             faulty("cpu_contention", Link("culprit", "others, 5 processes", process=OTHERS), fixes=()),
-            "train waits for CPUs that others hold, 516 ms/s",
+            "train waits for CPUs that others hold, 516 ms of each second",
         ),
         (  # a process of the tenant itself
             faulty("gil", replace(HOG, tenant="docker:aa", pid=100, process="python3"), fixes=()),
-            "train is slow: its python3 (pid 100) holds the GIL in another thread, 516 ms/s",
+            "train is slow: its python3 (pid 100) holds the GIL in another thread, 516 ms of each second",
         ),
         (  # several processes of one name
             faulty("cpu_contention", replace(HOG, pid=0, process="cc1 (8 processes)"), fixes=()),
-            "train is slow: serve (cc1, 8 processes) takes its CPU, 516 ms/s",
+            "train is slow: serve (cc1, 8 processes) takes its CPU, 516 ms of each second",
         ),
         (
             faulty("slow_disk", replace(HOG, process="dd", device="vda"), fixes=()),
-            "train is slow: serve (dd, pid 21741) keeps vda busy, 516 ms/s",
+            "train is slow: serve (dd, pid 21741) keeps vda busy, 516 ms of each second",
         ),
         (  # the culprit is a quota, which has no process
             faulty("cfs_throttling", Link("culprit", "quota", tenant="docker:aa"), fixes=()),
-            "train is stopped by its CPU quota, 516 ms/s",
+            "train is stopped by its CPU quota, 516 ms of each second",
         ),
         (  # the cause is a device: the chain names no tenant, but its effect names one
             faulty("gpu_thermal", Link("culprit", "hot", device="GPU 1"), tenant="", fixes=()),
-            "train is slow: GPU 1 is thermally throttled, 516 ms/s",
+            "train is slow: GPU 1 is thermally throttled, 516 ms of each second",
         ),
         (
             faulty("gpu_lost", tenant="", links=(Link("culprit", "x", device="GPU 1"),), fixes=()),
-            "GPU 1 no longer answers, 516 ms/s",
+            "GPU 1 no longer answers, 516 ms of each second",
         ),
         (
             faulty("hung_call", fixes=(), lost_ms_per_s=0.0, operation="cuCtxSynchronize"),
@@ -78,11 +81,11 @@ def two() -> Window:
         ),
         (  # the first fix has no command; a command that only shows more is not offered
             faulty("gil", fixes=(Fix("use processes"), Fix("look", "py-spy dump --pid 1", look=True))),
-            "train waits for the GIL, 516 ms/s → use processes",
+            "train waits for the GIL, 516 ms of each second → use processes",
         ),
         (  # a cause that this version does not know
             faulty("tomorrow", HOG, fixes=()),
-            "summary of tomorrow, 516 ms/s",
+            "summary of tomorrow, 516 ms of each second",
         ),
     ],
 )
@@ -94,22 +97,22 @@ def test_a_tenant_that_is_a_program_is_named_once() -> None:
     tenants = {**two().tenants, "process:stress": Tenant("process:stress", "stress", kind="process")}
     one = faulty("cpu_contention", replace(HOG, tenant="process:stress", process="stress", pid=9), fixes=())
     said = sentence_of(one, replace(two(), tenants=tenants), TELLINGS)
-    assert said.text() == "train is slow: stress (pid 9) takes its CPU, 516 ms/s"
+    assert said.text() == "train is slow: stress (pid 9) takes its CPU, 516 ms of each second"
 
 
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (100, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU, 516 ms/s"),
+        (100, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU, 516 ms of each second"),
+        (80, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU, 516 ms/s"),
         (76, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU"),
         (60, "chat-server is slow: video-encoder takes its CPU"),
         (45, "cha…server is slow: vid…encoder takes its CPU"),
     ],
 )
 def test_a_narrow_sentence_keeps_who_is_slow_and_who_does_it(width: int, text: str) -> None:
-    said = Sentence(
-        "takes its CPU", "chat-server", "is slow", "video-encoder", "encode, pid 21741", "516 ms/s"
-    )
+    names = ("chat-server", "is slow", "video-encoder", "encode, pid 21741")
+    said = Sentence("takes its CPU", *names, "516 ms of each second", "516 ms/s")
     parts = said.fitted(width)
     shown = "".join(part for part, _ in parts)
     assert shown == text
@@ -154,9 +157,34 @@ def test_what_is_printed_begins_with_the_worst_open_problem() -> None:
     )
     assert lines == [
         "train is slow: serve (encode, pid 21741) takes its CPU, 516",
-        "ms/s (1 more)",
+        "ms of each second (1 more)",
         "→ taskset -acp 1 21741",
     ]
     assert answer_lines(two(), (over,), TELLINGS, Style(90, False, UNICODE)) == [
         "No problems. 1 container, slowest p99 cudaStreamSynchronize 5.20 ms (train)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("ns_per_s", "text"),
+    [
+        (516e6, "516 ms of each second"),
+        (9e3, "9.00 µs of each second"),
+        (1.6e9, "1.60 s each second, summed over threads"),
+    ],
+)
+def test_lost_time_is_told_in_words(ns_per_s: float, text: str) -> None:
+    assert each_second(ns_per_s) == text
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("taskset -acp 1 21741", "move it to other CPUs"),
+        ("systemctl set-property --runtime a.service CPUWeight=1", "give CPU to others first"),
+        ("podman update --device-read-bps /dev/vda:1000000 aa", "limit its reads"),
+        ("rm file", ""),
+    ],
+)
+def test_what_a_command_does_is_told_in_a_few_words(command: str, words: str) -> None:
+    assert briefly(command) == words

@@ -48,7 +48,7 @@ def test_a_chain_reads_from_the_effect_to_its_root() -> None:
     lines = text(full_window()).splitlines()
     assert lines[0].startswith("stalltop gpu7  ")
     first = next(at for at, line in enumerate(lines) if line.startswith("HIGH"))
-    assert "serve loses time between its calls to train (155ms/s, since " in lines[first]
+    assert "serve loses time between its calls to train (155 ms of each second, since " in lines[first]
     assert lines[first + 3 : first + 12] == [
         "         160ms/s time between calls",
         "  97.0%  155ms/s └─ waits for a CPU",
@@ -313,7 +313,7 @@ def test_chains_of_the_whole_run_are_shown(
     assert (code, err) == (0, "")
     assert monitor.closed
     said = " ".join(out.split())
-    assert re.search(r"HIGH serve loses .* to train \(155ms/s, since \S+, ended \S+\)", said)
+    assert re.search(r"HIGH serve loses .* to train \(155 ms of each second, since \S+, ended \S+\)", said)
 
 
 def test_a_window_without_chains_is_diagnosed_from_its_evidence(monkeypatch: pytest.MonkeyPatch) -> None:

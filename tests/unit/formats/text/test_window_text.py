@@ -154,7 +154,9 @@ def test_problems_stand_below_the_tables() -> None:
     lines = plain(full_window(), 100).splitlines()
     at = lines.index("problems: see stalltop explain")
     assert at > next(i for i, line in enumerate(lines) if line.startswith("operation"))
-    assert lines[at + 1].startswith("HIGH      serve loses time between its calls to train (155ms/s, since ")
+    assert lines[at + 1].startswith(
+        "HIGH      serve loses time between its calls to train (155 ms of each second, since "
+    )
     assert lines[at + 2 : at + 8] == [
         "         160ms/s time between calls",
         "  97.0%  155ms/s └─ waits for a CPU",

@@ -1,0 +1,40 @@
+"""Tests the text of the panel about the first problem, or about the row under the cursor."""
+
+from __future__ import annotations
+
+from stalltop.tui.pages.sections import Frame
+from stalltop.tui.row.detail import Details
+from stalltop.tui.views.groups import PathStep
+from stalltop.widgets.page import PanelText
+from tests.tui.faults import STARVED, faulty
+from tests.windows.full import full_window
+
+TRAIN = (PathStep("container", "docker:aa", "train"),)
+
+
+def lines(text: PanelText) -> list[str]:
+    return ["".join(part for part, _ in line.parts).rstrip() for line in text.text]
+
+
+def test_a_problem_is_shown_from_the_effect_to_the_commands_with_their_undo() -> None:
+    shown = Details().text(faulty(STARVED), STARVED, (), Frame(80, 20))
+    said = lines(shown)
+    assert shown.title == "why: title of loader_disk"
+    assert shown.about.endswith("confidence 80 %")
+    order = [said.index(line) for line in said if "time between calls" in line or "ionice -c 3" in line]
+    assert order == sorted(order)
+    assert len(order) == 2
+    assert "  undo: by hand: see what the command changed" in said
+
+
+def test_what_to_do_stands_beside_the_causes_where_there_is_room() -> None:
+    said = lines(Details().text(faulty(STARVED), STARVED, (), Frame(160, 5)))
+    assert "time between calls" in said[0]
+    assert "use more workers" in said[0]
+
+
+def test_without_a_problem_a_row_is_shown() -> None:
+    for frame in (Frame(80, 5), Frame(160, 5)):
+        shown = Details().text(full_window(), None, TRAIN, frame)
+        assert shown.title == "row: train"
+        assert any("Where the time went" in line for line in lines(shown))
