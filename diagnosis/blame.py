@@ -87,6 +87,11 @@ def culprit_of(link: Link) -> Who:
     return Who(link.tenant, link.pid, link.process if link.pid else name_of(link.process))
 
 
+def first_culprit(links: Iterable[Link]) -> Who | None:
+    """Returns the culprit that the first link of role ``culprit`` names; None if there is no such link."""
+    return next((culprit_of(link) for link in links if link.role == "culprit"), None)
+
+
 def name_of(process: str) -> str:
     """Returns ``process`` without the number of processes that `several` adds: ``cc1`` for ``cc1 (8
     processes)``."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from stalltop.diagnosis.blame import Blame, ChainKey, culprit_of
+from stalltop.diagnosis.blame import Blame, ChainKey, first_culprit
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import Normal, Normals
@@ -16,6 +16,7 @@ from stalltop.diagnosis.rules import RULES
 from stalltop.diagnosis.series import Series
 from stalltop.diagnosis.suspicion import Rule, Suspicion
 from stalltop.diagnosis.verdict import chain_of, main_ones, severity_of, suspicions
+from stalltop.diagnosis.wording.steady import steady
 from stalltop.model.chain import Chain, worst_first
 from stalltop.model.merge.merging import merge
 from stalltop.model.row_key import RowKey
@@ -151,8 +152,7 @@ class Diagnosis:
         found = {}
         for followed in self._followed.values():
             last = followed.found
-            first = next((culprit_of(link) for link in last.links if link.role == "culprit"), None)
-            blame = Blame(first, last.taken).faded(newest.end - followed.last)
+            blame = Blame(first_culprit(last.links), last.taken).faded(newest.end - followed.last)
             found[last.cause, last.tenant, last.about] = blame
         return found
 
@@ -192,6 +192,9 @@ class Diagnosis:
             followed.since = before.since
         elif before is not None:
             self._keep(replace(before, id=f"{identity}@{before.since:.0f}"))
+        if followed.chain is not None:
+            same = first_culprit(suspicion.links) == first_culprit(followed.chain.links)
+            suspicion = replace(suspicion, fixes=steady(suspicion.fixes, followed.chain.fixes, same=same))
         if followed.chain is not None and followed.chain.severity != "low":
             # A loss that varies around the threshold for ``small`` would otherwise change its severity every
             # second.

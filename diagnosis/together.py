@@ -9,7 +9,7 @@ from functools import reduce
 from itertools import groupby
 from typing import Final
 
-from stalltop.diagnosis.blame import STAYS_FIRST, culprit_of, rest
+from stalltop.diagnosis.blame import STAYS_FIRST, culprit_of, first_culprit, rest
 from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import OTHERS, Fix, Link
@@ -69,14 +69,10 @@ def _ordered(members: Sequence[Suspicion], first: Who | None) -> list[Suspicion]
     loss."""
     lost_to: defaultdict[Who | None, float] = defaultdict(float)
     for member in members:
-        who = _first_culprit(member)
+        who = first_culprit(member.links)
         lost_to[who] += member.lost_ns_per_s * (STAYS_FIRST if who == first else 1.0)
     worst = max(lost_to, key=lambda who: lost_to[who])
-    return sorted(members, key=lambda member: (_first_culprit(member) != worst, -member.lost_ns_per_s))
-
-
-def _first_culprit(member: Suspicion) -> Who | None:
-    return next((culprit_of(link) for link in member.links if link.role == "culprit"), None)
+    return sorted(members, key=lambda member: (first_culprit(member.links) != worst, -member.lost_ns_per_s))
 
 
 def _links(ordered: Sequence[Suspicion], lost: float) -> tuple[Link, ...]:

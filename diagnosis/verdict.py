@@ -157,9 +157,11 @@ def _with_share(facts: Facts, suspicion: Suspicion) -> Suspicion:
 
 def _factor(part: Suspicion, whole: Suspicion) -> Link:
     culprit = next((link for link in part.links if link.role == "culprit"), None)
+    # Of stalltop's own cost there is no other problem in which its fix would stand.
+    remedy = f": {part.fixes[0].text}" if part.cause == "tracer" and part.fixes else ""
     return Link(
         role="factor",
-        text=part.summary,
+        text=part.summary + remedy,
         share=part.lost_ns_per_s / whole.lost_ns_per_s if whole.lost_ns_per_s else None,
         ns_per_s=part.lost_ns_per_s,
         tenant=culprit.tenant if culprit else part.tenant,

@@ -4,6 +4,7 @@ helps."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
@@ -13,6 +14,8 @@ Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """Severities, worst first. ``info`` marks no fault, but a fact: which resource limits a workload."""
 
+ESTIMATED: Final = frozenset(("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks"))
+"""Ids of the causes whose loss is estimated from how far the clocks of a device are below their highest."""
 OTHERS: Final = "others"
 """Process name of a link that stands for several culprits together."""
 
@@ -67,7 +70,10 @@ class Fix:
     command: str = ""
     """Shell command to type on this host; '' if there is none."""
     look: bool = False
-    """True if the command only shows details of the problem and changes nothing."""
+    """True if the command only shows details of the problem."""
+    short: str = ""
+    """``text`` as a complete sentence of a few words, for the second line of the screen; of a ``look``: what
+    its command shows. '' if ``text`` is short itself, or if `model.actions.catalogue.briefly` knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +124,18 @@ class Chain:
         return self.id.removesuffix(f"@{self.since:.0f}")
 
     @property
+    def remedy(self) -> Fix | None:
+        """The fix whose command is the one to type: the first that changes something, else the first that
+        shows more; None if no fix has a command."""
+        typed = sorted((fix for fix in self.fixes if fix.command), key=lambda fix: fix.look)
+        return next(iter(typed), None)
+
+    @property
+    def estimated(self) -> bool:
+        """True if the lost time is not measured, but estimated from the clocks of a device."""
+        return self.cause in ESTIMATED
+
+    @property
     def slower_percent(self) -> float | None:
         """By how much the p99 exceeds its baseline, percent; None if it does not, or if the p99 or its
         baseline is unknown."""
@@ -144,6 +162,15 @@ def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:
     if not chain.open:
         return True, 0, 0, -chain.seen, chain.id
     return False, SEVERITIES.index(chain.severity), -loss_step(chain.lost_ms_per_s), chain.since, chain.id
+
+
+def uncontradicted(chains: Iterable[Chain]) -> tuple[Chain, ...]:
+    """Returns ``chains`` without those that call a tenant GPU-bound, which is healthy, while another open
+    chain says that this tenant loses time through a fault."""
+    chains = tuple(chains)
+    faults = [chain for chain in chains if chain.open and chain.severity != "info"]
+    suffering = {chain.tenant for chain in faults} | {row.tenant for chain in faults for row in chain.rows}
+    return tuple(chain for chain in chains if chain.cause != "gpu_bound" or chain.tenant not in suffering)
 
 
 def information_last(chain: Chain) -> tuple[bool, tuple[bool, int, int, float, str]]:

@@ -23,6 +23,9 @@ class Telling:
     """What the victim does, such as ``waits for a CPU``; used if no culprit is known."""
     state: str = "is slow"
     """What is wrong with the victim; used if a culprit is known."""
+    at_fault: str = ""
+    """What is at fault instead of a tenant, such as ``cooling``, if the culprit is a device; '' if a tenant
+    may be."""
     device: str = "the GPU"
     """Replaces ``{device}`` if the problem names no device."""
     parts: tuple[str, ...] = ()

@@ -3,8 +3,9 @@ are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -19,8 +20,8 @@ from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 
 _INDENT = 3
 """Cells before the text of both lines: the first line has the letter of the severity there."""
-_LEAST_REMEDY = 24
-"""A remedy may be cut to this many cells."""
+_LEAST_ABOUT = 24
+"""The note of a host without a problem is shown if it has at least this many cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,62 +98,60 @@ class AnswerLines(Lines):
         first += [(text, styles[part]) for text, part in said]
         if height == 1:
             whole = cells(said) == cells(sentence.parts())
-            fix = self._fix(room - cells(said) - 1, paint) if whole else []
+            fix = self._remedy(("",), loud, room - cells(said) - 1, paint) if whole else []
             return [line_of([*first, (" ", None), *fix] if fix else first, width)]
         # If the first line has no room for the lost time, the second line begins with that.
         times = (sentence.lost, sentence.lost_short)
         told = any(part == "lost" for _, part in said)
-        below = self._remedy(("",) if told else times, loud, room, paint)
+        below = self._remedy(("",) if told else (*times, ""), loud, room, paint) or self._cut(room, paint)
         return [line_of(first, width), *self._second(below, room, paint, width)][:height]
 
     def _remedy(self, times: Sequence[str], loud: Style, room: int, paint: Palette) -> list[Part]:
-        """Return the lost time, the longest of ``times`` that fits, and the fix with its effect, for ``room``
-        cells. The effect is shortened first, then the lost time; the effect is never cut."""
+        """Return the lost time (one of ``times``) and what to do, for ``room`` cells; nothing if the command
+        and its key do not fit.
+
+        A command is never cut for something else: what it does is left out first, then the lost time, the
+        number of other problems, the word beside the key, and what to do besides.
+        """
         sentence = self._state.sentence
         assert sentence is not None
-        before: list[Part] = []
-        left = room
-        for time in dict.fromkeys(times):
-            before = [(time, loud), (" ", None)] if time else []
-            left = room - _cells(before)
-            for effect in filter(None, (sentence.effect, sentence.briefly)):
-                fix = self._fix(left, paint, effect)
-                if fix:
-                    return [*before, *fix]
-        return [*before, *(self._fix(left, paint) or self._cut(left, paint))]
+        more = self._state.more
+        reserves = (cell_len(f"   {len(more)} more"), 0) if more else (0,)
+        advice = tuple(self.glyphs.plain(printable(text)) for text in sentence.advice)
+        orders: Iterable[tuple[str, str, int, str, str]]
+        if not sentence.command:
+            orders = product(("",), ("",), reserves, advice, times)
+        else:
+            effects = (*(printable(text) for text in sentence.effects), "")
+            found = product((*advice[-1:], ""), (" copy", ""), reserves, times, effects)
+            orders = ((before, word, reserve, text, time) for before, word, reserve, time, text in found)
+        for before, word, reserve, text, time in orders:
+            shown: list[Part] = [(time, loud), (" ", None)] if time else []
+            shown.append((self.glyphs.remedy, paint.dim))
+            if sentence.command:
+                shown += [(before, paint.text), ("  ", None)] if before else []
+                shown += [(self.glyphs.plain(printable(sentence.command)), paint.accent)]
+                shown += self._key(word, paint)
+                text = f"  {text}" if text else ""
+            shown.append((text, paint.text))
+            if _cells(shown) <= room - reserve:
+                return shown
+        return []
 
-    def _fix(self, room: int, paint: Palette, effect: str = "") -> list[Part]:
-        """Return the fix, then ``effect``, for ``room`` cells; nothing if they do not fit."""
-        state, sentence = self._state, self._state.sentence
-        if sentence is None or not sentence.fix:
-            return []
-        key: list[Part] = [("  ", None), (state.copy_key, paint.head), (" copy", paint.dim)]
-        fix = (self.glyphs.plain(printable(sentence.fix)), paint.accent if sentence.command else paint.text)
-        shown: list[Part] = [(self.glyphs.remedy, paint.dim), fix]
-        if sentence.look and _cells(shown) + cell_len(sentence.look) + _cells(key) + 2 <= room:
-            return [*shown, ("  ", None), (printable(sentence.look), paint.accent), *key]
-        if sentence.command:
-            shown += [*key, *([(f"  {printable(effect)}", paint.text)] if effect else [])]
-        elif sentence.look:
-            shown += [*key[:2], (" copies a command", paint.dim)]
-        return shown if _cells(shown) <= room else []
+    def _key(self, word: str, paint: Palette) -> list[Part]:
+        """Return the key that copies the command, followed by ``word``."""
+        return [("  ", None), (self._state.copy_key, paint.head), (word, paint.dim)]
 
     def _cut(self, room: int, paint: Palette) -> list[Part]:
-        """Return the fix cut to ``room`` cells: a command anywhere, because the key copies all of it; a text
-        after a word."""
-        state, sentence = self._state, self._state.sentence
-        if sentence is None or not sentence.fix:
+        """Return a command that is longer than ``room`` cells, cut; the key copies all of it. Return nothing
+        if there is no command: half a sentence does not help."""
+        sentence = self._state.sentence
+        if sentence is None or not sentence.command:
             return []
-        copies = sentence.command or bool(sentence.look)
-        key: list[Part] = [("  ", None), (state.copy_key, paint.head), (" copy", paint.dim)] if copies else []
+        key = self._key("", paint)
         rest = room - cell_len(self.glyphs.remedy) - _cells(key)
-        if rest < _LEAST_REMEDY:
-            return [(state.copy_key, paint.head), (" copies the fix", paint.dim)] if sentence.command else []
-        fix = printable(sentence.fix)
-        if sentence.command:
-            return [(self.glyphs.remedy, paint.dim), (fit(fix, rest, self.glyphs), paint.accent), *key]
-        whole = fit(fix, rest - 1, self.glyphs).removesuffix(self.glyphs.dots).rpartition(" ")[0]
-        return [(self.glyphs.remedy, paint.dim), (f"{whole} {self.glyphs.dots}", paint.text), *key]
+        command = fit(printable(sentence.command), max(rest, 0), self.glyphs)
+        return [(self.glyphs.remedy, paint.dim), (command, paint.accent), *key]
 
     def _second(self, fix: list[Part], room: int, paint: Palette, width: int) -> list[Line]:
         """Return the second line: ``fix``, and as many of the other problems as there is room for."""
@@ -163,7 +162,8 @@ class AnswerLines(Lines):
         wide = _cells(keys)
         if not state.list_key:
             keys, wide = [], 0
-        told = self._more(room - used - wide - 2 - (3 if fix else 0))
+        rest = room - used - (3 if fix else 0)
+        told = self._more(rest - wide - 2) or (self._more(rest) if state.more else "")
         if told:
             parts += [("   " if fix else "", None), (told, paint.dim)]
             used += cell_len(told) + (3 if fix else 0)
@@ -177,7 +177,7 @@ class AnswerLines(Lines):
         state = self._state
         if not state.more:
             about = printable(state.about)
-            return fit(about, min(cell_len(about), room), self.glyphs) if room >= _LEAST_REMEDY else ""
+            return fit(about, min(cell_len(about), room), self.glyphs) if room >= _LEAST_ABOUT else ""
         text = f"{len(state.more)} more"
         if cell_len(text) > room:
             return ""

@@ -75,6 +75,19 @@ def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
     return frozenset(cpu for cpu in range(len(busy)) if cpu not in allowed and busy[cpu] < room)
 
 
+def has_idle_cpu(facts: Facts, tenant: str, kept: frozenset[int]) -> bool:
+    """Returns whether ``tenant`` may use a CPU that is idle and not in ``kept``; True if the loads of the
+    CPUs are not known."""
+    system = facts.window.system
+    if system is None or not system.cpu_each_percent:
+        return True
+    possible = cpuset_of(facts, tenant) or frozenset(range(len(system.cpu_each_percent)))
+    return any(
+        cpu in possible and cpu not in kept and busy < IDLE_PERCENT
+        for cpu, busy in enumerate(system.cpu_each_percent)
+    )
+
+
 def throttled_ns(facts: Facts, tenant: str) -> float:
     """Returns for how many ns of the window, summed over CPUs, the tenant's CPU quota stopped it; 0 if the
     quota ran out in few of its periods."""

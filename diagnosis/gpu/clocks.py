@@ -21,28 +21,40 @@ CAUSES: Final = (
         "gpu_power",
         "GPU throttled by its power cap",
         "the device reached its power limit",
-        Telling("is throttled at its power cap", "uses {device}, which is throttled at its power cap"),
+        Telling(
+            "is throttled at its power cap",
+            "uses {device}, which is throttled at its power cap",
+            at_fault="power cap",
+        ),
         least="low",
     ),
     Cause(
         "gpu_thermal",
         "GPU thermally throttled",
         "the device reached its temperature limit",
-        Telling("is thermally throttled", "uses {device}, which is thermally throttled"),
+        Telling("is thermally throttled", "uses {device}, which is thermally throttled", at_fault="cooling"),
         least="medium",
     ),
     Cause(
         "gpu_hardware_slowdown",
         "GPU throttled by hardware",
         "power brake or hardware protection",
-        Telling("is throttled by its hardware", "uses {device}, which is throttled by its hardware"),
+        Telling(
+            "is throttled by its hardware",
+            "uses {device}, which is throttled by its hardware",
+            at_fault="power supply or board",
+        ),
         least="medium",
     ),
     Cause(
         "gpu_clocks",
         "GPU clocks lowered",
         "the device runs below its highest clocks although it has work",
-        Telling("runs at lowered clocks", "uses {device}, which runs at lowered clocks"),
+        Telling(
+            "runs at lowered clocks",
+            "uses {device}, which runs at lowered clocks",
+            at_fault="clock settings",
+        ),
     ),
 )
 
@@ -59,6 +71,9 @@ reported, but with low severity."""
 UNEXPLAINED: Final = 0.3
 """If the driver gives no reason, a low clock is reported only if it is at least this part below the highest
 clock. Clocks that somebody set on purpose are mostly nearer to the highest clock."""
+_AT_CAP: Final = 0.9
+"""A device that draws less than this part of its power cap, in the sample, may be throttled by something
+else, or only in short peaks. So the first fix is to look."""
 _STEP_WATTS: Final = 50
 """Proposed power caps are multiples of this, so that the command does not change with each sample."""
 _LEAST_CAP: Final = 0.4
@@ -163,7 +178,9 @@ def _limited(
     missing: float | None,
 ) -> Suspicion:
     gpu = name_of(device)
-    named = [reason for reason in device.throttle_reasons if reason in limit.reasons]
+    named = [
+        reason for reason in device.throttle_reasons if reason in limit.reasons and reason not in limit.text
+    ]
     said = f"clocks throttled by {limit.text}" + (f" ({', '.join(named)})" if named else "")
     links = [
         Link("mechanism", f"{said} for {held:.0%} of the time", share=1.0, device=gpu),
@@ -252,16 +269,19 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
         limit = f" above {now:.0f} W" if now else ""
         raised = Fix(
             f"raise the power cap of GPU {device.index}{limit} (nvidia-smi -i {device.index} -pl), where "
-            "power and cooling allow it"
+            "power and cooling allow it",
+            short=f"raise the power cap{limit}",
         )
-    return (
-        raised,
-        Fix(
-            "see how far the power cap can be raised (Max Power Limit), and how much power the GPU draws",
-            f"nvidia-smi -i {device.index} -q -d POWER,PERFORMANCE",
-            look=True,
-        ),
-    )
+    command = f"nvidia-smi -i {device.index} -q -d POWER,PERFORMANCE"
+    if now and device.power_watts is not None and device.power_watts < _AT_CAP * now:
+        text = (
+            f"see whether the power cap throttles it at all: GPU {device.index} draws "
+            f"{device.power_watts:.0f} of {now:.0f} W"
+        )
+        look = Fix(text, command, look=True, short="shows whether the cap is reached")
+        return (look, replace(raised, command=""))
+    text = "see how far the power cap can be raised (Max Power Limit), and how much power the GPU draws"
+    return (raised, Fix(text, command, look=True))
 
 
 def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
@@ -275,7 +295,8 @@ def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
         text = (
             f"until its cooling is mended, let GPU {device.index} draw {lower} W: slower, but steady clocks"
         )
-        first = Fix(f"{text}; {check}", f"nvidia-smi -i {device.index} -pl {lower}")
+        command = f"nvidia-smi -i {device.index} -pl {lower}"
+        first = Fix(f"{text}; {check}", command, short="slower, but steady clocks; check its fans")
     return (
         first,
         Fix(

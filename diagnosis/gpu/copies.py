@@ -94,7 +94,10 @@ def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
             ),
         ),
         fixes=(
-            Fix(f"in {usage.process}: DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True)"),
+            Fix(
+                f"in {usage.process}: DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True)",
+                short="pin memory: DataLoader(pin_memory=True)",
+            ),
             Fix("in CUDA code: cudaHostAlloc or cudaHostRegister for the buffers, then cudaMemcpyAsync"),
         ),
         hit=hit,
@@ -165,7 +168,10 @@ def small_copies(usage: Usage) -> Iterator[Suspicion]:
             ),
         ),
         fixes=(
-            Fix(f"collect the pieces in one pinned buffer of {usage.process} and copy that once a step"),
+            Fix(
+                f"collect the pieces in one pinned buffer of {usage.process} and copy that once a step",
+                short="collect the pieces in one pinned buffer, copy once",
+            ),
             Fix(
                 "copy strided data with cudaMemcpy2DAsync, many buffers with cudaMemcpyBatchAsync (CUDA 12.8)"
             ),

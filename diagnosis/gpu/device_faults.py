@@ -23,7 +23,12 @@ CAUSES: Final = (
         "gpu_lost",
         "GPU lost",
         "the device no longer answers",
-        Telling("no longer answers", "uses {device}, which no longer answers", state="has lost its GPU"),
+        Telling(
+            "no longer answers",
+            "uses {device}, which no longer answers",
+            state="has lost its GPU",
+            at_fault="hardware or driver",
+        ),
         least="critical",
         at_once=True,
     ),
@@ -40,7 +45,12 @@ CAUSES: Final = (
         "gpu_ecc",
         "GPU memory errors",
         "the device reported errors of its memory",
-        Telling("has memory errors", "uses {device}, which has memory errors", state="may fail"),
+        Telling(
+            "has memory errors",
+            "uses {device}, which has memory errors",
+            state="may fail",
+            at_fault="GPU memory",
+        ),
         least="medium",
         at_once=True,
         stays_seconds=60.0,
@@ -49,7 +59,11 @@ CAUSES: Final = (
         "pcie_link",
         "PCIe link degraded",
         "the link has fewer lanes or a lower generation than it could",
-        Telling("has a PCIe link below its best", "uses {device}, whose PCIe link is below its best"),
+        Telling(
+            "has a PCIe link below its best",
+            "uses {device}, whose PCIe link is below its best",
+            at_fault="slot, riser or BIOS",
+        ),
         least="medium",
     ),
     # One window is enough: a sound link has far fewer than ``REPLAYS`` replays in a window.
@@ -57,7 +71,11 @@ CAUSES: Final = (
         "pcie_replays",
         "PCIe replays",
         "the link sends packets again: a bad contact or signal",
-        Telling("sends PCIe packets again", "uses {device}, which sends PCIe packets again"),
+        Telling(
+            "sends PCIe packets again",
+            "uses {device}, which sends PCIe packets again",
+            at_fault="slot, riser or cable",
+        ),
         at_once=True,
     ),
 )
@@ -232,7 +250,7 @@ def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
             f"{gpu}: XID {code}, {xid.text}",
             links=(Link("mechanism", f"XID {code}: {xid.text}", device=gpu), culprit),
             fixes=(
-                Fix(xid.fix.format(gpu=gpu)),
+                Fix(xid.fix.format(gpu=gpu), short=xid.short.format(gpu=gpu)),
                 Fix("see what the driver wrote", "dmesg -T | grep -i -E 'NVRM|Xid' | tail", look=True),
             ),
             confidence=0.95,

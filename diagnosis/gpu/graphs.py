@@ -64,7 +64,8 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
         fixes=(
             Fix(
                 f"capture once in {usage.process} and launch the same graph again: keep shapes and "
-                "addresses the same (static input buffers, padding to a few sizes)"
+                "addresses the same (static input buffers, padding to a few sizes)",
+                short="capture once, launch the same graph again",
             ),
             Fix(
                 "if only parameters change: cudaGraphExecUpdate or cudaGraphExecKernelNodeSetParams; for "
@@ -116,7 +117,8 @@ def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
         fixes=(
             Fix(
                 f"see why {usage.process} does not launch them: sizes that no captured graph fits (vLLM "
-                "--cuda-graph-sizes, padding of batches), or a switch to eager mode"
+                "--cuda-graph-sizes, padding of batches), or a switch to eager mode",
+                short="pad batches to the sizes of the captured graphs",
             ),
             Fix("if graphs are not wanted, do not capture them: each graph holds device memory"),
         ),

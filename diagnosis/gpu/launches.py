@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from stalltop.diagnosis.cause import Cause
-from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.links import link_of, who_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import SECOND_NS, Usage
 from stalltop.diagnosis.wording.figures import duration, figure
+from stalltop.diagnosis.wording.looks import at_line
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
 from stalltop.model.telling import Telling
@@ -19,9 +20,9 @@ from stalltop.model.text.words import numbered
 CAUSES: Final = (
     Cause(
         "sync_storm",
-        "Synchronizes after every step",
+        "Syncs after every launch",
         "host and device take turns instead of overlapping",
-        Telling("synchronizes after every step", "synchronizes with {device} after every step"),
+        Telling("synchronizes after every launch", "synchronizes with {device} after every launch"),
     ),
     Cause(
         "launch_bound",
@@ -83,8 +84,10 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
             Fix(
                 f"take the waits out of the inner loop of {usage.process}: in PyTorch .item(), .cpu(), "
                 "print of a tensor and torch.cuda.synchronize() wait "
-                "(torch.cuda.set_sync_debug_mode('warn') names the places)"
+                "(torch.cuda.set_sync_debug_mode('warn') names the places)",
+                short="take .item(), .cpu(), print out of the inner loop",
             ),
+            at_line(usage.facts, who_of(usage), "waits"),
             Fix("order work by streams and events (cudaStreamWaitEvent) instead of waiting on the host"),
             Fix(
                 "CUDA_LAUNCH_BLOCKING must not be set", _environment(usage, "CUDA_LAUNCH_BLOCKING"), look=True
@@ -149,8 +152,10 @@ def launch_bound(usage: Usage) -> Iterator[Suspicion]:
         fixes=(
             Fix(
                 f"capture the step of {usage.process} as a CUDA graph: "
-                "torch.compile(mode='reduce-overhead'), torch.cuda.graph, or cudaStreamBeginCapture"
+                "torch.compile(mode='reduce-overhead'), torch.cuda.graph, or cudaStreamBeginCapture",
+                short="use CUDA graphs: torch.compile(mode='reduce-overhead')",
             ),
+            at_line(usage.facts, who_of(usage), "launches"),
             Fix(
                 "fuse small kernels: torch.compile, fused optimizers (fused=True, foreach=True), larger "
                 "batches"
@@ -231,7 +236,8 @@ def _warm_up_fixes(usage: Usage, *, compiled: bool) -> list[Fix]:
             0,
             Fix(
                 "build for this device's architecture (nvcc -gencode, TORCH_CUDA_ARCH_LIST), and keep "
-                "compiled code: CUDA_CACHE_PATH on a persistent disk, CUDA_CACHE_MAXSIZE large enough"
+                "compiled code: CUDA_CACHE_PATH on a persistent disk, CUDA_CACHE_MAXSIZE large enough",
+                short="build for this GPU's architecture (TORCH_CUDA_ARCH_LIST)",
             ),
         )
     return fixes

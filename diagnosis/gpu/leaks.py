@@ -118,7 +118,8 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
             Fix(
                 f"find what {usage.process} keeps: in PyTorch torch.cuda.memory._record_memory_history() "
                 "and _dump_snapshot(); losses summed up as tensors (use .item() or .detach()), growing "
-                "lists and caches"
+                "lists and caches",
+                short="find what it keeps: torch.cuda.memory._dump_snapshot()",
             ),
             Fix("in CUDA code: compute-sanitizer --tool memcheck --leak-check full"),
             Fix(f"until then, restart {program(usage.process, usage.pid)} before the device is full"),

@@ -7,9 +7,11 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.links import who_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import DeviceCalls, Usage
 from stalltop.diagnosis.wording.figures import duration, figure, size
+from stalltop.diagnosis.wording.looks import at_line
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 from stalltop.model.families import Family
@@ -52,6 +54,7 @@ SLOW_POOL_NS: Final = 50_000
 at least this long on average, ns, the driver has to get memory from the device first."""
 
 _DIRECT: Final = (Family.ALLOC, Family.HOST_ALLOC, Family.FREE, Family.HOST_FREE)
+_PINNED: Final = "keep pinned buffers and use them again: pinning takes time for each page"
 _POOLED: Final = (Family.POOL_ALLOC, Family.POOL_FREE, Family.POOL)
 
 
@@ -77,6 +80,7 @@ def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
             ns=hit.total_ns,
         ),
     ]
+    look = at_line(usage.facts, who_of(usage), "allocates")
     if growing:
         links.append(
             Link(
@@ -88,15 +92,19 @@ def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
         fixes = [
             Fix(
                 f"let the pool of {usage.process} keep its memory: cudaMemPoolSetAttribute with "
-                "cudaMemPoolAttrReleaseThreshold set to what a step needs"
-            )
+                "cudaMemPoolAttrReleaseThreshold set to what a step needs",
+                short="raise the pool's cudaMemPoolAttrReleaseThreshold",
+            ),
+            look,
         ]
     else:
         fixes = [
             Fix(
                 f"allocate once before the loop of {usage.process} and use the memory again, or allocate "
-                "from a caching allocator"
+                "from a caching allocator",
+                short="allocate once, before the loop",
             ),
+            look,
             Fix("replace cudaMalloc and cudaFree in the loop by cudaMallocAsync and cudaFreeAsync"),
             Fix(
                 "in PyTorch: no torch.cuda.empty_cache() in the loop, and PYTORCH_NO_CUDA_MEMORY_CACHING "
@@ -107,7 +115,7 @@ def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
         ]
     pinned = usage.of(Family.HOST_ALLOC, Family.HOST_FREE)
     if pinned.total_ns > hit.total_ns / 2:
-        fixes.insert(0, Fix("keep pinned buffers and use them again: pinning takes time for each page"))
+        fixes.insert(0, Fix(_PINNED, short="keep pinned buffers and use them again"))
     yield usage.suspect(
         "allocation_storm",
         f"{usage.who} allocates and frees memory in its loop",
@@ -145,8 +153,10 @@ def memory_churn(usage: Usage) -> Iterator[Suspicion]:
             Fix(
                 f"keep what {usage.process} has mapped: with PyTorch's expandable_segments:True leave room "
                 "on the device, so that its allocator need not give segments back; no "
-                "torch.cuda.empty_cache() in the loop"
+                "torch.cuda.empty_cache() in the loop",
+                short="leave GPU memory free; no empty_cache() in the loop",
             ),
+            at_line(usage.facts, who_of(usage), "maps memory"),
             Fix("limit the sizes of batches or sequences, so that new blocks fit into freed ones"),
         ),
         hit=hit,

@@ -71,7 +71,7 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     yield Suspicion(
         cause="host_bound",
         tenant=usage.tenant,
-        summary=f"{usage.who} computes between its calls, {100 * share:.0f}% of each step, and the device "
+        summary=f"{usage.who} computes between its calls, {100 * share:.0f}% of its time, and the device "
         "waits for it",
         lost_ns_per_s=usage.per_second(computing_ns),
         confidence=share,

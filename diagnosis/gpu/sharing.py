@@ -205,6 +205,7 @@ def apart(facts: Facts, device: Device, usage: Usage, first: Process, *, mps: bo
     possible without a reconfiguration."""
     one, other = facts.name(usage.tenant), facts.name(first.tenant)
     several = sum(not device.lost for device in facts.window.devices.devices) > 1
+    different = f"give {one} and {other} different GPUs (CUDA_VISIBLE_DEVICES)"
     mig = Fix(
         f"give {one} and {other} MIG instances of their own: see which there are",
         f"nvidia-smi -i {device.index} mig -lgip",
@@ -217,7 +218,9 @@ def apart(facts: Facts, device: Device, usage: Usage, first: Process, *, mps: bo
         f"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE limits {other}"
     )
     return (
-        *((Fix(f"give {one} and {other} different GPUs (CUDA_VISIBLE_DEVICES)"),) if several else ()),
-        Fix(limited, "" if mps else "nvidia-cuda-mps-control -d"),
+        *((Fix(different, short="give each a GPU of its own (CUDA_VISIBLE_DEVICES)"),) if several else ()),
+        Fix(limited, short="limit its share: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+        if mps
+        else Fix(limited, "nvidia-cuda-mps-control -d", short="start MPS, then restart both as its clients"),
         *((mig,) if device.mig is not None else ()),
     )

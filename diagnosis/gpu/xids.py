@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 
@@ -13,6 +14,11 @@ class Xid(NamedTuple):
     """What to do; ``{gpu}`` stands for the device's name."""
     program: bool = False
     """Whether the cause is mostly the program that runs, not the hardware."""
+
+    @property
+    def short(self) -> str:
+        """The first step of ``fix``."""
+        return re.split("[,;] ", self.fix, maxsplit=1)[0]
 
 
 _DEBUG: Final = (

@@ -8,14 +8,17 @@ from typing import Final
 
 from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
-from stalltop.diagnosis.evidence.processors import cpuset_of, idle_elsewhere
+from stalltop.diagnosis.evidence.processors import cpuset_of, has_idle_cpu, idle_elsewhere
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, ranked
+from stalltop.diagnosis.wording.figures import duration
 from stalltop.diagnosis.wording.fixes import keep_all_off
+from stalltop.model.actions.cpu_places import reserved
+from stalltop.model.actions.placeholders import limit_values
 from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
 from stalltop.model.telling import Telling
@@ -25,8 +28,13 @@ KNOWN: Final = 0.95
 """If less than this part of a loss has a culprit, the chain says that it is not known who had the CPU for the
 rest of the time."""
 LEAST_QUOTA: Final = 0.5
-"""Least quota that a fix proposes, CPUs. A smaller quota would stop the tenant most of the time and gain
-little. So a quota is not proposed against a neighbour that uses less than one CPU."""
+"""Least quota that a fix proposes while CPUs are idle, CPUs. A smaller quota would stop the tenant most of
+the time, and a move to an idle CPU costs it nothing."""
+LEAST_QUOTA_WHEN_FULL: Final = 0.1
+"""Least quota that a fix proposes if no CPU is idle, CPUs. A quota is then the only way to give the victim
+more."""
+SHORT_LIVED_PER_S: Final = 1.0
+"""If at least this many processes of a tenant end per second, a command for one process soon finds none."""
 GOOD_SHARE: Final = 0.15
 """The first culprit always gets a fix. Any other culprit gets a fix only if it took at least this part of the
 loss."""
@@ -41,12 +49,13 @@ def contention(facts: Facts, loss: Loss) -> Description:
     told = [(who, ns) for who, ns in culprits if who.tenant and who.tenant != ENDED]
     large = [who for place, (who, ns) in enumerate(told) if place == 0 or ns >= GOOD_SHARE * loss.ns]
     fixes = _keep_off_victim(facts, loss, large)
-    for tenant in [who.tenant for who, _ in told][:1]:
-        use = facts.use(tenant)
-        half = use.cpu_ns / facts.seconds / 1e9 / 2 if use is not None else 0.0
-        if half >= LEAST_QUOTA and not tenant.startswith(OUTSIDE):
-            text = f"or halve the CPU time of {facts.name(tenant)}, by a quota of {half:.2f} CPUs"
-            fixes.append(Fix(text, commands.limit_cpus(facts, tenant, half)))
+    for who, _ in told[:1]:
+        room = has_idle_cpu(facts, who.tenant, reserved(facts.window, loss.last.pid))
+        quota = _halve(facts, loss, who, LEAST_QUOTA if room else LEAST_QUOTA_WHEN_FULL)
+        if quota is not None:
+            # A process that is moved to a busy CPU takes the time of somebody else there.
+            first = quota.command and not (room and _lives(facts, who))
+            fixes.insert(0 if first else len(fixes), quota)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for CPUs that {holder}",
         links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),
@@ -54,6 +63,32 @@ def contention(facts: Facts, loss: Loss) -> Description:
         confidence=_explained(loss),
         unknown=() if _explained(loss) >= KNOWN else ("who had the CPU for the rest of the time",),
     )
+
+
+def _halve(facts: Facts, loss: Loss, culprit: Who, least: float) -> Fix | None:
+    """Returns a fix that halves the CPU time of the tenant of ``culprit``; None if the quota would be below
+    ``least`` CPUs, or if the tenant is no cgroup of its own."""
+    tenant, use = culprit.tenant, facts.use(culprit.tenant)
+    half = use.cpu_ns / facts.seconds / 1e9 / 2 if use is not None else 0.0
+    if half < least or tenant.startswith(OUTSIDE):
+        return None
+    taken = sum(ns for who, ns in loss.culprits.items() if who.tenant == tenant)
+    name, limit = facts.name(tenant), limit_values(half)["limit"]
+    gain = duration(facts.per_second(taken) / 2)
+    command = commands.limit_cpus(facts, tenant, half)
+    return Fix(
+        f"limit {name} to {limit} CPUs, half of what it uses: {facts.name(loss.victim.tenant)} gains up to "
+        f"{gain} of each second, {name} takes twice as long{commands.needs(command)}",
+        command,
+        short="halve its CPU time",
+    )
+
+
+def _lives(facts: Facts, culprit: Who) -> bool:
+    """Returns whether ``culprit`` is a process that will still run when somebody types its PID."""
+    use = facts.use(culprit.tenant)
+    exits = use.exits / facts.seconds if use is not None else 0.0
+    return bool(culprit.pid) and exits < SHORT_LIVED_PER_S
 
 
 def _keep_off_victim(facts: Facts, loss: Loss, culprits: Sequence[Who]) -> list[Fix]:
@@ -106,7 +141,8 @@ def own_threads(facts: Facts, loss: Loss) -> Description:
         fixes=(
             Fix(
                 f"run fewer computing threads in {own}: it may use {most:.2g} CPUs with all its processes; "
-                f"start it with OMP_NUM_THREADS={each} MKL_NUM_THREADS={each} or less"
+                f"start it with OMP_NUM_THREADS={each} MKL_NUM_THREADS={each} or less",
+                short=f"start it with OMP_NUM_THREADS={each} or less",
             ),
             Fix("start fewer worker processes than there are CPUs: DataLoader(num_workers=…), n_jobs=…"),
         ),
@@ -132,7 +168,8 @@ def throttling(facts: Facts, loss: Loss) -> Description:
         needed = float(cpus)
         text = f"{raised} to the {cpus} CPUs that the host has, or lift it"
     else:
-        text = f"{raised} to {needed:.1f} CPUs or more"
+        text = f"{raised} to {limit_values(needed)['limit']} CPUs or more"
+    command = commands.limit_cpus(facts, who.tenant, needed, now_by=cgroup)
     share = use.throttled_periods / use.periods if use is not None and use.periods else None
     of = f" of {round(quota, 2):g} CPUs" if quota else ""
     where = f" of cgroup {cgroup}" if cgroup else ""
@@ -148,7 +185,10 @@ def throttling(facts: Facts, loss: Loss) -> Description:
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} is stopped by its CPU quota{of}",
         links=(culprit,),
-        fixes=(Fix(text, commands.limit_cpus(facts, who.tenant, needed, now_by=cgroup)), fewer),
+        fixes=(
+            Fix(text + commands.needs(command), command, short="raise its CPU quota"),
+            fewer,
+        ),
         confidence=0.95,
     )
 
@@ -185,6 +225,7 @@ def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[
     wider = Fix(
         f"widen the CPU set of {name} (cpuset.cpus of cgroup{path}) to {all_of_them}",
         commands.set_cpus(facts, who.tenant, all_of_them),
+        short=f"widen its CPU set to {all_of_them}",
     )
     if cpuset and not cpuset & idle:
         return (wider,)
@@ -200,7 +241,7 @@ def tracer(facts: Facts, loss: Loss) -> Description:
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for a CPU that stalltop holds",
         links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),
-        fixes=(Fix("sample less often: --interval 5"),),
+        fixes=(Fix("start stalltop with --interval 5 or --budget 1%"),),
         confidence=_explained(loss),
     )
 

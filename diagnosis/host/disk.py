@@ -15,6 +15,7 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import named, ranked, untold
+from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import OTHERS, Fix, Link
 from stalltop.model.telling import Telling
 
@@ -91,11 +92,13 @@ def load(facts: Facts, loss: Loss) -> Load:
         limit = "its requests wait before the device gets them: a limit of its cgroup on I/O may hold them"
         links.insert(1, Link("factor", limit, device=device.name, tenant=who.tenant, depth=1))
         name = facts.name(who.tenant)
-        fixes = [Fix(f"raise or lift the I/O limit of {name} on {device.name} ({_LIMIT_FILES})")]
+        text = f"raise or lift the I/O limit of {name} on {device.name} ({_LIMIT_FILES})"
+        fixes = [Fix(text, short=f"raise or lift its I/O limit on {device.name} (io.max)")]
     else:
         name = facts.name(who.tenant)
         text = f"nobody else uses {device.name} much: move some of what {name} reads and writes"
-        fixes = [Fix(f"{text} to another device, or to a faster one")]
+        short = f"move its data from {device.name} to a faster disk"
+        fixes = [Fix(f"{text} to another device, or to a faster one", short=short)]
     return Load(
         device.name,
         tuple(links),
@@ -198,12 +201,13 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
     rate, write = block.bytes_per_second(facts, device, culprit.tenant)
     command = commands.limit_disk(facts, culprit.tenant, device, rate / 2, write=write) if rate else ""
     verb = "writes to" if write else "reads from"
-    limit = f"limit what {name} {verb} {device}, {rate / 1e6:,.1f} MB/s now ({_LIMIT_FILES})"
+    text = f"limit what {name} {verb} {device} to half of its {figure(rate / 1e6)} MB/s ({_LIMIT_FILES})"
+    limit = Fix(text, command, short=f"halve what it {verb} {device}")
     if not culprit.pid:
-        return [Fix(limit, command)]
+        return [limit]
     text = f"let {culprit.process} of {name} use {device} only when nobody else does"
     return [
-        Fix(limit, command),
+        limit,
         Fix(f"{text} (only if {device} has the I/O scheduler BFQ)", commands.idle_io(culprit.pid)),
     ]
 

@@ -147,7 +147,7 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
                     process="stalltop",
                 ),
             ),
-            fixes=(Fix("stop stalltop, or fuse small kernels (CUDA graphs): fewer calls cost less"),),
+            fixes=(Fix("start stalltop with --budget 1%, or fuse small kernels (CUDA graphs)"),),
             effect=key,
             rows=(key,),
             pid=pid,

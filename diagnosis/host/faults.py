@@ -75,12 +75,14 @@ def more_memory(facts: Facts, tenant: str, use: TenantUse) -> Fix:
     if 0 < total <= limit:
         return Fix(
             f"the limit is as large as the host's memory of {total / MIB:,.0f} MiB: only more memory in the "
-            "host helps"
+            "host helps",
+            short="add memory to the host",
         )
     if 0 < total < wanted:
         wanted = total
         text += f", at most to the {total / MIB:,.0f} MiB that the host has"
-    return Fix(text, commands.limit_memory(facts, tenant, wanted, now_by=use.memory_cgroup))
+    command = commands.limit_memory(facts, tenant, wanted, now_by=use.memory_cgroup)
+    return Fix(text, command, short="raise its memory limit")
 
 
 def users_of_host(facts: Facts) -> list[Link]:
@@ -100,7 +102,8 @@ def less_for_others(facts: Facts) -> Fix:
     names = ", ".join(facts.name(tenant) for tenant, _ in largest_users(facts))
     largest = f" ({names})" if names else ""
     return Fix(
-        f"give the largest memory users of the host{largest} limits of their own, or run fewer of them"
+        f"give the largest memory users of the host{largest} limits of their own, or run fewer of them",
+        short="limit the largest memory users of the host",
     )
 
 
@@ -128,7 +131,10 @@ def read_back(facts: Facts, loss: Loss) -> Description:
         summary=f"{facts.name(loss.victim.tenant)} waits for pages that are read from disk",
         links=(culprit, *factors),
         fixes=(
-            Fix("read files ahead (readahead, MAP_POPULATE, mlock), or copy them to memory once"),
+            Fix(
+                "read files ahead (readahead, MAP_POPULATE, mlock), or copy them to memory once",
+                short="read files ahead (MAP_POPULATE, mlock)",
+            ),
             Fix("raise the memory limit, or run fewer programs on this host")
             if not swapped
             else Fix(f"keep {who.process} out of swap (mlock, or no swap for its cgroup), or add memory"),

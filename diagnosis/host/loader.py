@@ -31,8 +31,9 @@ time is known only for all their results together, also for those for which nobo
 LOADER_WORKERS: Final = "DataLoader(num_workers=…)"
 WORKERS: Final = f"{LOADER_WORKERS}, Pool(processes=…), n_jobs=…, or another process that prepares data"
 """How the number of worker processes is set: in PyTorch, in multiprocessing, and in joblib."""
-NO_ROOM_PERCENT: Final = 85.0
-"""If the CPUs of the host are at least this busy, more workers would only wait for them."""
+LEAST_IDLE_CPUS: Final = 1.0
+"""If less than this of the host's CPUs is idle, more workers would only wait for them: a worker that computes
+all the time takes one CPU."""
 
 
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
@@ -49,14 +50,17 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
     if worker.pid == loss.victim.pid:
         return _thread(facts, loss, "computes", links, confidence)
     look = at_line(facts, worker, "computes")
-    less = Fix("do less work for each sample: decode and augment beforehand, or on the GPU (DALI)")
+    less = Fix(
+        "make samples cheaper: decode and augment beforehand, or on the GPU (DALI)",
+        short="make samples cheaper: decode beforehand",
+    )
     busy = system.cpu_percent if system is not None else 0.0
-    if busy >= NO_ROOM_PERCENT:
-        text = f"{less.text}; more workers do not help: CPUs are {busy:.0f}% busy"
-        fixes: tuple[Fix, ...] = (look, replace(less, text=text))
+    if system is not None and system.cpus * (1 - busy / 100) < LEAST_IDLE_CPUS:
+        text = f"{less.text}; more workers do not help: the {system.cpus} CPUs are {busy:.0f}% busy"
+        fixes: tuple[Fix, ...] = (replace(less, text=text), look)
     else:
         more = f"use more workers, {_workers(worker.process)}; CPUs are {busy:.0f}% busy"
-        fixes = (Fix(more), look, less)
+        fixes = (Fix(more, short="use more workers: CPUs are idle"), look, less)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} computes",
         links=links,
@@ -162,7 +166,8 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
         fixes=(
             Fix(
                 "keep the workers: DataLoader(persistent_workers=True), or one Pool or ProcessPoolExecutor "
-                "for the whole run"
+                "for the whole run",
+                short="keep workers: DataLoader(persistent_workers=True)",
             ),
             Fix("make epochs longer, or workers quicker to start: import less, open files at the first item"),
         ),
@@ -177,7 +182,7 @@ CAUSES: Final = (
             "Data loader waits for a disk",
             "the GPU waits for workers that wait for a disk",
             Telling(
-                "keeps {device} busy, which holds its data",
+                "keeps {device} busy, so data loading waits",
                 "waits for data from {device}",
                 device="the disk",
                 parts=("lock", "process", "network", "sleep"),
@@ -189,7 +194,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "loader_cpu",
-            "Data loader starved of CPU",
+            "Data loader is CPU-bound",
             "the GPU waits for workers that compute all the time",
             Telling(
                 "prepares data too slowly",

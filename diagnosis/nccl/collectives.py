@@ -72,7 +72,10 @@ def small_collectives(usage: Usage) -> Iterator[Suspicion]:
             ),
         ),
         fixes=(
-            Fix("collect gradients in buckets: DistributedDataParallel with a larger bucket_cap_mb"),
+            Fix(
+                "collect gradients in buckets: DistributedDataParallel with a larger bucket_cap_mb",
+                short="collect gradients: a larger bucket_cap_mb",
+            ),
             Fix("send several tensors at once: all_reduce_coalesced, or ncclGroupStart and ncclGroupEnd"),
         ),
         hit=small,

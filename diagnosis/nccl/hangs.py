@@ -220,12 +220,16 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
     ]
     if rank is None:
         unknown = "which rank is missing: the communicator was made before tracing began, or is being made"
-        fix = Fix(f"see whether all processes of the job of pid {oldest.pid} run, on all its hosts")
+        fix = Fix(
+            f"see whether all processes of the job of pid {oldest.pid} run, on all its hosts",
+            short="see whether all processes of its job run",
+        )
     elif elsewhere:
         unknown = f"{elsewhere} of {rank.ranks} ranks are on other hosts: one of them may be missing"
         fix = Fix(
             f"see what the {numbered(elsewhere, 'rank')} on other hosts do: "
-            f"pid {oldest.pid} is rank {rank.rank}"
+            f"pid {oldest.pid} is rank {rank.rank}",
+            short="see what the ranks on other hosts do",
         )
     else:
         unknown = (

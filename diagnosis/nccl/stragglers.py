@@ -251,12 +251,18 @@ def _straggler_fixes(facts: Facts, late: Rank, part: str, reasons: Sequence[Link
     equal = f"give rank {late.rank} the same work as the others: {EQUAL_WORK}"
     own = Fix(
         f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays this rank delays all "
-        "ranks"
+        "ranks",
+        short=f"see the problems of rank {late.rank} itself",
     )
     if part == "running":
         # A rank that computes waits for nothing, so it has no problem of its own.
-        look = Fix(f"see what rank {late.rank} computes", f"py-spy top --pid {late.pid}", look=True)
-        return [*fixes, Fix(equal), look, own]
+        look = Fix(
+            f"see what rank {late.rank} computes",
+            f"py-spy top --pid {late.pid}",
+            look=True,
+            short=f"shows what rank {late.rank} computes",
+        )
+        return [*fixes, Fix(equal, short=f"give rank {late.rank} as much work as the others"), look, own]
     clocks = Fix(
         f"{equal}, and a device with the same clocks",
         "nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,temperature.gpu --format=csv",

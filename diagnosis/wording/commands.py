@@ -55,8 +55,13 @@ def in_network_of(pid: int, command: str) -> str:
 def limit_cpus(facts: Facts, tenant: str, cpus: float, *, now_by: str = "") -> str:
     """Returns a command that limits a tenant to ``cpus`` CPUs; '' if no command does that. ``now_by`` is the
     cgroup that sets the present limit; '' if there is none."""
-    ids = ("container_cpus", "unit_cpus", "cgroup2_cpus", "cgroup1_cpus")
+    ids = ("container_cpus", "unit_cpus", "cgroup2_cpus", "cgroup1_cpus", "pod_cpus")
     return _on_tenant(facts, tenant, ids, limit_values(cpus), now_by)
+
+
+def needs(command: str) -> str:
+    """Returns, as the end of a sentence, what ``command`` needs; '' if it needs nothing special."""
+    return "; needs Kubernetes 1.33" if command.startswith("kubectl ") else ""
 
 
 def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = "") -> str:

@@ -24,7 +24,8 @@ from stalltop.model.window import Window
 _NETWORK: Final = "network"
 """``Link.device`` of links about connections; it is not the name of a device."""
 _NEARLY_ALL: Final = 0.9
-"""If the first culprit took less than this part of the loss, the sentence says how much it took."""
+"""If the first culprit took less than this part of the loss, the sentence says what it took, not the whole
+loss."""
 UNSURE_SECONDS: Final = 3.0
 """Seconds after the start of tracing in which it is too early to say that there is no problem: most causes
 are reported after two to three seconds."""
@@ -35,15 +36,23 @@ _ROWS_AT_ONCE: Final = 16
 def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs = UNICODE) -> Sentence:
     """Return ``chain`` as a sentence. If its cause is not in ``tellings``, as in a file of another version,
     the sentence is the summary of the chain."""
-    fix = next((one for one in chain.fixes if one.command and not one.look), None)
-    remedy = fix.command if fix is not None else chain.fixes[0].text if chain.fixes else ""
     lost, short = _lost(chain, glyphs)
-    command = fix is not None
-    look = "" if command else next((one.command for one in chain.fixes if one.command), "")
     telling = tellings.get(chain.cause)
     said = Sentence(chain.summary or chain.title) if telling is None else _said(chain, window, telling)
-    said = replace(said, lost=lost, lost_short=short, fix=remedy, command=command, look=look)
-    return said if fix is None else replace(said, effect=fix.text, briefly=briefly(fix.command))
+    said = replace(said, lost=lost, lost_short=short)
+    first, remedy = next(iter(chain.fixes), None), chain.remedy
+    if first is not None and (remedy is None or (remedy.look and not first.look)):
+        said = replace(said, advice=_forms(first.text, first.short))
+    if remedy is None:
+        return said
+    few = remedy.short or briefly(remedy.command)
+    # What a command shows is said in a few words: the long text describes the same as the sentence.
+    long = remedy.text if not few or not remedy.look else ""
+    return replace(said, command=remedy.command, effects=_forms(long, few))
+
+
+def _forms(*texts: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def _said(chain: Chain, window: Window, telling: Telling) -> Sentence:
@@ -58,22 +67,23 @@ def _said(chain: Chain, window: Window, telling: Telling) -> Sentence:
     does = _filled(telling.does, chain, telling, link)
     if culprit == victim:
         return Sentence(does, culprit=culprit, detail=detail)
+    if telling.at_fault and culprit == link.device:
+        detail = f"no tenant's fault: {telling.at_fault}"
     return Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
 
 
 def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str]:
     """Return the time lost per second in words, and in short; if the first culprit took less than
-    ``_NEARLY_ALL`` of it, how much of it that culprit took. Empty if no time was lost yet."""
+    ``_NEARLY_ALL`` of it, only what that culprit took. Empty if no time was lost yet."""
     lost_ns = chain.lost_ms_per_s * 1e6
     if lost_ns <= 0:
         return "", ""
-    whole = amount(lost_ns, glyphs)
     first = next(iter(chain.culprits), None)
     part_ns = first.ns_per_s if first is not None and not first.of_others else None
-    if part_ns is None or not 0 < part_ns < _NEARLY_ALL * lost_ns:
-        return each_second(lost_ns, glyphs), f"{whole}/s"
-    part = amount(part_ns, glyphs).removesuffix(" " + whole.partition(" ")[2])
-    return f"{part} of {whole} lost each second", f"{part} of {whole}/s"
+    if part_ns is not None and 0 < part_ns < _NEARLY_ALL * lost_ns:
+        lost_ns = part_ns
+    estimated = " (estimated)" if chain.estimated else ""
+    return each_second(lost_ns, glyphs) + estimated, f"{amount(lost_ns, glyphs)}/s{estimated}"
 
 
 def _users(chain: Chain) -> int:
@@ -138,7 +148,7 @@ def healthy(
     untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
     no_problems = "No problems."
     if young:
-        no_problems = f"Measuring: problems are known after {UNSURE_SECONDS:.0f} s."
+        no_problems = f"Measuring: first verdict in about {UNSURE_SECONDS:.0f} s."
     elif untraced:
         processes = coverage.processes + untraced
         no_problems = f"No problems in {coverage.processes} of {processes} processes ({untraced} untraced)."
@@ -198,6 +208,8 @@ def answer_lines(window: Window, chains: Iterable[Chain], tellings: Tellings, st
     more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
     said = "".join(text for text, _ in worst.parts()) + more
     lines = [style.paint(line, RED if loud else YELLOW) for line in style.folded("", said)]
+    if worst.advice:
+        lines += style.folded(style.glyphs.remedy, worst.advice[0])
     if worst.command:  # a command that is printed is never broken
-        return [*lines, f"{style.glyphs.remedy}{style.plain(worst.fix)}"]
-    return [*lines, *style.folded(style.glyphs.remedy, worst.fix)] if worst.fix else lines
+        lines.append(f"{style.glyphs.remedy}{style.plain(worst.command)}")
+    return lines

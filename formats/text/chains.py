@@ -22,6 +22,8 @@ _COLOURS: Final[dict[Severity, str]] = {
 }
 _RATE_WIDTH: Final = figures.DURATION_WIDTH + 2
 _UNIT: Final = re.compile(r"(?<=\d)(?=[a-zµ])")
+_CERTAIN: Final = 0.995
+"""A cause with at least this confidence, which would be written as 100 %, is called certain."""
 _NARROW: Final = 72
 """If the output has fewer cells than this, the figures of a step stand behind its text, not in front of the
 tree."""
@@ -65,9 +67,38 @@ def headline(chain: Chain, style: Style) -> list[str]:
     return [style.paint(line, code) for line in lines]
 
 
+_LOST: Final = "lost"
+_SPENT: Final = {
+    "gpu_bound": ("waits", "for its GPU work"),
+    "host_bound": ("computes", "between its calls"),
+}
+"""What a workload spends the time on that a chain of severity ``info`` is about, by cause: it loses none."""
+
+
+def cost(chain: Chain, glyphs: Glyphs) -> tuple[str, str]:
+    """Return what a chain costs each second, as a label and a text: ``lost``, ``516 ms of each second``."""
+    ns_per_s = chain.lost_ms_per_s * 1e6
+    if ns_per_s <= 0:
+        return _LOST, "no time yet"
+    if chain.cause in _SPENT:
+        label, on = _SPENT[chain.cause]
+        return label, f"{on} {each_second(ns_per_s, glyphs)}"
+    estimated = " (estimated from the clocks)" if chain.estimated else ""
+    return _LOST, each_second(ns_per_s, glyphs) + estimated
+
+
+def sureness(chain: Chain, label: str = "") -> str:
+    """Return how certain the cause of a chain is, and whether there is a baseline to compare with. ``label``
+    precedes a percentage."""
+    sure = "cause certain" if chain.confidence >= _CERTAIN else f"{label}{100 * chain.confidence:.0f} %"
+    unlearned = chain.p99_ns is not None and chain.normal_p99_ns is None
+    return f"{sure}; no baseline yet" if unlearned else sure
+
+
 def course(chain: Chain, glyphs: Glyphs) -> list[str]:
     """Return, each as a text: the lost time of a chain, its beginning, and its end if it has ended."""
-    parts = [each_second(chain.lost_ms_per_s * 1e6, glyphs)] if chain.lost_ms_per_s > 0 else []
+    label, text = cost(chain, glyphs)
+    parts = [] if chain.lost_ms_per_s <= 0 else [text if label == _LOST else f"{label} {text}"]
     parts.append(f"since {figures.clock(chain.since)}")
     return parts if chain.open else [*parts, f"ended {figures.clock(chain.seen)}"]
 
@@ -153,25 +184,24 @@ def explained(chain: Chain, window: Window, style: Style) -> list[str]:
 
 def about(chain: Chain, glyphs: Glyphs) -> str:
     """Return cause, confidence, place, p99 and number of calls of a chain as one text."""
-    parts = [chain.title, f"confidence {figures.percent(100 * chain.confidence, glyphs).strip()}"]
+    parts = [chain.title, sureness(chain, "confidence ")]
     place = " ".join(part for part in (with_pid(chain.process, chain.pid), chain.operation) if part)
     parts += [place] if place else []
     if chain.p99_ns is not None:
-        found = slowest(chain, "no baseline yet", glyphs)
+        found = slowest(chain, glyphs)
         calls = "call" if chain.calls == 1 else "calls"
         parts.append(f"p99 {found}, {figures.count(chain.calls).strip()} {calls}")
     return "; ".join(parts)
 
 
-def slowest(chain: Chain, unlearned: str, glyphs: Glyphs) -> str:
+def slowest(chain: Chain, glyphs: Glyphs) -> str:
     """Return the p99 of a chain as text; '' if the chain has none. If it is above the p99 of the baseline,
-    the text also has that p99 and the difference. If there is no baseline, the text has ``unlearned``
-    instead."""
+    the text also has that p99 and the difference."""
     if chain.p99_ns is None:
         return ""
     now = figures.duration(chain.p99_ns, glyphs).strip()
     if chain.normal_p99_ns is None:
-        return f"{now}, {unlearned}"
+        return now
     normal = figures.duration(chain.normal_p99_ns, glyphs).strip()
     if chain.slower_percent is None or normal == now:
         return now

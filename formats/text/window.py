@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.network import network
 from stalltop.formats.text.sharing_lines import sharing_lines
-from stalltop.model.chain import worst_first
+from stalltop.model.chain import uncontradicted, worst_first
 from stalltop.model.devices.device import DEVICE_FIGURE, Device
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import Groups, pivot
@@ -253,7 +253,7 @@ def _mapped(window: Window) -> int:
 def _chains(window: Window, style: Style) -> list[str]:
     """Return the headline of each chain, the worst first. If there are problems, and the first chain is open,
     its steps and its first fix follow its headline."""
-    chains = sorted(window.chains, key=worst_first)
+    chains = sorted(uncontradicted(window.chains), key=worst_first)
     wrong = any(chain.severity != "info" for chain in chains)
     lines: list[str] = []
     for number, chain in enumerate(chains[:MOST_LISTED]):

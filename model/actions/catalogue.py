@@ -52,6 +52,10 @@ class HostCommand:
     """True if the undo always restores the usual default, because windows never have the present value."""
     needs: tuple[str, ...] = ()
     """Values that must be known in addition to the placeholders of ``command``."""
+    look: bool = False
+    """True if the command only shows more about its target."""
+    stops: bool = False
+    """True if the command stops or ends its target. Such commands are offered after all others."""
 
     @property
     def placeholders(self) -> frozenset[str]:
@@ -87,6 +91,8 @@ _NODE = "$(kubectl -n {namespace} get pod {pod} -o jsonpath='{{.spec.nodeName}}'
 # fmt: off
 ACTIONS: Final = (
     # ---- one process
+    HostCommand("threads", "process", "top -H -p {pid}",
+           "shows which of its threads take CPU time", "", (), look=True),
     HostCommand("affinity", "process", "taskset -acp {cpus} {pid}",
            "keeps all its threads on {on_cpus}",
            "taskset -acp {allowed} {pid}", CPU),
@@ -98,13 +104,15 @@ ACTIONS: Final = (
            f"ionice -c0 -p {_TASKS}", DISK, usual=True),
     HostCommand("signal_stop", "process", "kill -STOP {pid}",
            "stops it; it keeps its memory and GPU memory; others wait for it",
-           "kill -CONT {pid}", RUNNING),
+           "kill -CONT {pid}", RUNNING, stops=True),
     HostCommand("signal_continue", "process", "kill -CONT {pid}",
            "lets it run again", "kill -STOP {pid}", (), needs=("stopped",)),
     HostCommand("end", "process", "kill -TERM {pid}",
            "asks it to end; what it has not saved is lost", "", ALL,
-           lasting="none: start it again", ends=True),
+           lasting="none: start it again", ends=True, stops=True),
     # ---- containers of Docker and Podman
+    HostCommand("container_stats", "tenant", "{tool} stats --no-stream {container}",
+           "shows its use of CPU, memory, network and disks", "", (), look=True),
     HostCommand("container_cpus", "tenant", "{tool} update --cpus {limit} {container}",
            "limits all its processes together to {limit} CPUs",
            "{tool} update --cpus {limit_before} {container}", CPU),
@@ -129,13 +137,15 @@ ACTIONS: Final = (
            lasting="the same command with a higher rate"),
     HostCommand("container_pause", "tenant", "{tool} pause {container}",
            "freezes all its processes; they keep their memory and GPU memory",
-           "{tool} unpause {container}", RUNNING),
+           "{tool} unpause {container}", RUNNING, stops=True),
     HostCommand("container_unpause", "tenant", "{tool} unpause {container}",
            "lets all its processes run again", "{tool} pause {container}", (), needs=("stopped",)),
     HostCommand("container_stop", "tenant", "{tool} stop {container}",
            "ends the container; what it has not saved is lost",
-           "{tool} start {container}", ALL, ends=True),
+           "{tool} start {container}", ALL, ends=True, stops=True),
     # ---- units of systemd
+    HostCommand("unit_status", "tenant", "{systemctl} status {unit}",
+           "shows its processes, its memory and the end of its log", "", (), look=True),
     HostCommand("unit_cpus", "tenant", "{systemctl} set-property --runtime {unit} CPUQuota={limit_percent}",
            "limits all its processes together to {limit} CPUs until a reboot",
            "{systemctl} set-property --runtime {unit} CPUQuota={percent_before}", CPU),
@@ -158,13 +168,15 @@ ACTIONS: Final = (
            "{systemctl} set-property --runtime {unit} IOWriteBandwidthMax=", DISK, usual=True),
     HostCommand("unit_freeze", "tenant", "{systemctl} freeze {unit}",
            "freezes all its processes; they keep their memory and GPU memory",
-           "{systemctl} thaw {unit}", RUNNING),
+           "{systemctl} thaw {unit}", RUNNING, stops=True),
     HostCommand("unit_thaw", "tenant", "{systemctl} thaw {unit}",
            "lets all its processes run again", "{systemctl} freeze {unit}", (), needs=("stopped",)),
     HostCommand("unit_stop", "tenant", "{systemctl} stop {unit}",
            "ends the unit; what it has not saved is lost",
-           "{systemctl} start {unit}", ALL, ends=True, needs=("service",)),
+           "{systemctl} start {unit}", ALL, ends=True, stops=True, needs=("service",)),
     # ---- cgroups that no tool is known to manage
+    HostCommand("cgroup2_pressure", "tenant", "grep . {folder_2}/*.pressure",
+           "shows how long its processes wait for CPU, memory and disks", "", (), look=True),
     HostCommand("cgroup2_cpus", "tenant", "echo '{limit_us} 100000' > {cpu_folder_2}/cpu.max",
            "limits all its processes together to {limit} CPUs",
            "echo '{us_before_2} 100000' > {cpu_folder_2}/cpu.max", CPU),
@@ -184,10 +196,12 @@ ACTIONS: Final = (
            lasting="the same command with the previous limit, or -1"),
     HostCommand("cgroup2_freeze", "tenant", "echo 1 > {folder_2}/cgroup.freeze",
            "freezes all its processes; they keep their memory and GPU memory",
-           "echo 0 > {folder_2}/cgroup.freeze", RUNNING),
+           "echo 0 > {folder_2}/cgroup.freeze", RUNNING, stops=True),
     HostCommand("cgroup2_thaw", "tenant", "echo 0 > {folder_2}/cgroup.freeze",
            "lets all its processes run again", "echo 1 > {folder_2}/cgroup.freeze", (), needs=("stopped",)),
     # ---- pods of Kubernetes
+    HostCommand("pod_describe", "tenant", "kubectl -n {namespace} describe pod {pod}",
+           "shows its limits, its state and its last events", "", (), look=True),
     HostCommand("workload_cpus", "tenant",
            "kubectl -n {namespace} set resources {workload} -c {kube_container} --limits=cpu={limit}",
            "limits each of its pods to {limit} CPUs, and restarts them in turn",
@@ -197,25 +211,27 @@ ACTIONS: Final = (
            _RESIZE + _PATCH % "{limit_before}", CPU),
     HostCommand("pod_delete", "tenant", "kubectl -n {namespace} delete pod {pod}",
            "ends the pod; its controller, if it has one, starts a new one",
-           "", ALL, lasting="none: a pod without a controller does not come back", ends=True),
+           "", ALL, lasting="none: a pod without a controller does not come back", ends=True, stops=True),
     HostCommand("node_cordon", "tenant", f"kubectl cordon {_NODE}",
            "lets no new pod start on this node; pods that run here stay",
            f"kubectl uncordon {_NODE}", ALL, ends=True),
     # ---- jobs of Slurm
+    HostCommand("job_show", "tenant", "scontrol show job {job}",
+           "shows what it asked for and what it got", "", (), look=True),
     HostCommand("job_suspend", "tenant", "scontrol suspend {job}",
            "stops the job; it keeps its memory and GPU memory",
-           "scontrol resume {job}", RUNNING),
+           "scontrol resume {job}", RUNNING, stops=True),
     HostCommand("job_requeue", "tenant", "scontrol requeue {job}",
            "ends the job and queues it again; it begins anew or at a checkpoint", "", ALL,
-           lasting="none", ends=True),
+           lasting="none", ends=True, stops=True),
     HostCommand("job_cancel", "tenant", "scancel {job}",
            "ends the job; what it has not saved is lost", "", ALL,
-           lasting="none: submit it again", ends=True),
+           lasting="none: submit it again", ends=True, stops=True),
 )
 # fmt: on
-"""All commands, in the order in which they are offered. In each section, limits and priorities come first,
-then commands that stop or resume something, then those that end something. ``node_cordon``, which concerns
-the whole node, comes last for pods."""
+"""All commands. In each section, commands that only look come first, then limits and priorities, then
+commands that stop or resume something, then those that end something. ``node_cordon``, which concerns the
+whole node, comes last for pods. `offers` puts all that only look first, and all that stop or end last."""
 
 BY_ID: Final[Mapping[str, HostCommand]] = {action.id: action for action in ACTIONS}
 
@@ -240,8 +256,53 @@ _BRIEFLY: Final = (
     (r"nvidia-smi .*--gpu-reset", "reset the GPU"),
     (r"/proc/irq/", "move the interrupt"),
     (r"nvidia-cuda-mps-control ", "start MPS"),
+    (r"^(py-spy dump|gdb) ", "shows the line where it is"),
+    (r"^(py-spy|perf) top ", "shows what it computes"),
+    (r"^top ", "shows what takes CPU time"),
+    (r"^cat /proc/\d+/task/", "shows where it is"),
+    (r"ss -tinp ", "shows its connections"),
+    (r"ip -s link$", "shows drops of its interfaces"),
+    (r"^dmesg ", "shows what the driver or the kernel wrote"),
+    (r"/environ \| grep ", "shows its settings"),
+    (r"^ps ", "shows who started it"),
+    (r"^redis-cli ", "shows its slow commands"),
+    (r"query-compute-apps", "shows who holds the memory"),
+    (r"query-gpu=.*clocks", "shows the clocks"),
+    (r"nvidia-smi .*-d POWER", "shows draw and caps"),
+    (r"nvidia-smi .*-d TEMPERATURE", "shows temperatures and limits"),
+    (r"nvidia-smi .*-d CLOCK", "shows which clocks are set"),
+    (r"nvidia-smi .*-d PERFORMANCE", "shows what holds the clocks down"),
+    (r"nvidia-smi .*-d ECC", "shows the error counters"),
+    (r"nvidia-smi .*pcie\.link", "shows what the link can do"),
+    (r"nvidia-smi .*replay", "shows whether the counter rises"),
+    (r"nvidia-smi .*mig -lgip$", "shows which instances there are"),
+    (r"^ipmitool ", "shows the log of the BMC"),
+    (r"rps_cpus$", "shows who steers packets to which CPUs"),
+    (r"/proc/softirqs$", "shows the interrupts of its CPUs"),
 )
-"""What commands of fixes do, in a few words for narrow screens, each with a pattern of the commands."""
+"""What commands of fixes do or show, in a few words for narrow screens, each with a pattern of the
+commands."""
+_PAUSES: Final = re.compile(r"(^|[;&|] )(gdb|py-spy) ")
+
+
+def pauses(text: str) -> bool:
+    """Returns whether the command ``text``, which only shows more, stops the process for a moment to read
+    it."""
+    return _PAUSES.search(text) is not None
+
+
+_FIGURES: Final = re.compile(
+    r"(?<=--cpus )[\d.]+|(?<=CPUQuota=)\d+|(?<=limits=cpu=)[\d.]+|(?<=\"cpu\":\")[\d.]+"
+    r"|(?<=echo ')\d+(?= 100000')|(?<=echo )\d+(?= > \S*cfs_quota_us)"
+    r"|(?<=--memory )\d+|(?<=--memory-swap )\d+|(?<=MemoryMax=)\d+|(?<=echo )\d+(?=M > )"
+    r"|(?<=[a-z\d]:)\d+(?= \S+$)|(?<= )\d+(?='$)|(?<=-pl )\d+"
+)
+"""Limits and rates in commands: figures that are computed from what was measured."""
+
+
+def figures_of(text: str) -> tuple[str, tuple[float, ...]]:
+    """Returns the command ``text`` without its limits and rates, and these figures."""
+    return _FIGURES.sub("#", text), tuple(float(figure) for figure in _FIGURES.findall(text))
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stalltop.model.actions.catalogue import ACTIONS, HostCommand, Resource
+from stalltop.model.actions.catalogue import ACTIONS, HostCommand, Resource, pauses
 from stalltop.model.actions.cpu_places import CpuTarget, apart, idlest_half, reserved
 from stalltop.model.actions.placeholders import (
     Values,
@@ -27,7 +27,10 @@ LEAST_USED_CPUS: Final = 0.2
 """A CPU limit is offered only for tenants that use at least this many CPUs. The limit is half of what the
 tenant uses."""
 FIXES: Final = "What helps with this problem"
-LOOKS: Final = "What shows more, and changes nothing"
+LOOKS: Final = "What shows more"
+STOPS: Final = "Last resort: stops or ends "
+"""Begins the heading of the commands that stop or end a process or tenant."""
+_PAUSES: Final = "; stops the process for a moment"
 _POWER_CAP: Final = re.compile(r"nvidia-smi -i (\d+) -pl \d+")
 _HAND: Final = "by hand: see what the command changed"
 
@@ -53,8 +56,9 @@ class Offer:
     """One command, ready to be typed on the host."""
 
     about: str
-    """Heading of the command: the process or tenant that it changes; ``FIXES`` or ``LOOKS`` for the fixes of
-    a problem. Offers with the same heading follow each other."""
+    """Heading of the command: the process or tenant that it changes, after ``STOPS`` if it stops or ends
+    that; ``FIXES`` for the fixes of a problem, ``LOOKS`` for commands that only show more. Offers with the
+    same heading follow each other."""
     command: str
     """The command; '' if there is none, but something to do by hand, which ``does`` says."""
     does: str
@@ -63,19 +67,20 @@ class Offer:
     note: str = ""
     """A note about the undo: that it restores a usual default; or, without an undo, what to do instead."""
     look: bool = False
-    """True if the command only shows more and changes nothing."""
+    """True if the command only shows more."""
 
 
 def for_row(window: Window, tenants: Sequence[str], processes: Sequence[tuple[str, int, str]]) -> list[Offer]:
     """Returns the commands for a row of a table, for its ``tenants`` (ids) and its ``processes`` (tenant,
-    pid, name). Both begin with the most important one. If the row is one process, its commands come first."""
+    pid, name). Both begin with the most important one. If the row is one process, its commands come first.
+    Commands that only show more come before all others, commands that stop or end something come last."""
     single: list[Offer] = []
     whole: list[Offer] = []
     for tenant, pid, name in processes[:MOST_PROCESSES]:
         single += _process(window, tenant, pid, name, idlest_half(window, CpuTarget(tenant, pid)))
     for tenant in tenants[:MOST_TENANTS]:
         whole += _tenant(window, tenant, idlest_half(window, CpuTarget(tenant, 0)))
-    return [*single, *whole] if len(processes) == 1 else [*whole, *single]
+    return _gentle_first([*single, *whole] if len(processes) == 1 else [*whole, *single])
 
 
 def for_chain(window: Window, chain: Chain) -> list[Offer]:
@@ -87,7 +92,11 @@ def for_chain(window: Window, chain: Chain) -> list[Offer]:
         for fix in chain.fixes
         if not fix.look
     ]
-    found += [Offer(LOOKS, fix.command, fix.text, "", look=True) for fix in chain.fixes if fix.look]
+    found += [
+        Offer(LOOKS, fix.command, fix.text + (_PAUSES if pauses(fix.command) else ""), "", look=True)
+        for fix in chain.fixes
+        if fix.look
+    ]
     wanted: set[Resource] = {resource for resource, causes in CAUSES.items() if chain.cause in causes}
     culprits = [link for link in chain.culprits if wanted and link.tenant not in ("", chain.tenant)][
         :MOST_PROCESSES
@@ -108,7 +117,13 @@ def for_chain(window: Window, chain: Chain) -> list[Offer]:
         if _verb(offer.command) not in known:
             known.add(_verb(offer.command))
             found.append(offer)
-    return found
+    return [*found[: len(chain.fixes)], *_gentle_first(found[len(chain.fixes) :])]
+
+
+def _gentle_first(found: Iterable[Offer]) -> list[Offer]:
+    """Returns ``found`` with the commands that only show more first, and those that stop or end something
+    last, under headings of their own."""
+    return sorted(found, key=lambda offer: (not offer.look, offer.about.startswith(STOPS)))
 
 
 def undo_of(window: Window, chain: Chain, fix: Fix) -> tuple[str, str]:
@@ -239,7 +254,11 @@ def _offers(
         if wanted is not None and not action.ends and not set(wanted) & set(action.frees):
             continue
         does = action.does.format_map(values.known)
-        found.append(Offer(about, action.text(values.known), does, *_undo(action, values)))
+        if action.look:
+            found.append(Offer(LOOKS, action.text(values.known), f"{about}: {does}", "", look=True))
+            continue
+        heading = f"{STOPS}{about}" if action.stops else about
+        found.append(Offer(heading, action.text(values.known), does, *_undo(action, values)))
     return found
 
 

@@ -21,6 +21,11 @@ LEAST_CPUS: Final = 0.01
 """Least CPU limit; most tools refuse less."""
 _TOOLS: Final = ("docker", "podman")
 """Container runtimes whose command of the same name changes a running container."""
+_CONTAINER_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]+")
+"""Matches all names of containers that Docker and Podman allow."""
+_MOST_OF_NAME: Final = 14
+"""A container with a longer name, in characters, is called by the beginning of its id in commands. Then the
+longest command, a limit of writes, fits on a terminal of 80 columns."""
 _USER_MANAGER: Final = re.compile(r"/user@(\d+)\.service/")
 """Matches cgroups of units and containers that a user's own systemd manages."""
 _JOB: Final = re.compile(r"(?:^|/)slurm:job_(\d+)(?:/|$)")
@@ -75,10 +80,10 @@ def tenant_values(window: Window, tenant: str) -> Values:
 
 
 def limit_values(cpus: float) -> dict[str, str]:
-    """Returns the values for a limit of this many CPUs."""
-    cpus = max(cpus, LEAST_CPUS)
+    """Returns the values for a limit of this many CPUs, with two significant digits."""
+    cpus = float(f"{max(cpus, LEAST_CPUS):.1e}")
     return {
-        "limit": f"{cpus:.2f}",
+        "limit": f"{cpus:g}",
         "limit_percent": f"{cpus:.0%}",
         "limit_us": str(round(cpus * PERIOD_US)),
     }
@@ -105,7 +110,9 @@ def _tool(tenant: Tenant) -> dict[str, str]:
     the user who runs the container can run the tool."""
     if not tenant.container_id or tenant.runtime not in _TOOLS or _USER_MANAGER.search(tenant.cgroup_path):
         return {}
-    found = {"tool": tenant.runtime, "container": shlex.quote(tenant.container_id[:12])}
+    named = not tenant.pod and len(tenant.name) <= _MOST_OF_NAME and _CONTAINER_NAME.fullmatch(tenant.name)
+    whole = tenant.name if named else tenant.container_id[:12]
+    found = {"tool": tenant.runtime, "container": shlex.quote(whole)}
     if tenant.runtime == "podman":
         found["podman"] = "podman"
     return found

@@ -39,16 +39,13 @@ class Sentence:
     """The time lost per second, such as ``516 ms of each second``; empty if none was lost yet."""
     lost_short: str = ""
     """The same in short, such as ``516 ms/s``."""
-    fix: str = ""
-    """The command that helps or, if there is none, what to do."""
-    command: bool = False
-    """Whether ``fix`` is a command that can be copied."""
-    effect: str = ""
-    """If ``fix`` is a command: what it does."""
-    briefly: str = ""
-    """The same in a few words; empty if it is not known."""
-    look: str = ""
-    """If ``fix`` is text: the command to copy that shows more of the problem; empty if there is none."""
+    advice: tuple[str, ...] = ()
+    """What to do, if no command does it: as a long and as a short text, or as one text."""
+    command: str = ""
+    """The command that helps or, if there is none, one that shows more of the problem; empty if there is
+    none."""
+    effects: tuple[str, ...] = ()
+    """What ``command`` does: as a long and as a short text, or as one text."""
 
     def parts(self, *, detail: bool = True, lost: str | None = None) -> list[SentencePart]:
         """Return the sentence without its fix, in parts, with ``lost`` as the lost time; None: in words."""
@@ -62,13 +59,14 @@ class Sentence:
         parts.append((self.does, "text"))
         lost = self.lost if lost is None else lost
         if lost:
-            parts += [(", ", "text"), (lost, "lost")]
+            parts += [(": ", "text"), (lost, "lost")]
         return parts
 
     def text(self, glyphs: Glyphs = UNICODE) -> str:
         """Return the whole sentence with its fix."""
         said = "".join(text for text, _ in self.parts())
-        return f"{said} {glyphs.remedy}{self.fix}" if self.fix else said
+        does = "; ".join(text for text in (*self.advice[:1], self.command) if text)
+        return f"{said} {glyphs.remedy}{does}" if does else said
 
     def fitted(self, width: int, glyphs: Glyphs = UNICODE) -> list[SentencePart]:
         """Return the sentence without its fix, shortened to fit into ``width`` cells."""

@@ -156,7 +156,7 @@ SHARED: Final = (
         _c("layer", TEXT, "of the operation"),
         _c("operation", TEXT, "the operation that loses time; empty if it is not an operation"),
         _c("links", TEXT, "JSON list of its steps: role, text, tenant, pid, process, device, depth"),
-        _c("fixes", TEXT, "JSON list of what helps: text, command, look"),
+        _c("fixes", TEXT, "JSON list of what helps: text, command, look, short"),
         _c("unknown", TEXT, "JSON list of lines: what is not known about it"),
         _c(
             "rows",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stalltop.formats.text.chains import branches, each_second, name_of, rate, slowest, step
+from stalltop.formats.text.chains import branches, cost, name_of, rate, slowest, step, sureness
 from stalltop.model.chain import Chain
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.text import figures
@@ -54,17 +54,16 @@ def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
         PageLine((("  " + chain.summary, "text"),), indent=2),
         PageLine(),
     ]
-    lost = chain.lost_ms_per_s * 1e6
-    lines.append(_pair("lost", each_second(lost, glyphs) if lost > 0 else "no time yet"))
+    lines.append(_pair(*cost(chain, glyphs)))
     place = [name_of(chain.tenant, window), with_pid(chain.process, chain.pid)]
     if chain.operation:
         place.append(f"{chain.operation} ({chain.layer})" if chain.layer else chain.operation)
     lines.append(_pair("in", glyphs.separator.join(part for part in place if part)))
     if chain.p99_ns is not None:
-        said = slowest(chain, "no baseline yet", glyphs)
+        said = slowest(chain, glyphs)
         calls = f"; {numbered(chain.calls, 'call')}" if chain.calls else ""
         lines.append(_pair("p99", said + calls))
-    lines.append(_pair("confidence", f"{100 * chain.confidence:.0f} %"))
+    lines.append(_pair("confidence", sureness(chain)))
     return lines
 
 

@@ -113,15 +113,15 @@ class ProblemKeys:
     def copy_fix_of(self, chain: Chain) -> None:
         """Copy a command of ``chain``: the first one that fixes the problem, or else the first one that shows
         more about the problem."""
-        typed = sorted((fix for fix in chain.fixes if fix.command), key=lambda fix: fix.look)
-        if not typed:
+        remedy = chain.remedy
+        if remedy is None:
             said = f"no command to copy; {chain.fixes[0].text}" if chain.fixes else "no fix is known"
         else:
             # Without line breaks: a shell does not run the command when the user pastes it.
-            command = printable(typed[0].command)
+            command = printable(remedy.command)
             where = self._main.stalltop.copy(command)
             # The command comes first, because a narrow line cuts the end.
-            said = f"{command} (only shows more): {where}" if typed[0].look else f"{command}: {where}"
+            said = f"{command} (only shows more): {where}" if remedy.look else f"{command}: {where}"
         self._say(said, "label", READ_SECONDS)
 
     def commands(self) -> None:

@@ -133,7 +133,7 @@ class Answering:
             told.append(f"{_told(last, window)} ended {figures.clock(last.seen)}")
         else:
             facts = [one for one in found.open if one.severity == "info" and one.id not in silenced]
-            told += [_told(one, window) for one in facts[:1]]
+            told += [_fact(facts[0], facts, window)] if facts else []
         about = ", ".join(told)
         return AnswerState(
             role="bad" if bad else "text" if young else "good",
@@ -142,6 +142,13 @@ class Answering:
             about=about,
             list_key=key("warnings") if about or bad else "",
         )
+
+
+def _fact(chain: Chain, facts: Sequence[Chain], window: Window) -> str:
+    """Return the title of ``chain`` after its subject. If others of ``facts`` have the same title, return it
+    after the number of their tenants."""
+    alike = {one.tenant for one in facts if one.title == chain.title}
+    return f"{len(alike)} tenants: {chain.title}" if len(alike) > 1 else _told(chain, window)
 
 
 def _told(chain: Chain, window: Window) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from stalltop.formats.text.chains import name_of, rate
-from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, worst_first
+from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, uncontradicted, worst_first
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import RowNaming
@@ -164,7 +164,7 @@ def listed(
     """
     found = window.chains if window is not None else ()
     severities = steady_severities(found, window.end, held) if window is not None else {}
-    found = tuple(replace(one, severity=severities[one.id][0]) if one.open else one for one in found)
+    found = uncontradicted(replace(one, severity=severities[one.id][0]) if one.open else one for one in found)
     losses = steady_losses(found, before)
     chains = steady(found, losses)
     shown = [chain for chain in chains if show_silenced or chain.id not in silenced]
@@ -248,6 +248,7 @@ def _sentence(warn: Warn, key: tuple[str, str, int]) -> AlertRow:
 
 def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: Glyphs = UNICODE) -> AlertRow:
     """Return the line of a chain."""
+    remedy = chain.remedy
     return AlertRow(
         key=chain.id,
         mark=MARK[chain.severity],
@@ -259,9 +260,7 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: G
         where=chain.operation,
         culprit=culprit(chain, window),
         since=figures.clock(chain.since),
-        fix=next((fix.command for fix in chain.fixes if fix.command and not fix.look), "")
-        if chain.open
-        else "",
+        fix=remedy.command if chain.open and remedy is not None and not remedy.look else "",
         ended="" if chain.open else figures.clock(chain.seen),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stalltop.formats.text.chains import sureness
 from stalltop.model.actions.offers import Offer, for_chain
 from stalltop.model.chain import Chain, Fix
 from stalltop.model.text import figures
@@ -44,7 +45,7 @@ class Details:
             return PanelText(f"row: {found.name}", f"{key('details')} details", lines)
         if self._offers_of != (chain.id, chain.fixes):
             self._offers_of, self._offers = (chain.id, chain.fixes), for_chain(window, chain)
-        about = f"since {figures.clock(chain.since)}, confidence {100 * chain.confidence:.0f} %"
+        about = f"since {figures.clock(chain.since)}, {sureness(chain, 'confidence ')}"
         return PanelText(f"why: {chain.title}", about, problem_lines(chain, window, self._offers, frame))
 
 

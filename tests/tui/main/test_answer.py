@@ -94,6 +94,8 @@ def test_silenced_problems_information_and_ended_ones_are_not_told() -> None:
     # The note is told if nothing else is.
     told = answering.update(faulty(note), listed(faulty(note)))
     assert (told.role, told.about) == ("good", "train: title of gil")
+    both = faulty(note, replace(note, id="other", tenant="cri:bb"))
+    assert answering.update(both, listed(both)).about == "2 tenants: title of gil"
     # A silenced problem is not shown even while the list contains silenced problems.
     answering.update(window, listed(window, silenced={"a"}, show_silenced=True), silenced={"a"})
     assert answering.chain is None
@@ -109,7 +111,7 @@ def test_a_warning_without_a_problem_is_told() -> None:
 
 def test_the_first_seconds_raise_no_hope() -> None:
     state = Answering().update(faulty(), listed(faulty()), young=True)
-    assert (state.role, state.text) == ("text", "Measuring: problems are known after 3 s. 2 containers")
+    assert (state.role, state.text) == ("text", "Measuring: first verdict in about 3 s. 2 containers")
 
 
 def test_a_problem_of_a_shared_gpu_names_no_single_tenant() -> None:
@@ -118,7 +120,10 @@ def test_a_problem_of_a_shared_gpu_names_no_single_tenant() -> None:
     one = faulty(chain("gpu_thermal", LAUNCH, tenant="", links=(device,), lost_ms_per_s=400.0, rows=rows))
     said = Answering().update(one, listed(one), tellings=TELLINGS).sentence
     assert said is not None
-    assert said.text().startswith("3 tenants are slow: GPU 0 is thermally throttled, 400 ms of each second")
+    wanted = (
+        "3 tenants are slow: GPU 0 (no tenant's fault: cooling) is thermally throttled: 400 ms of each second"
+    )
+    assert said.text().startswith(wanted)
 
 
 def test_the_sentence_says_how_much_of_the_loss_the_named_culprit_took() -> None:
@@ -126,7 +131,7 @@ def test_the_sentence_says_how_much_of_the_loss_the_named_culprit_took() -> None
     one = faulty(replace(STORM, links=(hog,)))
     said = Answering().update(one, listed(one), tellings=TELLINGS).sentence
     assert said is not None
-    assert said.lost == "361 of 516 ms lost each second"
+    assert (said.lost, said.lost_short) == ("361 ms of each second", "361 ms/s")
 
 
 def test_the_named_row_of_a_healthy_host_stays_for_some_seconds() -> None:
@@ -172,7 +177,7 @@ async def test_the_first_lines_tell_the_worst_problem_and_how_many_more() -> Non
     async with running(faulty(STORM, OTHER), size=(120, 40), options=OPTIONS) as screen:
         await screen.until(lambda: "is slow" in answer(screen)[0])
         assert answer(screen) == [
-            " H train is slow: serve (encode, pid 21741) takes its CPU, 516 ms of each second",
+            " H train is slow: serve (encode, pid 21741) takes its CPU: 516 ms of each second",
             "   → taskset -acp 1 21741  y copy  move encode"
             "   1 more: serve: title of gil (M)  a all problems",
         ]

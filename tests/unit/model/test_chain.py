@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.chain import Chain, Link, Severity, loss_step, worst_first
+from stalltop.diagnosis.causes import CAUSES
+from stalltop.model.chain import ESTIMATED, Chain, Fix, Link, Severity, loss_step, uncontradicted, worst_first
+from stalltop.model.row_key import RowKey
 
 
 def chain(
@@ -46,6 +48,27 @@ def test_a_culprit_of_several_losses_is_named_once_with_their_sum() -> None:
         (1, 0.4, 400),  # first, because the summary names this culprit
         (2, pytest.approx(0.6), pytest.approx(600)),
     ]
+
+
+def test_a_tenant_with_a_fault_is_not_called_healthy() -> None:
+    bound = replace(chain("gpu_bound", 800.0, severity="info"), tenant="docker:aa")
+    other = replace(bound, id="other", tenant="docker:bb")
+    own = replace(chain("gil", 80.0), tenant="docker:aa")
+    row = RowKey("gpu7", "docker:aa", 100, "python3", "runtime", "cudaLaunchKernel")
+    device = replace(chain("gpu_thermal", 80.0), rows=(row,))
+    for fault in (own, device):
+        assert uncontradicted((fault, bound, other)) == (fault, other)
+    assert uncontradicted((replace(own, open=False), bound)) == (replace(own, open=False), bound)
+
+
+def test_the_command_to_type_changes_something_if_any_does() -> None:
+    look, act, hand = Fix("look", "top", look=True), Fix("act", "taskset"), Fix("by hand")
+    for fixes, remedy in (((hand, look, act), act), ((hand, look), look), ((hand,), None), ((), None)):
+        assert replace(chain("a", 1.0), fixes=fixes).remedy == remedy
+
+
+def test_causes_with_an_estimated_loss_exist() -> None:
+    assert set(CAUSES) >= ESTIMATED
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_a_stopped_thread_waits_for_who_let_it_go_on() -> None:
     [
         (STOPPED, "SIGSTOP", "is stopped by sender (pid 401)", "kill -CONT 100"),
         (TRACED, "", "is stopped by a debugger, sender (pid 401)", "kill -TERM 401"),
-        (FROZEN, "", "is frozen by sender (pid 401)", "docker unpause abababababab"),
+        (FROZEN, "", "is frozen by sender (pid 401)", "docker unpause trainer"),
     ],
 )
 def test_who_stops_a_program_is_to_blame_rather_than_who_lets_it_go_on(

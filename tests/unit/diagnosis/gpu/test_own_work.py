@@ -84,4 +84,4 @@ def test_host_bound_is_reported_beside_a_smaller_fault(late_ms: int, told: set[s
     )
     chains = explain(late)
     assert [chain.cause for chain in chains] == ["cpu_contention", *told], "the fault must come first"
-    assert not told or "60% of each step" in chains[-1].summary
+    assert not told or "60% of its time" in chains[-1].summary

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from stalltop.diagnosis.causes import TELLINGS
 from stalltop.diagnosis.engine import explain
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.wording import commands
+from stalltop.formats.text.answer import sentence_of
 from stalltop.model.chain import Fix
 from stalltop.model.evidence import TenantUse
 from stalltop.model.tenant import Tenant
@@ -43,19 +45,19 @@ USER = "/user.slice/user-1000.slice/user@1000.service/app.slice"
         # The trainer may run anywhere, so its two culprits share the upper half of the CPUs.
         ("cpu_contention", "taskset -acp 2 900"),
         ("cpu_contention", "taskset -acp 3 901"),
-        ("cpu_contention", "podman update --cpus 0.95 cdcdcdcdcdcd"),
+        ("cpu_contention", "podman update --cpus 0.95 batch-job"),
         # The trainer used 0.3 CPUs and was throttled for 690 ms of a second, so it needs 0.99 CPUs.
-        ("cfs_throttling", "docker update --cpus 0.99 abababababab"),
+        ("cfs_throttling", "docker update --cpus 0.99 trainer"),
         ("cpu_pinning", "taskset -acp 0-3 100"),
         ("loader_disk", "ionice -c3 -p $(ls /proc/900/task)"),
         # The culprit reads 52.4 MB a second from vda; the fix allows half of that.
         (
             "loader_disk",
-            "podman update --device-read-bps /dev/vda:26000000 cdcdcdcdcdcd",
+            "podman update --device-read-bps /dev/vda:26000000 batch-job",
         ),
         ("tcp_retransmits", "nsenter -t 100 -n ss -tinp state established"),
-        ("reclaim", "docker update --memory 128m --memory-swap 256m abababababab"),
-        ("oom_kill", "docker update --memory 192m --memory-swap 384m abababababab"),
+        ("reclaim", "docker update --memory 128m --memory-swap 256m trainer"),
+        ("oom_kill", "docker update --memory 192m --memory-swap 384m trainer"),
     ],
 )
 def test_a_fix_has_the_command_for_its_fault(name: str, command: str) -> None:
@@ -136,7 +138,7 @@ def test_each_large_culprit_gets_a_fix() -> None:
     """Seven host processes named python together take more than the container, but each takes less. They are
     not one tenant, so the container comes first."""
     host = Tenant("process:0/python", "python", "process")
-    low = cpu_contention()
+    low = with_idle_cpus(cpu_contention())
     noise = [
         charge("runqueue", 60 + number, 700 + number, culprit_tenant=host.id, culprit_process="python")
         for number in range(7)
@@ -153,7 +155,12 @@ def test_each_large_culprit_gets_a_fix() -> None:
     assert first.command == "taskset -acp 2 900"
     assert of_many.command == "taskset -acp 3 706"
     assert of_many.text.endswith("pid 706, which took most, then 705, 704, 703, 702, 701, …")
-    assert "halve" in half.text
+    assert "half of what it uses: trainer gains up to" in half.text
+
+
+def with_idle_cpus(one: Window, busy: tuple[float, ...] = (100, 100, 20, 20)) -> Window:
+    assert one.system is not None
+    return replace(one, system=replace(one.system, cpu_each_percent=busy))
 
 
 def used_by(tenant: str, **use: Any) -> Window:
@@ -162,15 +169,34 @@ def used_by(tenant: str, **use: Any) -> Window:
 
 @pytest.mark.parametrize(("used", "quota"), [(0.1, False), (0.9, False), (1.1, True), (2.0, True)], ids=str)
 def test_a_neighbour_that_uses_little_gets_no_quota(used: float, quota: bool) -> None:
-    low = replace_evidence(cpu_contention(), events=(), cpu_ns=round(used * 1e9))
+    low = with_idle_cpus(replace_evidence(cpu_contention(), events=(), cpu_ns=round(used * 1e9)))
     assert any("--cpus" in fix.command for fix in fixes_of(low)) is quota
     assert fixes_of(low)[0].command.startswith("taskset")
+
+
+@pytest.mark.parametrize(
+    ("busy", "exits", "first"),
+    [
+        ((100, 100, 20, 20), 0, "taskset"),  # an idle CPU that the victim does not use
+        ((100, 100, 100, 100), 0, "podman update --cpus 0.45 "),
+        ((20, 20, 100, 100), 0, "podman update --cpus 0.45 "),  # only those of the victim are idle
+        ((100, 100, 20, 20), 50, "taskset"),  # short-lived, but a quota of less than half a CPU
+    ],
+)
+def test_a_quota_comes_first_if_no_cpu_is_idle(busy: tuple[float, ...], exits: int, first: str) -> None:
+    low = replace_evidence(cpu_contention(), events=(), cpu_ns=900 * MS, exits=exits)
+    assert fixes_of(with_idle_cpus(low, busy))[0].command.startswith(first)
+
+
+def test_the_quota_of_short_lived_processes_comes_first() -> None:
+    low = with_idle_cpus(replace_evidence(cpu_contention(), events=(), cpu_ns=2_000 * MS, exits=50))
+    assert fixes_of(low)[0].command.startswith("podman update --cpus 1 ")
 
 
 def test_a_quota_is_raised_at_most_to_the_cpus_of_the_host() -> None:
     # Throttled time is summed over all CPUs, so it can exceed a second per second.
     fix, *_ = fixes_of(replace_evidence(cfs_throttling(), events=(), throttled_ns=30_000 * MS))
-    assert fix.command == "docker update --cpus 4.00 abababababab"
+    assert fix.command == "docker update --cpus 4 trainer"
     assert "that the host has" in fix.text
 
 
@@ -180,7 +206,7 @@ def test_a_memory_limit_is_raised_at_most_to_the_memory_of_the_host() -> None:
             0
         ]
 
-    assert raised(48 << 30).command == "docker update --memory 65536m --memory-swap 131072m abababababab"
+    assert raised(48 << 30).command == "docker update --memory 65536m --memory-swap 131072m trainer"
     assert "that the host has" in raised(48 << 30).text
     assert raised(64 << 30).command == ""
     assert "(memory.max of cgroup /docker/train)" in raised(1 << 30).text
@@ -200,12 +226,12 @@ def test_the_number_of_own_threads_follows_the_quota(quota: float | None, thread
         ("", ["taskset -acp 2 900", "taskset -acp 3 901"]),
         ("0-3", ["taskset -acp 2 900", "taskset -acp 3 901"]),
         # Here one CPU is left for the two culprits, and in the next case none.
-        ("1-2", ["taskset -acp 2 900", "podman update --cpu-shares 2 cdcdcdcdcdcd"]),
-        ("0-1", ["podman update --cpu-shares 2 cdcdcdcdcdcd"]),
+        ("1-2", ["taskset -acp 2 900", "podman update --cpu-shares 2 batch-job"]),
+        ("0-1", ["podman update --cpus 0.95 batch-job", "podman update --cpu-shares 2 batch-job"]),
     ],
 )
 def test_a_culprit_is_moved_within_the_cpus_of_its_cgroup(cpuset: str, expected: list[str]) -> None:
-    fixes = fixes_of(replace_evidence(cpu_contention(), events=(), cpuset=cpuset))
+    fixes = fixes_of(with_idle_cpus(replace_evidence(cpu_contention(), events=(), cpuset=cpuset)))
     assert [fix.command for fix in fixes][: len(expected)] == expected
     assert "--cpus" in fixes[len(expected)].command if len(fixes) > len(expected) else True
 
@@ -213,10 +239,10 @@ def test_a_culprit_is_moved_within_the_cpus_of_its_cgroup(cpuset: str, expected:
 @pytest.mark.parametrize(
     ("cpuset", "expected"),
     [
-        ("", ["taskset -acp 0-3 100", "docker update --cpuset-cpus 0-3 abababababab"]),
+        ("", ["taskset -acp 0-3 100", "docker update --cpuset-cpus 0-3 trainer"]),
         ("0-3", ["taskset -acp 0-3 100"]),
-        ("1-2", ["taskset -acp 1-2 100", "docker update --cpuset-cpus 0-3 abababababab"]),
-        ("2", ["docker update --cpuset-cpus 0-3 abababababab"]),
+        ("1-2", ["taskset -acp 1-2 100", "docker update --cpuset-cpus 0-3 trainer"]),
+        ("2", ["docker update --cpuset-cpus 0-3 trainer"]),
     ],
 )
 def test_fixes_for_pinning_tell_a_cpuset_from_an_affinity(cpuset: str, expected: list[str]) -> None:
@@ -224,6 +250,15 @@ def test_fixes_for_pinning_tell_a_cpuset_from_an_affinity(cpuset: str, expected:
         plus(cpu_pinning(), window(tenants=[TenantUse(TRAIN, cpuset=cpuset)], cpus=(5, 8, 100, 12)))
     )
     assert [fix.command for fix in fixes] == expected
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_to_do_fits_the_second_line_of_80_columns(name: str) -> None:
+    one = FAULTS[name][0]()
+    said = sentence_of(faults(explain(one))[0], one, TELLINGS)
+    assert said.command or said.advice
+    for text in (*said.advice[-1:], *said.effects[-1:]):
+        assert len(text) <= 70, text
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from stalltop.diagnosis.causes import TELLINGS
 from stalltop.formats.text.answer import answer_lines, healthy, sentence_of, slowest
-from stalltop.formats.text.chains import each_second
+from stalltop.formats.text.chains import cost, each_second, sureness
 from stalltop.model.actions.catalogue import briefly
 from stalltop.model.chain import OTHERS, Chain, Fix, Link
 from stalltop.model.tenant import Tenant
@@ -40,52 +40,53 @@ def two() -> Window:
     [
         (
             faulty("cpu_contention", HOG),
-            "train is slow: serve (encode, pid 21741) takes its CPU, 516 ms of each second"
+            "train is slow: serve (encode, pid 21741) takes its CPU: 516 ms of each second"
             " → taskset -acp 1 21741",
         ),
         (  # no culprit
             faulty("cpu_contention"),
-            "train waits for CPUs that others hold, 516 ms of each second → taskset -acp 1 21741",
+            "train waits for CPUs that others hold: 516 ms of each second → taskset -acp 1 21741",
         ),
         (  # the only culprit is a sum of processes
             faulty("cpu_contention", Link("culprit", "others, 5 processes", process=OTHERS), fixes=()),
-            "train waits for CPUs that others hold, 516 ms of each second",
+            "train waits for CPUs that others hold: 516 ms of each second",
         ),
         (  # a process of the tenant itself
             faulty("gil", replace(HOG, tenant="docker:aa", pid=100, process="python3"), fixes=()),
-            "train is slow: its python3 (pid 100) holds the GIL in another thread, 516 ms of each second",
+            "train is slow: its python3 (pid 100) holds the GIL in another thread: 516 ms of each second",
         ),
         (  # several processes of one name
             faulty("cpu_contention", replace(HOG, pid=0, process="cc1 (8 processes)"), fixes=()),
-            "train is slow: serve (cc1, 8 processes) takes its CPU, 516 ms of each second",
+            "train is slow: serve (cc1, 8 processes) takes its CPU: 516 ms of each second",
         ),
         (
             faulty("slow_disk", replace(HOG, process="dd", device="vda"), fixes=()),
-            "train is slow: serve (dd, pid 21741) keeps vda busy, 516 ms of each second",
+            "train is slow: serve (dd, pid 21741) keeps vda busy: 516 ms of each second",
         ),
         (  # the culprit is a quota, which has no process
             faulty("cfs_throttling", Link("culprit", "quota", tenant="docker:aa"), fixes=()),
-            "train is stopped by its CPU quota, 516 ms of each second",
+            "train is stopped by its CPU quota: 516 ms of each second",
         ),
         (  # the cause is a device: the chain names no tenant, but its effect names one
             faulty("gpu_thermal", Link("culprit", "hot", device="GPU 1"), tenant="", fixes=()),
-            "train is slow: GPU 1 is thermally throttled, 516 ms of each second",
+            "train is slow: GPU 1 (no tenant's fault: cooling) is thermally throttled: 516 ms of each second"
+            " (estimated)",
         ),
         (
             faulty("gpu_lost", tenant="", links=(Link("culprit", "x", device="GPU 1"),), fixes=()),
-            "GPU 1 no longer answers, 516 ms of each second",
+            "GPU 1 no longer answers: 516 ms of each second",
         ),
         (
             faulty("hung_call", fixes=(), lost_ms_per_s=0.0, operation="cuCtxSynchronize"),
             "train does not return from cuCtxSynchronize",
         ),
-        (  # the first fix has no command; a command that only shows more is not offered
+        (  # the first fix has no command: the command that shows more follows it
             faulty("gil", fixes=(Fix("use processes"), Fix("look", "py-spy dump --pid 1", look=True))),
-            "train waits for the GIL, 516 ms of each second → use processes",
+            "train waits for the GIL: 516 ms of each second → use processes; py-spy dump --pid 1",
         ),
         (  # a cause that this version does not know
             faulty("tomorrow", HOG, fixes=()),
-            "summary of tomorrow, 516 ms of each second",
+            "summary of tomorrow: 516 ms of each second",
         ),
     ],
 )
@@ -93,18 +94,38 @@ def test_a_chain_becomes_one_sentence(one: Chain, text: str) -> None:
     assert sentence_of(one, two(), TELLINGS).text() == text
 
 
+LOOK = Fix("see at which line", "py-spy dump --pid 1", look=True, short="shows the line that waits")
+STORM = Fix("take the waits out of the inner loop of serve.py", short="take the waits out")
+
+
+@pytest.mark.parametrize(
+    ("fixes", "advice", "command", "effects"),
+    [
+        ((PIN, LOOK), (), PIN.command, (PIN.text, "move it to other CPUs")),
+        ((LOOK, STORM), (), LOOK.command, (LOOK.short,)),
+        ((STORM, LOOK), (STORM.text, STORM.short), LOOK.command, (LOOK.short,)),
+        ((STORM,), (STORM.text, STORM.short), "", ()),
+    ],
+)
+def test_a_command_is_told_whenever_a_fix_has_one(
+    fixes: tuple[Fix, ...], advice: tuple[str, ...], command: str, effects: tuple[str, ...]
+) -> None:
+    said = sentence_of(faulty("sync_storm", fixes=fixes), two(), TELLINGS)
+    assert (said.advice, said.command, said.effects) == (advice, command, effects)
+
+
 def test_a_tenant_that_is_a_program_is_named_once() -> None:
     tenants = {**two().tenants, "process:stress": Tenant("process:stress", "stress", kind="process")}
     one = faulty("cpu_contention", replace(HOG, tenant="process:stress", process="stress", pid=9), fixes=())
     said = sentence_of(one, replace(two(), tenants=tenants), TELLINGS)
-    assert said.text() == "train is slow: stress (pid 9) takes its CPU, 516 ms of each second"
+    assert said.text() == "train is slow: stress (pid 9) takes its CPU: 516 ms of each second"
 
 
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (100, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU, 516 ms of each second"),
-        (80, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU, 516 ms/s"),
+        (100, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU: 516 ms of each second"),
+        (80, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU: 516 ms/s"),
         (76, "chat-server is slow: video-encoder (encode, pid 21741) takes its CPU"),
         (60, "chat-server is slow: video-encoder takes its CPU"),
         (45, "cha…server is slow: vid…encoder takes its CPU"),
@@ -156,7 +177,7 @@ def test_what_is_printed_begins_with_the_worst_open_problem() -> None:
         two(), (over, small, faulty("cpu_contention", HOG)), TELLINGS, Style(60, False, UNICODE)
     )
     assert lines == [
-        "train is slow: serve (encode, pid 21741) takes its CPU, 516",
+        "train is slow: serve (encode, pid 21741) takes its CPU: 516",
         "ms of each second (1 more)",
         "→ taskset -acp 1 21741",
     ]
@@ -178,11 +199,42 @@ def test_lost_time_is_told_in_words(ns_per_s: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cause", "lost", "told"),
+    [
+        ("gil", 516.0, ("lost", "516 ms of each second")),
+        ("gil", 0.0, ("lost", "no time yet")),
+        ("gpu_power", 516.0, ("lost", "516 ms of each second (estimated from the clocks)")),
+        ("gpu_bound", 886.0, ("waits", "for its GPU work 886 ms of each second")),
+        ("host_bound", 886.0, ("computes", "between its calls 886 ms of each second")),
+    ],
+)
+def test_time_that_is_not_lost_is_not_called_lost(cause: str, lost: float, told: tuple[str, str]) -> None:
+    assert cost(faulty(cause, lost_ms_per_s=lost), UNICODE) == told
+
+
+@pytest.mark.parametrize(
+    ("confidence", "p99_ns", "normal_p99_ns", "told"),
+    [
+        (1.0, 9, None, "cause certain; no baseline yet"),
+        (0.8, 9, None, "confidence 80 %; no baseline yet"),
+        (1.0, 9, 8, "cause certain"),
+        (0.8, None, None, "confidence 80 %"),
+    ],
+)
+def test_a_certain_cause_and_a_missing_baseline_do_not_contradict(
+    confidence: float, p99_ns: int | None, normal_p99_ns: int | None, told: str
+) -> None:
+    one = faulty("gil", confidence=confidence, p99_ns=p99_ns, normal_p99_ns=normal_p99_ns)
+    assert sureness(one, "confidence ") == told
+
+
+@pytest.mark.parametrize(
     ("command", "words"),
     [
         ("taskset -acp 1 21741", "move it to other CPUs"),
         ("systemctl set-property --runtime a.service CPUWeight=1", "give CPU to others first"),
         ("podman update --device-read-bps /dev/vda:1000000 aa", "limit its reads"),
+        ("py-spy dump --pid 7", "shows the line where it is"),
         ("rm file", ""),
     ],
 )

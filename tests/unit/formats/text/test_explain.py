@@ -111,7 +111,8 @@ def test_the_json_object_has_chains_and_fixes() -> None:
     chain = printed["chains"][0]
     assert chain["links"][2]["role"] == "culprit"
     command = "taskset -acp 1 100"
-    assert chain["fix"][0] == {"text": "keep train off the CPUs of serve", "command": command, "look": False}
+    text = "keep train off the CPUs of serve"
+    assert chain["fix"][0] == {"text": text, "command": command, "look": False, "short": ""}
     assert chain["rows"][0]["operation"] == "host gap"
     assert explain_document(healthy(), ())["healthy"] is True
 

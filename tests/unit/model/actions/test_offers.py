@@ -13,7 +13,7 @@ from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.engine import explain
 from stalltop.model.actions import offers
 from stalltop.model.actions.catalogue import ACTIONS, BY_ID
-from stalltop.model.actions.offers import FIXES, LOOKS, Offer, for_chain, for_row
+from stalltop.model.actions.offers import FIXES, LOOKS, STOPS, Offer, for_chain, for_row
 from stalltop.model.chain import Chain, Fix
 from stalltop.model.cpu_list import cpus_of
 from stalltop.model.evidence import ProcessUse, TenantUse
@@ -46,15 +46,17 @@ PROCESS = Tenant("process:0/busy", "busy", "process")
 def test_a_plain_process_has_commands_for_processes_only() -> None:
     found = of_row(host(PROCESS), PROCESS.id)
     assert {command: offer.undo for command, offer in found.items()} == {
+        "top -H -p 900": "",
         "taskset -acp 2-3 900": "taskset -acp 0-3 900",
         "renice -n 19 -p $(ls /proc/900/task)": "renice -n 5 -p $(ls /proc/900/task)",
         "ionice -c3 -p $(ls /proc/900/task)": "ionice -c0 -p $(ls /proc/900/task)",
         "kill -STOP 900": "kill -CONT 900",
         "kill -TERM 900": "",
     }
-    assert {offer.about for offer in found.values()} == {"busy (pid 900)"}
+    headings = dict.fromkeys(offer.about for offer in found.values())
+    assert list(headings) == [LOOKS, "busy (pid 900)", f"{STOPS}busy (pid 900)"]
     assert found["kill -TERM 900"].note == "none: start it again"
-    assert [offer.note != "" for offer in found.values()] == [False, False, True, False, True]
+    assert [offer.note != "" for offer in found.values()] == [False, False, False, True, False, True]
 
 
 def test_an_undo_says_when_it_restores_a_default() -> None:
@@ -71,7 +73,7 @@ def test_an_undo_says_when_it_restores_a_default() -> None:
             Tenant("docker:ab", "x", "container", "docker", "ab" * 32, cgroup_path="/docker/ab"),
             {"cpu_quota": 3.0, "quota_cgroup": "/docker/ab", "cpuset": "0-2"},
             {
-                "docker update --cpus 1.00 abababababab": "docker update --cpus 3 abababababab",
+                "docker update --cpus 1 abababababab": "docker update --cpus 3 abababababab",
                 "docker update --cpuset-cpus 2 abababababab": "docker update --cpuset-cpus 0-2 abababababab",
                 "docker update --cpu-shares 2 abababababab": "docker update --cpu-shares 1024 abababababab",
                 "docker pause abababababab": "docker unpause abababababab",
@@ -121,12 +123,12 @@ def test_an_undo_says_when_it_restores_a_default() -> None:
             ),
             {"cpu_quota": 2.0},
             {
-                "kubectl -n prod set resources deployment/chat -c server --limits=cpu=1.00": (
+                "kubectl -n prod set resources deployment/chat -c server --limits=cpu=1": (
                     "kubectl -n prod rollout undo deployment/chat"
                 ),
                 "kubectl -n prod delete pod chat-6c9f7d5b88-x2kqp": "",
                 "kubectl -n prod patch pod chat-6c9f7d5b88-x2kqp --subresource resize -p "
-                """'{"spec":{"containers":[{"name":"server","resources":{"limits":{"cpu":"1.00"}}}]}}'""": (
+                """'{"spec":{"containers":[{"name":"server","resources":{"limits":{"cpu":"1"}}}]}}'""": (
                     "kubectl -n prod patch pod chat-6c9f7d5b88-x2kqp --subresource resize -p "
                     """'{"spec":{"containers":[{"name":"server","resources":{"limits":{"cpu":"2"}}}]}}'"""
                 ),
@@ -150,10 +152,10 @@ def test_commands_fit_what_runs_the_tenant(
     made = host(tenant, use)
     found = {offer.command: offer for offer in for_row(made, [tenant.id], [])}
     assert {command: found[command].undo for command in expected} == expected
-    tools = {command.split()[0] for command in found}
+    tools = {command.split()[0] for command, offer in found.items() if not offer.look}
     assert tools == {command.split()[0] for command in expected}
     for offer in found.values():
-        assert offer.undo or offer.note
+        assert offer.undo or offer.note or offer.look
         for text in (offer.command, offer.undo):
             assert subprocess.run(["bash", "-n", "-c", text], check=False).returncode == 0, text
 
@@ -184,8 +186,36 @@ def test_a_row_of_many_processes_begins_with_its_container() -> None:
     many = [(tenant.id, pid, "busy") for pid in range(900, 920)]
     found = for_row(host(tenant, {}), [tenant.id], many)
     assert found[0].command.startswith("docker")
-    assert len({offer.about for offer in found}) == 1 + offers.MOST_PROCESSES
-    assert for_row(host(tenant, {}), [tenant.id], many[:1])[0].command.startswith("taskset")
+    changed = [offer for offer in found if not offer.look and not offer.about.startswith(STOPS)]
+    assert len({offer.about for offer in changed}) == 1 + offers.MOST_PROCESSES
+    single = for_row(host(tenant, {}), [tenant.id], many[:1])
+    assert next(offer.command for offer in single if not offer.look).startswith("taskset")
+
+
+def test_commands_that_look_come_first_and_those_that_stop_come_last() -> None:
+    tenant = Tenant("docker:ab", "trainer", "container", "docker", "ab" * 32)
+    found = for_row(host(tenant, {}), [tenant.id], [(tenant.id, 900, "busy")])
+    assert [offer.command for offer in found[:2]] == ["top -H -p 900", "docker stats --no-stream trainer"]
+    assert found[1].does.startswith("trainer (docker container), all its processes: shows ")
+    last = [offer.command for offer in found if offer.about.startswith(STOPS)]
+    assert last == [offer.command for offer in found[-len(last) :]]
+    assert last == ["kill -STOP 900", "kill -TERM 900", "docker pause trainer", "docker stop trainer"]
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [("db-dump", "db-dump"), ("a-name-that-is-long", "ab" * 6), ("no name", "ab" * 6), ("x", "ab" * 6)],
+)
+def test_a_container_has_its_short_name_in_commands(name: str, called: str) -> None:
+    tenant = Tenant("docker:ab", name, "container", "docker", "ab" * 32)
+    assert any(offer.command == f"docker stop {called}" for offer in for_row(host(tenant), [tenant.id], []))
+
+
+def test_a_command_that_stops_the_process_for_a_moment_says_so() -> None:
+    made, chain = problem("cpu_contention")
+    looks = (Fix("see it", "py-spy dump --pid 7", look=True), Fix("see it", "perf top -p 7", look=True))
+    told = [offer.does for offer in for_chain(made, replace(chain, fixes=looks)) if offer.look]
+    assert told == ["see it; stops the process for a moment", "see it"]
 
 
 # ---- problems
@@ -202,14 +232,14 @@ def test_a_problem_offers_its_fixes_first_then_its_looks() -> None:
     fixes = [fix.command for fix in chain.fixes if not fix.look]  # '' if it is done by hand
     assert [offer.command for offer in found[: len(fixes)]] == fixes
     assert {offer.about for offer in found[: len(fixes)]} == {FIXES}
-    assert found[0].undo == "taskset -acp 0-3 900"
+    assert next(one for one in found if one.command.startswith("taskset")).undo == "taskset -acp 0-3 900"
     commands = [offer.command for offer in found]
     assert "kill -STOP 900" in commands
-    assert "podman pause cdcdcdcdcdcd" in commands
+    assert "podman pause batch-job" in commands
     assert not any(command.startswith("ionice") for command in commands)  # disks are not the problem
     # The victim is only moved, not slowed down further.
-    own = [command for command in commands if command.endswith((" 100", "abababababab"))]
-    assert own == ["docker stop abababababab"]
+    own = [command for command in commands if command.endswith((" 100", "trainer"))]
+    assert own == ["docker stop trainer"]
     with_look = replace(chain, fixes=(Fix("look", "top -H", look=True), *chain.fixes))
     look = for_chain(made, with_look)[len(fixes)]
     assert (look.command, look.about, look.look) == ("top -H", LOOKS, True)
@@ -250,7 +280,7 @@ def test_no_command_is_offered_twice_and_no_two_processes_share_cpus(name: str) 
 def test_every_action_is_complete() -> None:
     assert len(BY_ID) == len(ACTIONS)
     for action in ACTIONS:
-        assert bool(action.undo) != bool(action.lasting), action.id
+        assert [bool(action.undo), bool(action.lasting), action.look].count(True) == 1, action.id
         assert len(action.does) <= 68, action.id  # fits into a line of 80 columns
         values = dict.fromkeys(action.placeholders | action.for_undo, "1")
         assert shlex.split(action.text(values)), action.id

@@ -1,0 +1,101 @@
+"""Tests the second line of the screen: what is left out, and in which order, before a command is cut."""
+
+from __future__ import annotations
+
+import pytest
+from rich.style import Style
+
+from stalltop.model.text.glyphs import UNICODE
+from stalltop.model.text.sentence import Sentence
+from stalltop.widgets.answer import AnswerLines, AnswerState
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import text_of
+
+DISK = "podman update --device-read-bps /dev/vda:290000000 adde53211a4f"
+DUMP = "py-spy dump --pid 1120"
+STORM = ("take the waits out of the inner loop: in PyTorch .item(), .cpu(), print", "take .item() out")
+SHOWS = "shows the line that waits"
+
+
+@pytest.fixture
+def paint(monkeypatch: pytest.MonkeyPatch) -> Palette:
+    """Returns a palette without colours, for widgets without an app."""
+    monkeypatch.setattr(Lines, "glyphs", UNICODE)
+    return Palette(**dict.fromkeys(Palette.__dataclass_fields__, Style.null()))
+
+
+def second(
+    paint: Palette,
+    width: int,
+    command: str,
+    effects: tuple[str, ...] = (),
+    advice: tuple[str, ...] = (),
+    more: int = 0,
+) -> str:
+    """Returns the second line, without its indent, of a problem whose first line is full."""
+    said = Sentence(
+        "keeps vda busy, so data loading waits",
+        "t" * width,
+        lost="815 ms of each second",
+        lost_short="815 ms/s",
+        command=command,
+        effects=effects,
+        advice=advice,
+    )
+    widget = AnswerLines()
+    widget._state = AnswerState(sentence=said, more=("other",) * more, copy_key="y", list_key="a")
+    _, line = widget.lines(width, 2, paint)
+    return text_of(line).strip().removesuffix("a all problems").rstrip()
+
+
+@pytest.mark.parametrize(
+    ("width", "more", "text"),
+    [
+        (160, 0, f"815 ms of each second → {DISK}  y copy  halve what it reads from vda"),
+        (129, 0, f"815 ms of each second → {DISK}  y copy  halve what it reads from vda"),
+        (116, 0, f"815 ms of each second → {DISK}  y copy  limit its reads"),
+        (106, 0, f"815 ms of each second → {DISK}  y copy"),
+        (88, 0, f"815 ms/s → {DISK}  y copy"),
+        (80, 0, f"→ {DISK}  y copy"),
+        (103, 2, f"815 ms/s → {DISK}  y copy   2 more"),
+        (88, 2, f"→ {DISK}  y copy   2 more"),
+        (80, 2, f"→ {DISK}  y copy"),
+        (73, 0, f"→ {DISK}  y"),
+        (60, 0, f"→ {DISK[:50]}…  y"),
+    ],
+)
+def test_a_command_is_cut_only_if_it_is_longer_than_the_line(
+    paint: Palette, width: int, more: int, text: str
+) -> None:
+    effects = ("halve what it reads from vda", "limit its reads")
+    assert second(paint, width, DISK, effects, more=more) == text
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (120, f"815 ms of each second → {STORM[1]}  {DUMP}  y copy  {SHOWS}"),
+        (70, f"815 ms/s → {STORM[1]}  {DUMP}  y copy"),
+        (60, f"→ {STORM[1]}  {DUMP}  y copy"),
+        (40, f"→ {DUMP}  y copy"),
+    ],
+)
+def test_what_to_do_stands_before_a_command_that_only_shows_the_place(
+    paint: Palette, width: int, text: str
+) -> None:
+    assert second(paint, width, DUMP, (SHOWS,), STORM) == text
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (120, f"815 ms of each second → {STORM[0]}"),
+        (98, f"815 ms/s → {STORM[0]}"),
+        (60, f"815 ms of each second → {STORM[1]}"),
+        (30, f"→ {STORM[1]}"),
+        (20, ""),
+    ],
+)
+def test_a_sentence_is_never_cut(paint: Palette, width: int, text: str) -> None:
+    assert second(paint, width, "", (), STORM) == text
