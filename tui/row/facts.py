@@ -77,6 +77,7 @@ def facts(window: Window, path: Path) -> RowFacts:
         if own(key := RowKey(window.host, *charge.row)) or (not charge.device and key in counted)
     )
     open_calls = tuple(sorted(scoped.open_calls, key=lambda call: (call.ended, -call.age_ns, call.tid)))
+    nested = (key.nested for key in window.rows.keys if own(key))
     named = [chain for chain in window.chains if any(own(key) for key in keys_of(chain, window))]
     takes = steady(
         chain for chain in window.chains if chain not in named and any(map(own, culprits_of(chain, window)))
@@ -100,9 +101,7 @@ def facts(window: Window, path: Path) -> RowFacts:
         processes=processes,
         devices=tuple((device, holders) for device, holders in held if holders),
         kept=_kept(window, path),
-        # The rows of most tables contain outermost calls: no need to look at each row of the window.
-        nested=all(key.nested for key in scoped.rows.keys)
-        and {key.nested for key in window.rows.keys if own(key)} == {True},
+        nested=next(nested, False) and all(nested),
     )
 
 
