@@ -216,7 +216,7 @@ def _own(calls: U64, grouping: _Grouping) -> NDArray[np.bool_]:
     inside = np.where(grouping.twin >= 0, calls[grouping.twin], 0).astype(np.float64)
     whole = inside + calls
     few = np.maximum(OWN_SHARE * whole, np.where(whole >= _ONE_CALL_FROM, 1.0, 0.0))
-    return grouping.outermost & ((inside == 0.0) | (calls > few))
+    return np.asarray(grouping.outermost & ((inside == 0.0) | (calls > few)))
 
 
 def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]:

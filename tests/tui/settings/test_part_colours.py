@@ -5,6 +5,7 @@ This is tested for every theme with colours, for 24-bit and for 256 colours, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -111,7 +112,7 @@ def test_the_letter_of_every_part_can_be_read(theme: Theme, shown: Shown) -> Non
 def test_parts_of_normal_work_are_less_vivid_than_waits() -> None:
     def chroma(name: str) -> float:
         seen = lab(colour(COLOURED[0], name, SHOWN["24-bit"]))
-        return (seen.a**2 + seen.b**2) ** 0.5
+        return math.hypot(seen.a, seen.b)
 
     waits = min(map(chroma, ("runqueue", "disk", "memory", "lock", "network")))
     assert max(map(chroma, ("running", "gpu"))) < 15 < 25 < waits
