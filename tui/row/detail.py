@@ -126,15 +126,16 @@ def _what_to_do(
 
 
 def _commands(offers: Sequence[Offer], undone: int, glyphs: Glyphs) -> list[PageLine]:
-    """Return each of ``offers`` with what it does, the first ``undone`` of them with their undo."""
+    """Return each of ``offers`` with what it does, the first ``undone`` commands with their undo."""
     lines = []
-    for number, offer in enumerate(offers):
+    for offer in offers:
         if not offer.command:
             lines.append(PageLine((("by hand: ", "dim"), (offer.does, "text")), indent=2))
             continue
         lines.append(PageLine(((glyphs.remedy, "dim"), (offer.command, "accent")), indent=2))
         lines.append(PageLine((("  ", "dim"), (offer.does, "text")), indent=2))
-        if number < undone and (offer.undo or offer.note):
+        undone -= 1
+        if undone >= 0 and (offer.undo or offer.note):
             undo = (offer.undo or offer.note, "label" if offer.undo else "dim")
             lines.append(PageLine((("  undo: ", "dim"), undo), indent=8))
     return lines

@@ -47,7 +47,7 @@ async def test_a_frozen_moment_is_marked_in_graphs() -> None:
         await screen.until(lambda: graph._data is not None and graph._data.shown is not None)
         assert graph._data is not None
         cells = len(graph._data.values)
-        assert graph._data.shown == cells * 10 // 12 - 1, "ten of twelve seconds"
+        assert graph._data.shown == -(-cells * 10 // 12) - 1, "ten of twelve seconds"
 
 
 async def test_plain_has_no_frames() -> None:
