@@ -15,10 +15,14 @@ from stalltop.tui.tables.picking import Pair
 
 if TYPE_CHECKING:
     from stalltop.model.actions.offers import Offer
+    from stalltop.tui.pages.sections import Frame
     from stalltop.tui.row.detail import Details
     from stalltop.tui.saving.formats import ShownScreen
     from stalltop.tui.views.groups import Path
     from stalltop.widgets.page import PanelText
+
+MOST_LINES = 40
+"""The most lines that the panel about the first problem asks for."""
 
 
 class PagesOf:
@@ -39,13 +43,28 @@ class PagesOf:
     def detail(self, window: Window, chain: Chain | None, path: Path, width: int, height: int) -> PanelText:
         """Return the text of a panel about ``chain`` or, without one, about the row at ``path``. The panel
         has room for ``height`` lines of ``width`` cells."""
-        from stalltop.tui.pages.sections import Frame
+        return self._detail_texts.text(window, chain, path, self._frame(width, height))
+
+    def detail_lines(
+        self, window: Window, chain: Chain | None, path: Path, width: int, narrow: int
+    ) -> tuple[int, int]:
+        """Return how many lines the text of ``detail`` fills in ``width`` cells, and how many the chain alone
+        fills in ``narrow`` cells; 0 if there is no chain."""
+        frame = self._frame(width, MOST_LINES)
+        return self._detail_texts.needs(window, chain, path, frame, narrow)
+
+    @property
+    def _detail_texts(self) -> Details:
         from stalltop.tui.row.detail import Details
 
         if self._details is None:
             self._details = Details()
-        frame = Frame(width, height, self._app.glyphs, self._app.letters)
-        return self._details.text(window, chain, path, frame)
+        return self._details
+
+    def _frame(self, width: int, height: int) -> Frame:
+        from stalltop.tui.pages.sections import Frame
+
+        return Frame(width, height, self._app.glyphs, self._app.letters)
 
     def pair(self, pair: Pair) -> None:
         """Show two rows side by side."""

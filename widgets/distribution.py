@@ -139,7 +139,7 @@ def _counts(histogram: Histograms, axis: DurationAxis, cells: int) -> NDArray[np
 
 def _columns(counts: NDArray[np.float64], height: int, tail: int, glyphs: Glyphs) -> list[Line]:
     """Draw ``counts`` as columns of up to ``height`` cells. Cells from number ``tail`` on, the calls slower
-    than p99, have the role ``warn``."""
+    than p99, have the role ``bright``."""
     steps = len(glyphs.histogram_levels) - 1
     # The scale reaches to at least one call. A bucket that is spread over several cells may leave less than
     # one call in each of them.
@@ -155,7 +155,7 @@ def _columns(counts: NDArray[np.float64], height: int, tail: int, glyphs: Glyphs
         front = " " * (figures.COUNT_WIDTH + 1) + glyphs.side
         if counts.any() and row in scale:
             front = figures.count(scale[row], glyphs) + " " + glyphs.tee
-        lines.append(((front, "dim"), (text[:tail], "accent"), (text[tail:], "warn")))
+        lines.append(((front, "dim"), (text[:tail], "accent"), (text[tail:], "bright")))
     return lines
 
 
@@ -225,7 +225,7 @@ def _marked(axis: DurationAxis, marks: Sequence[int], calls: int, width: int, gl
     labels = []
     for name, ns, least in zip(_NAMES, marks, LEAST_CALLS, strict=True):
         figure = (UNSURE if calls < least else "") + figures.duration(ns, glyphs).strip()
-        labels.append((f"{name} {figure}", "warn" if name == "max" and ns > marks[-2] else "text"))
+        labels.append((f"{name} {figure}", "bright" if name == "max" and ns > marks[-2] else "text"))
     lines: list[Line] = [(("".join(pointers), "text"),)]
     if width >= _ONE_ROW:
         return [*lines, _labels(places, labels, width)]

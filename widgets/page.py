@@ -118,8 +118,6 @@ class TextPanel(Lines):
 
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
-        self.badge = ""
-        """The text right before the title, such as the key of the panel."""
         self._shown_text = PanelText()
 
     def show(self, text: PanelText) -> None:
@@ -130,7 +128,7 @@ class TextPanel(Lines):
     def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
         """Return the title, and the remark beside it, at the top."""
         shown = self._shown_text
-        title = [(self.badge, paint.dim), (printable(shown.title), paint.label)]
+        title = [(printable(shown.title), paint.label)]
         return FrameEdge(title, [(printable(shown.about), paint.dim)]), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Line]:

@@ -34,6 +34,13 @@ from stalltop.model.window import U64, Window
 PERCENTS = (50.0, 95.0, 99.0)
 """Percentiles that are computed for each group, in the order of the columns of ``Groups.percentiles_ns``."""
 
+OWN_SHARE = 0.02
+"""The largest share of a process's calls of one function that may be outermost if these calls are counted as
+repeated. Calls that had begun when tracing began are counted as outermost, because the calls around them are
+not known."""
+_ONE_CALL_FROM = 5
+"""If a process made this many calls of one function, a single outermost one may be a larger share."""
+
 _UNKNOWN = Tenant(id="", name="")
 
 
@@ -61,6 +68,9 @@ class Groups:
     calls."""
     nested: NDArray[np.bool_]
     """For each group: True if every call of the group was made inside another traced call."""
+    repeated: NDArray[np.bool_]
+    """For each group: True if the group repeats figures of other groups: in every process, its calls were
+    made inside other traced calls, except for a share of at most ``OWN_SHARE``."""
     between: NDArray[np.bool_]
     """For each group: True if the group consists of time between calls (rows of the layer ``host``)."""
     rows: NDArray[np.int64]
@@ -170,6 +180,7 @@ def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) ->
     seconds = window.seconds if window.seconds > 0 else 1.0
 
     between = _with(host, group, n) & ~_with(~host, group, n)
+    inside = _with(~host & ~outermost, group, n)
     return Groups(
         by=tuple(by),
         keys=tuple(key for key, _ in order),
@@ -182,7 +193,8 @@ def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) ->
         total_ns=total,
         max_ns=longest,
         share=np.where(between, np.nan, total / whole if whole else np.zeros(n)),
-        nested=_with(~host & ~outermost, group, n) & ~_with(outermost, group, n),
+        nested=inside & ~_with(outermost, group, n),
+        repeated=inside & ~_with(_own(rows.calls, grouping), group, n),
         between=between,
         rows=np.bincount(target, minlength=n),
         group_of_row=group,
@@ -197,6 +209,14 @@ def _with(kind: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> NDA
     found = np.zeros(groups, np.bool_)
     found[group[kind & (group >= 0)]] = True
     return found
+
+
+def _own(calls: U64, grouping: _Grouping) -> NDArray[np.bool_]:
+    """Returns, for each row, True if its calls are outermost and too many to be counted as repeated."""
+    inside = np.where(grouping.twin >= 0, calls[grouping.twin], 0).astype(np.float64)
+    whole = inside + calls
+    few = np.maximum(OWN_SHARE * whole, np.where(whole >= _ONE_CALL_FROM, 1.0, 0.0))
+    return np.asarray(grouping.outermost & ((inside == 0.0) | (calls > few)))
 
 
 def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]:
@@ -270,6 +290,9 @@ class _Grouping:
     """Index of the group of each row; -1 if the row is in no group."""
     outermost: NDArray[np.bool_]
     host: NDArray[np.bool_]
+    twin: NDArray[np.int64]
+    """Index of the row with the nested calls of the same function and process as an outermost row; -1 if
+    there is none."""
 
 
 _GROUPINGS: dict[tuple[tuple[Dimension, ...], bool], _Grouping] = {}
@@ -298,9 +321,14 @@ def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _G
     group = np.fromiter((place.get(name, -1) for name in named), np.int64, len(keys))
     if not everything:
         group[~outermost] = -1
-    for array in (group, outermost, host):
+    nested = {key: number for number, key in enumerate(keys) if key.nested}
+    twin = np.full(len(keys), -1, np.int64)
+    if nested:
+        for number in np.flatnonzero(outermost).tolist():
+            twin[number] = nested.get(keys[number]._replace(nested=True), -1)
+    for array in (group, outermost, host, twin):
         array.setflags(write=False)
-    made = _Grouping(keys, window.tenants, placed, order, group, outermost, host)
+    made = _Grouping(keys, window.tenants, placed, order, group, outermost, host, twin)
     _GROUPINGS[by, everything] = made
     return made
 

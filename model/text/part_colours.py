@@ -2,7 +2,8 @@
 
 The colours are from the 256-colour palette of xterm, so that a part looks alike with 256 colours and with 24
 bits. They differ in lightness as well as in hue, because people with red-green colour blindness see few hues.
-No part has the colour of a severity in any theme.
+No part has the colour of a severity in any theme. Running and waiting for the GPU are normal work, so their
+colours are greyish. Waits that others may cause (for a CPU, disk, memory, lock, network) have vivid ones.
 
 docs/config.md states a minimum difference between the colours; ``tests/tui/settings/test_part_colours.py``
 checks this.
@@ -29,15 +30,15 @@ _BLACK, _WHITE = "#000000", "#ffffff"
 
 PART_COLOURS: Final[Mapping[PartName, PartColour]] = MappingProxyType(
     {
-        "running": PartColour(_BLACK, "#87d7d7"),
-        "runqueue": PartColour(_BLACK, "#d75f87"),
+        "running": PartColour(_WHITE, "#4e4e4e"),
+        "runqueue": PartColour(_BLACK, "#d7ffaf"),
         "disk": PartColour(_BLACK, "#00875f"),
-        "memory": PartColour(_BLACK, "#8787af"),
+        "memory": PartColour(_BLACK, "#87d7d7"),
         "lock": PartColour(_WHITE, "#5f00d7"),
-        "gpu": PartColour(_BLACK, "#0087d7"),
-        "network": PartColour(_BLACK, "#d7d7af"),
-        "process": PartColour(_WHITE, "#87005f"),
-        "sleep": PartColour(_WHITE, "#585858"),
-        "other": PartColour(_BLACK, "#afafaf"),
+        "gpu": PartColour(_BLACK, "#5f8787"),
+        "network": PartColour(_BLACK, "#0087d7"),
+        "process": PartColour(_WHITE, "#5f005f"),
+        "sleep": PartColour(_BLACK, "#d7afaf"),
+        "other": PartColour(_BLACK, "#8787af"),
     }
 )

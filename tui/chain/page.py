@@ -92,7 +92,7 @@ def steps(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
     """Return the links as a tree, each with its share and its time."""
     links = [link for link in chain.links if link.role != "factor"]
     lines = []
-    roles = {"effect": "text", "mechanism": "text", "culprit": "warn", "reason": "text", "factor": "text"}
+    roles = {"effect": "text", "mechanism": "text", "culprit": "accent", "reason": "text", "factor": "text"}
     for at, link in enumerate(links):
         branch, below = branches(links, at, glyphs)
         share = figures.percent(100 * link.share, glyphs) if link.share is not None else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -63,14 +62,14 @@ def chosen(
     rises: Callable[[str], bool] = lambda name: True,
 ) -> tuple[str, ...]:
     """Return the ids of the figures to show. ``wanted`` are those that the user chose; ``known`` returns
-    whether a figure has a value, ``rises`` whether it was above 0 at any time. Figures that were not are
-    shown only if no other figure can be."""
+    whether a figure has a value, ``rises`` whether it was above 0 at any time. Figures that were not come
+    last; they are not left out, because the number of graphs would change when they rise."""
     if NONE in wanted:
         return ()
     if AUTO not in wanted:
         return tuple(name for name in IDS if name in wanted)[:MOST]
     there = [name for name in figures_for(chain) if known(name)]
-    return tuple(islice(filter(rises, there), MOST)) or tuple(there[:MOST])
+    return tuple(sorted(there, key=lambda name: not rises(name))[:MOST])
 
 
 def toggled(wanted: Sequence[str], name: str) -> tuple[str, ...]:

@@ -14,9 +14,8 @@ from stalltop.tui.graphs.figures import GraphFigure, Subject
 
 SECONDS = 300.0
 """Seconds that a graph covers at least, if values of that many seconds are known."""
-STEPS = (0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300)
-"""The possible lengths of the time that one column covers, in seconds. The first ones fill a graph soon after
-the start."""
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300)
+"""The possible lengths of the time that one column covers, in seconds, once the known time fills a graph."""
 ROWS_AT_ONCE = 3_000
 """The most rows of past windows to unpack for one refresh. Later refreshes unpack the rest."""
 _MOST_KEPT = 4_000
@@ -30,19 +29,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class GraphAxis:
-    """The columns of a graph. They begin at whole multiples of their length, so that a value stays in its
-    column."""
+    """The columns of a graph."""
 
+    start: float
+    """The time at which the first column begins (Unix seconds)."""
     step: float
     """Seconds of a column."""
-    last: int
-    """The number of the newest column, counted from the epoch."""
     number: int
     """The number of columns."""
 
     def column(self, at: float) -> int:
         """Return the column of a window that ended at ``at`` (Unix time); it may be outside."""
-        return int(np.ceil(at / self.step - _NEAR)) - 1 - self.last + self.number - 1
+        return int(np.ceil((at - self.start) / self.step - _NEAR)) - 1
 
     @property
     def seconds(self) -> float:
@@ -51,19 +49,23 @@ class GraphAxis:
 
 
 def axis_of(parts: Sequence[Packed], number: int) -> GraphAxis:
-    """Return ``number`` columns that end with the newest of ``parts``. They cover all ``parts``, or at least
-    the last ``SECONDS`` of them. The length of a column is rounded up to one of ``STEPS``."""
-    end = parts[-1].window.end
-    wanted = min(end - parts[0].window.start, SECONDS)
-    step = next((step for step in STEPS if step * number >= wanted), STEPS[-1])
-    return GraphAxis(step, int(np.ceil(end / step - _NEAR)) - 1, number)
+    """Return ``number`` columns that end with the newest of ``parts``.
+
+    They cover at least ``SECONDS``, with a length rounded up to one of ``STEPS``. Such columns begin at whole
+    multiples of their length, so that a value stays in its column. While less time is known, the columns
+    divide the known time, so that a graph is never partly empty.
+    """
+    begin, end = parts[0].window.start, parts[-1].window.end
+    step = next((step for step in STEPS if step * number >= SECONDS), STEPS[-1])
+    if end - begin < step * number:
+        return GraphAxis(begin, max(end - begin, _NEAR) / number, number)
+    return GraphAxis((np.ceil(end / step - _NEAR) - number) * step, step, number)
 
 
 def within(parts: Sequence[Packed], axis: GraphAxis) -> Sequence[Packed]:
     """Return those of ``parts`` that end in the columns of ``axis``."""
-    since = (axis.last - axis.number + 1) * axis.step
     first = len(parts)
-    while first and parts[first - 1].window.end > since:
+    while first and parts[first - 1].window.end > axis.start:
         first -= 1
     return parts[first:]
 
@@ -71,8 +73,8 @@ def within(parts: Sequence[Packed], axis: GraphAxis) -> Sequence[Packed]:
 def spread(ends: Floats, starts: Floats, values: Floats, axis: GraphAxis, *, peak: bool) -> Floats:
     """Return the value of each column: the largest of its windows with ``peak``, else their mean; NaN if
     unknown. A window that covers several columns counts in each."""
-    first = np.floor(starts / axis.step + _NEAR).astype(np.int64) - axis.last + axis.number - 1
-    last = np.ceil(ends / axis.step - _NEAR).astype(np.int64) - 1 - axis.last + axis.number - 1
+    first = np.floor((starts - axis.start) / axis.step + _NEAR).astype(np.int64)
+    last = np.ceil((ends - axis.start) / axis.step - _NEAR).astype(np.int64) - 1
     kept = np.flatnonzero(~np.isnan(values) & (last >= 0) & (first < axis.number))
     first, last = np.maximum(first[kept], 0), np.minimum(last[kept], axis.number - 1)
     counts = np.maximum(last - first + 1, 1)

@@ -13,10 +13,10 @@ from stalltop.model.text.glyphs import Glyphs
 from stalltop.tui.graphs.choice import HeldChoice, chosen
 from stalltop.tui.graphs.course import Floats, GraphAxis, PastValues, axis_of, spread, within
 from stalltop.tui.graphs.figures import BY_ID, EVERYTHING, MOST, GraphFigure, Path, Subject, high_of
+from stalltop.tui.pages.sections import duration_text
 from stalltop.tui.settings.settings import AUTO
 from stalltop.tui.views.groups import PathStep
 from stalltop.widgets.graph import Graph, GraphData, columns
-from stalltop.widgets.timeline import span_text
 
 _ROLES = ("bad", "bad", "warn", "label", "dim")
 """The style of a column of the graph, by the index in ``SEVERITIES`` of the worst problem at that time."""
@@ -128,7 +128,7 @@ class GraphPanels:
             values=values,
             high=high,
             top=figure.text(high, glyphs),
-            since=span_text(axis.seconds),
+            since=f"-{duration_text(axis.seconds)}",
             until="end" if file else "now",
             roles=_ROLES if marks is not None else (),
             marks=marks,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.tui.keys.actions import BY_ID
 
 Entry = tuple[tuple[str, ...], str]
 """Ids of actions, and their common label in the line of keys. If the label is empty, that of the first action
 is used."""
 
+GROUPED_BY: tuple[Dimension, ...] = ("container", "operation", "process", "device")
+"""Ids of the actions that group rows by the dimension of the same name, the most useful first."""
+SPELT_FROM = 160
+"""Least width in cells of a line of keys that names what each of ``GROUPED_BY`` does."""
 FOOTER: tuple[Entry, ...] = (
     (("quit",), ""),
     (("help",), ""),
@@ -24,7 +29,7 @@ FOOTER: tuple[Entry, ...] = (
     (("chains",), ""),
     (("commands",), ""),
     (("filter",), ""),
-    (("container", "operation", "process", "device"), "Pivot"),
+    (GROUPED_BY, "Group by"),
     (("details",), ""),
     (("sort",), ""),
     (("longer", "shorter"), "Window"),
@@ -42,7 +47,7 @@ FOOTER_OF_WARNINGS: tuple[Entry, ...] = (
     (("quit",), ""),
     (("help",), ""),
     (("save",), ""),
-    (("in",), "Open"),
+    (("in",), ""),
     (("out",), "Back"),
     (("copy",), ""),
     (("commands",), ""),
@@ -66,12 +71,13 @@ def footer(
     file: bool = False,
     out: str = "",
     enlarged: bool = False,
+    width: int = 0,
 ) -> tuple[tuple[str, str, str], ...]:
     """Return (keys, label, Textual action of the first) for the line of keys, the most important first.
 
     ``warnings``: the list of problems has the focus. ``frozen``: the screen is frozen. ``still``: there is
     only one moment, that of a saved window. ``file``: a recording is shown. ``out``: what Esc does now, in a
-    word; empty: nothing. ``enlarged``: one panel takes the whole screen.
+    word; empty: nothing. ``enlarged``: one panel takes the whole screen. ``width``: the cells of the line.
     """
     prefix = {"table": "focused.", "app": "app.", "screen": ""}
     held = "" if not frozen else "Newest" if file else "Live"
@@ -84,6 +90,9 @@ def footer(
     for ids, together in FOOTER_OF_WARNINGS if warnings else FOOTER:
         first = BY_ID[ids[0]]
         if first.id in useless or (first.id == "out" and not (together or out)):
+            continue
+        if ids is GROUPED_BY and width >= SPELT_FROM:
+            now += [(BY_ID[name].key, BY_ID[name].label.lower(), BY_ID[name].bound) for name in ids]
             continue
         label = together or labels.get(first.id) or first.label
         keys = " ".join(BY_ID[name].key for name in ids)

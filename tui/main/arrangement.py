@@ -12,13 +12,13 @@ from stalltop.tui.main.filter_entry import ENDS_FROM
 from stalltop.tui.main.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Needs, ScreenLayout, layout
 from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.settings.settings import PANELS
+from stalltop.tui.tables.sizes import NO_DETAIL
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList, AlertRow
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import DeviceRows
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.footer import KeyLine
-from stalltop.widgets.page import TextPanel
 
 _WIDGETS = {"host": "#system", "devices": "#devices", "warnings": "#alerts", "table": "#tables"}
 """Selectors of the panels' widgets, by the names in ``settings.PANELS``."""
@@ -41,8 +41,8 @@ class Arrangement:
         """Lines that the list of devices needs to show all devices."""
         self.graphs = 0
         """The number of graphs that there are to show."""
-        self.detail = False
-        """Whether there is something to show in the panel about the first problem."""
+        self.detail = NO_DETAIL
+        """What the panel about the first problem, or about a row, needs."""
         self.timeline: Literal["", "roomy", "needed"] = ""
         """Whether there is a time line, and whether it is shown only where there is plenty of room."""
         self.caption = 0
@@ -118,7 +118,8 @@ class Arrangement:
             screen.set_focus(screen.query_one("#alerts"))
 
     def _name_panels(self) -> None:
-        """Give each panel its title. Before the title is the key that shows and hides the panel."""
+        """Give each panel its title. Before the title is the key that shows and hides the panel. Of several
+        panels with one key, the first one shows it."""
         screen = self._screen
         host, devices, warnings, table, second, graphs = (
             self._badge(name)
@@ -131,10 +132,8 @@ class Arrangement:
         screen.query_one("#devices", DeviceRows).title = (devices, "GPUs", key("devices"))
         screen.query_one("#alerts", AlertPanel).title = (warnings, "problems", key("warnings"))
         tables = screen.query_one(Tables)
-        tables.main.badge, tables.second.badge, tables.third.badge = table, second, second
-        for graph in self._graphs.widgets:
-            graph.badge = graphs
-        screen.query_one("#detail", TextPanel).badge = graphs
+        tables.main.badge, tables.second.badge = table, second
+        self._graphs.widgets[0].badge = graphs
 
     def _badge(self, action: str) -> str:
         """Return the key of an action as a small digit; if there is no glyph for that, the key and a

@@ -18,8 +18,9 @@ from stalltop.tui.past.moments import Moments
 from stalltop.tui.past.recall import timespan
 from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.screens.bases import AppScreen
+from stalltop.tui.screens.steady import Steady
 from stalltop.tui.settings.settings import AUTO
-from stalltop.tui.tables.sizes import DETAIL
+from stalltop.tui.tables.sizes import DETAIL, NO_DETAIL, DetailNeeds, detail_cells
 from stalltop.tui.tables.tables import Tables
 from stalltop.tui.views.groups import Path
 from stalltop.widgets.answer import AnswerLines
@@ -30,9 +31,6 @@ from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.header import Header, HeaderState
 from stalltop.widgets.page import TextPanel
 from stalltop.widgets.timeline import Timeline
-
-GRAPHS_AFTER_SECONDS = 20.0
-"""Seconds of the past that must be known before graphs appear that the user has not chosen."""
 
 
 class Drawing:
@@ -56,6 +54,7 @@ class Drawing:
         self._graphs = graphs
         self._opens = opens
         self._file = file
+        self._detail_whole, self._detail_chain = Steady(), Steady()
         self._alerts_of: Window | None = None
         """The window for which the list of problems was made last."""
 
@@ -99,7 +98,7 @@ class Drawing:
         arrangement = self._arrangement
         arrangement.at, arrangement.devices = window.end, len(window.devices.devices)
         arrangement.graphs = self._graphs_chosen()
-        arrangement.detail = app.pictures and AUTO in self._graphs.wanted and bool(window.rows)
+        arrangement.detail = self._detail_needs(window)
         past = () if app.options.still else moments.past
         normals = moments.newest.newest.normals if moments.newest is not None else {}
         self._tables.tellings = app.options.tellings()
@@ -107,6 +106,22 @@ class Drawing:
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
         self.graphs()
         self._show_detail(window)
+
+    def _detail_needs(self, window: Window) -> DetailNeeds:
+        """Return what the panel about the first problem needs. Its needs shrink only after some time, so that
+        the panels around it seldom move."""
+        app = self._screen.stalltop
+        if not (app.pictures and AUTO in self._graphs.wanted and window.rows):
+            return NO_DETAIL
+        width, frames = app.size.width, self._arrangement.layout.frames
+        sides = 2 * (frames == "box")
+        chain = self._panel.answering.chain
+        whole, least = self._opens.detail_lines(
+            window, chain, self._tables.path_here(), width - sides, detail_cells(width) - sides
+        )
+        return DetailNeeds(
+            True, self._detail_whole.need(whole, window.end), self._detail_chain.need(least, window.end)
+        )
 
     def _show_detail(self, window: Window) -> None:
         """Fill the panel about the first problem if it is visible; without a problem, it is about the row
@@ -123,16 +138,10 @@ class Drawing:
     def _graphs_chosen(self) -> int:
         """Choose the figures of the graphs for the moment that is shown. Returns their number."""
         app = self._screen.stalltop
-        past = self._moments.past
         if app.options.still or not app.pictures:
             return 0
-        if AUTO in self._graphs.wanted and past:
-            # A graph of a few seconds is an almost empty frame.
-            known = past[-1].window.end - past[0].window.start
-            if known < GRAPHS_AFTER_SECONDS:
-                return 0
         faults = (chain for chain in self._panel.found.open if chain.severity != "info")
-        return self._graphs.choose(past, next(faults, None), live=not self._moments.frozen)
+        return self._graphs.choose(self._moments.past, next(faults, None), live=not self._moments.frozen)
 
     def graphs(self) -> None:
         """Fill the graphs that are visible."""
@@ -167,6 +176,7 @@ class Drawing:
         """Draw the line of keys with the keys that are useful now."""
         moments, tables = self._moments, self._tables
         shown = footer(
+            width=self._screen.app.size.width,
             warnings=self._panel.has_focus,
             frozen=moments.frozen,
             still=self._screen.stalltop.options.still,

@@ -14,7 +14,9 @@ from stalltop.tui.tables.sizes import (
     BESIDE_FROM,
     GOOD_GRAPH,
     HEADS,
+    NO_DETAIL,
     NO_TABLE,
+    DetailNeeds,
     Frames,
     Room,
     TableNeeds,
@@ -61,8 +63,8 @@ class Needs:
     tables: tuple[TableNeeds, TableNeeds, TableNeeds] = (TableNeeds(), TableNeeds(), NO_TABLE)
     graphs: int = 0
     """Number of graphs of the past."""
-    detail: bool = False
-    """Whether there is a panel about the first problem, or about a row."""
+    detail: DetailNeeds = NO_DETAIL
+    """What the panel about the first problem, or about a row, needs."""
     caption: int = 0
     """Lines of the caption of a demonstration."""
     timeline: Literal["", "roomy", "needed"] = "roomy"
@@ -75,7 +77,7 @@ class Needs:
     @property
     def fillers(self) -> int:
         """Return the number of panels that fill the lines below the tables."""
-        return self.graphs + self.detail
+        return self.graphs + self.detail.wanted
 
 
 NO_NEEDS = Needs()
@@ -217,9 +219,9 @@ def layout(
         first, second, third = needs.tables
         if "second" not in shown:
             second = third = NO_TABLE
-        place = Room(width, room, frames, beside, share, gives, joined)
-        fillers = (0, False) if enlarged else (needs.graphs, needs.detail)
-        tables = TablesLayout(divide(place, (first, second, third), *fillers), enlarged == "tables")
+        detail, graphs = (NO_DETAIL, 0) if enlarged else (needs.detail, needs.graphs)
+        place = Room(width, room, frames, beside, share, gives, detail, joined)
+        tables = TablesLayout(divide(place, (first, second, third), graphs), enlarged == "tables")
     return ScreenLayout(
         shown=frozenset(shown),
         frames=frames,

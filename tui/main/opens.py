@@ -29,6 +29,12 @@ class Opens(Protocol):
         """Return the text of a panel about ``chain`` or, without one, about the row at ``path``. The panel
         has room for ``height`` lines of ``width`` cells."""
 
+    def detail_lines(
+        self, window: Window, chain: Chain | None, path: Path, width: int, narrow: int
+    ) -> tuple[int, int]:
+        """Return how many lines the text of ``detail`` fills in ``width`` cells, and how many the chain alone
+        fills in ``narrow`` cells; 0 if there is no chain."""
+
     def pair(self, pair: Pair) -> None:
         """Show two rows side by side."""
 

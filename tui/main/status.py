@@ -132,7 +132,7 @@ def header_state(
     elif file:
         state, level = f"{'RECORDING' if grows else 'RECORDED'} {figures.moment(window.end)[:19]}", "label"
     elif window.simulated:
-        state, level = "", "warn"
+        state, level = "", "label"
     if silent and not still:
         # Simulated data keeps its label even if no new data comes.
         state, level = "" if frozen_at is None else state, "bad"

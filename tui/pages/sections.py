@@ -122,6 +122,40 @@ def _filled(row: Row, width: int) -> Row:
     return (*row, (" " * max(width - sum(cell_len(text) for text, _ in row), 0), "text"))
 
 
+def filled(lines: Iterable[PageLine], width: int) -> int:
+    """Return how many rows of ``width`` cells ``lines`` fill."""
+    return len(_rows(lines, width))
+
+
+def fitted(lines: Iterable[PageLine], width: int, height: int, glyphs: Glyphs) -> list[PageLine]:
+    """Return ``lines`` wrapped to at most ``height`` rows of ``width`` cells. If the last row is not the end
+    of its line, it ends with an ellipsis."""
+    rows: list[Row] = []
+    for line in lines:
+        rows += _rows((line,), width)
+        if len(rows) > height > 0:
+            inside = len(rows) - len(_rows((line,), width)) < height
+            rows = [
+                *rows[: height - 1],
+                _cut(rows[height - 1], width, glyphs) if inside else rows[height - 1],
+            ]
+            break
+    return [PageLine(row) for row in rows[: max(height, 0)]]
+
+
+def _cut(row: Row, width: int, glyphs: Glyphs) -> Row:
+    """Return ``row`` with an ellipsis at its end, in at most ``width`` cells."""
+    room = width - 1 - cell_len(glyphs.ellipsis)
+    kept: list[tuple[str, str]] = []
+    for text, role in row:
+        text = figures.fit(text, min(cell_len(text), max(room, 0)), glyphs)
+        kept.append((text, role))
+        room -= cell_len(text)
+    said = "".join(text for text, _ in kept)
+    more = "" if said.endswith(glyphs.ellipsis) else " " * (not said.endswith(" ")) + glyphs.ellipsis
+    return (*kept, (more, "dim"))
+
+
 def plain(lines: Iterable[PageLine]) -> str:
     """Return ``lines`` as text without styles that ends in a newline, for the clipboard."""
     rows = ("".join(printable(text) for text, _ in line.parts).rstrip() for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stalltop.formats.text.chains import sureness
 from stalltop.model.actions.offers import Offer, for_chain
@@ -12,8 +13,8 @@ from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.chain.page import remarks, steps
 from stalltop.tui.keys.actions import key
-from stalltop.tui.pages.sections import APART, Frame, Places, Section
-from stalltop.tui.row.facts import facts
+from stalltop.tui.pages.sections import APART, Frame, Places, Section, filled, fitted
+from stalltop.tui.row.facts import RowFacts, facts
 from stalltop.tui.row.page import split, title
 from stalltop.tui.views.groups import Path
 from stalltop.widgets.page import PageLine, PanelText
@@ -30,48 +31,103 @@ class Details:
     def __init__(self) -> None:
         self._offers_of: tuple[str, tuple[Fix, ...]] | None = None
         self._offers: Sequence[Offer] = ()
+        self._facts: RowFacts | None = None
 
     def text(self, window: Window, chain: Chain | None, path: Path, frame: Frame) -> PanelText:
         """Return the way from what is slow to the cause of ``chain``, and the commands that help, each with
         its undo. Without a chain, return the calls of the row at ``path``, and where their time went.
         ``frame`` has the room inside the panel."""
         if chain is None:
-            found = facts(window, path)
-            if frame.width >= TWO_COLUMNS_FROM:
-                half = frame.half
-                lines = Places().beside([title(found, half)], [split(found, half)], half.width)
-            else:
-                lines = [*title(found, frame).lines, *split(found, frame).lines]
-            return PanelText(f"row: {found.name}", f"{key('details')} details", lines)
+            found = self._facts_of(window, path)
+            return PanelText(f"row: {found.name}", f"{key('details')} details", row_lines(found, frame))
+        about = f"since {figures.clock(chain.since)}, {sureness(chain, 'confidence ')}"
+        lines = problem_lines(chain, window, self._offers_for(window, chain), frame)
+        return PanelText(f"why: {chain.title}", about, lines)
+
+    def needs(
+        self, window: Window, chain: Chain | None, path: Path, frame: Frame, narrow: int
+    ) -> tuple[int, int]:
+        """Return how many lines the text fills in ``frame``, and how many the steps of ``chain`` fill in
+        ``narrow`` cells; 0 without a chain."""
+        if chain is None:
+            return len(row_lines(self._facts_of(window, path), frame)), 0
+        whole = len(problem_lines(chain, window, self._offers_for(window, chain), frame))
+        return whole, filled(steps(chain, window, frame.glyphs), _column(narrow))
+
+    def _offers_for(self, window: Window, chain: Chain) -> Sequence[Offer]:
         if self._offers_of != (chain.id, chain.fixes):
             self._offers_of, self._offers = (chain.id, chain.fixes), for_chain(window, chain)
-        about = f"since {figures.clock(chain.since)}, {sureness(chain, 'confidence ')}"
-        return PanelText(f"why: {chain.title}", about, problem_lines(chain, window, self._offers, frame))
+        return self._offers
+
+    def _facts_of(self, window: Window, path: Path) -> RowFacts:
+        known = self._facts
+        if known is None or known.window is not window or known.path != path:
+            known = self._facts = facts(window, path)
+        return known
+
+
+def row_lines(found: RowFacts, frame: Frame) -> list[PageLine]:
+    """Return the lines about the row ``found``. ``frame`` has the room inside the panel."""
+    column = replace(frame, width=_column(frame.width))
+    about, parts = title(found, column).lines, split(found, column).lines
+    if column.width == frame.width:
+        return fitted([*about, *parts], frame.width, frame.height, frame.glyphs)
+    return _beside(about, parts, frame)
 
 
 def problem_lines(chain: Chain, window: Window, offers: Sequence[Offer], frame: Frame) -> list[PageLine]:
     """Return the lines about ``chain``, with ``offers`` as what to do. ``frame`` has the room inside the
-    panel."""
-    headed = frame.height >= _HEADED_FROM
-    why = steps(chain, window, frame.glyphs)
+    panel. The chain comes first; what has no room is left out."""
+    width, height = _column(frame.width), frame.height
+    why, more = steps(chain, window, frame.glyphs), remarks(chain, window)
+    headed = height >= _HEADED_FROM and filled(why, width) < height
     if headed:
         why = [PageLine((("  SHARE  LOST/S  from what is slow to its cause", "dim"),)), *why]
-    do = _commands(offers, frame.glyphs)
-    if headed:
-        do = [
-            PageLine(((f"what to do: {key('copy')} copies the first, {key('commands')} lists all", "dim"),)),
-            *do,
-        ]
-    more = remarks(chain, window)
-    if frame.width < TWO_COLUMNS_FROM:
-        gap = [PageLine()] if headed else []
-        return [*why, *gap, *do, *more]
-    room = (frame.width - APART) // 2
-    return Places().beside([Section("why", (*why, *more))], [Section("do", tuple(do))], room)
+    if width < frame.width:
+        more = more if filled([*why, *more], width) <= height else []
+        return _beside([*why, *more], _what_to_do(offers, width, height, frame.glyphs, headed), frame)
+    gap = [PageLine()] if headed else []
+    left = height - filled(why, width) - len(gap)
+    do = _what_to_do(offers, width, left, frame.glyphs, headed) if left > 0 else []
+    whole = [*why, *gap, *do, *more]
+    if filled(whole, width) > height:
+        whole = [*why, *gap, *do]
+    return fitted(whole, width, height, frame.glyphs)
 
 
-def _commands(offers: Sequence[Offer], glyphs: Glyphs) -> list[PageLine]:
-    """Return each of ``offers`` with what it does and its undo, the first one first."""
+def _column(width: int) -> int:
+    """Return the width in cells of a column of a panel with ``width`` cells."""
+    return (width - APART) // 2 if width >= TWO_COLUMNS_FROM else width
+
+
+def _beside(left: Sequence[PageLine], right: Sequence[PageLine], frame: Frame) -> list[PageLine]:
+    """Return ``left`` and ``right`` side by side, in at most the lines of ``frame``."""
+    width = _column(frame.width)
+    one, other = (
+        Section(name, tuple(fitted(lines, width, frame.height, frame.glyphs)))
+        for name, lines in (("left", left), ("right", right))
+    )
+    return Places().beside([one], [other], width)
+
+
+def _what_to_do(
+    offers: Sequence[Offer], width: int, height: int, glyphs: Glyphs, headed: bool
+) -> list[PageLine]:
+    """Return ``offers`` in at most ``height`` lines of ``width`` cells. Where there is little room, first the
+    undo of all but the first one is left out, then the last offers, then the undo of the first one."""
+    head = f"what to do: {key('copy')} copies the first, {key('commands')} lists all"
+    front = [PageLine(((head, "dim"),))] if headed else []
+    fewer = [(number, 1) for number in range(len(offers), 0, -1)]
+    lines: list[PageLine] = []
+    for number, undone in ((len(offers), len(offers)), *fewer, (1, 0)):
+        lines = [*front, *_commands(offers[:number], undone, glyphs)]
+        if filled(lines, width) <= height:
+            return lines
+    return fitted(lines, width, height, glyphs)
+
+
+def _commands(offers: Sequence[Offer], undone: int, glyphs: Glyphs) -> list[PageLine]:
+    """Return each of ``offers`` with what it does, the first ``undone`` commands with their undo."""
     lines = []
     for offer in offers:
         if not offer.command:
@@ -79,7 +135,8 @@ def _commands(offers: Sequence[Offer], glyphs: Glyphs) -> list[PageLine]:
             continue
         lines.append(PageLine(((glyphs.remedy, "dim"), (offer.command, "accent")), indent=2))
         lines.append(PageLine((("  ", "dim"), (offer.does, "text")), indent=2))
-        if offer.undo or offer.note:
+        undone -= 1
+        if undone >= 0 and (offer.undo or offer.note):
             undo = (offer.undo or offer.note, "label" if offer.undo else "dim")
             lines.append(PageLine((("  undo: ", "dim"), undo), indent=8))
     return lines

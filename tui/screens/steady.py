@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-LOOKS = 30
+LOOKS = 10
 """Number of windows, the latest ones, in which a panel's need for lines counts: it gets the largest number
 that it needed in any of them, so that borders seldom move."""
 

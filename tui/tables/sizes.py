@@ -23,16 +23,20 @@ LEAST_GRAPH = 5
 """The least number of lines of a graph, with its frame."""
 GOOD_GRAPH = 7
 """The number of lines that a graph gets before another graph is shown above or below it."""
+TALL_GRAPH = 12
+"""If graphs of this many lines or more have room above each other beside a table, there are several."""
 GRAPH_CELLS = 36
 """The least number of columns of a graph beside another."""
 DETAIL = "detail"
 DETAIL_CELLS = 60
 """The least number of columns of ``DETAIL`` beside graphs."""
 GRAPH_BESIDE_DETAIL = 40
-"""The number of columns of a graph beside ``DETAIL``, if graphs are not one above the other."""
+"""The least number of columns of a graph beside ``DETAIL``."""
 TABLE_BESIDE_GRAPHS = HEADS + 10
 """A table that has more rows than fit gives lines to graphs only if it keeps this many lines; tables in two
 columns: twice as many."""
+TABLE_BESIDE_CHAIN = HEADS + 6
+"""Like ``TABLE_BESIDE_GRAPHS``, if a chain needs the lines: it is shown whole, because it is the answer."""
 Frames = Literal["", "rule", "box"]
 """How panels are framed: not at all; with a line that has the title; with a box."""
 
@@ -48,6 +52,22 @@ class TableNeeds:
 
 
 NO_TABLE = TableNeeds(wanted=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DetailNeeds:
+    """What the panel ``DETAIL`` needs, in lines inside its frame."""
+
+    wanted: bool = False
+    """Whether there is such a panel."""
+    whole: int = 0
+    """Lines of its whole text, if it is as wide as the terminal."""
+    chain: int = 0
+    """Lines of the chain from what is slow to its root, if the panel is as narrow as it ever is
+    (``detail_cells``)."""
+
+
+NO_DETAIL = DetailNeeds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +96,23 @@ class Room:
     """Percent of the room that the first of two tables may take."""
     gives: bool = True
     """Whether the first table gives some of its width to the second."""
+    detail: DetailNeeds = NO_DETAIL
+    """What the panel ``DETAIL`` needs."""
     joined: bool = False
     """Whether a box of the same width ends right above the room. The boxes in the room then continue that
     box."""
+
+    @property
+    def for_band(self) -> int:
+        """Return how many lines the panels below the tables get before a table gets more than its least."""
+        if not self.detail.chain:
+            return GOOD_GRAPH
+        return max(GOOD_GRAPH, self.detail.chain + self.edges)
+
+    @property
+    def edges(self) -> int:
+        """Return the lines of the frame of a panel below the tables."""
+        return 2 if self.frames == "box" else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +141,18 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
     return width * share // 100 + (-spare if gives else spare)
 
 
-def divide(
-    room: Room, tables: Sequence[TableNeeds], graphs: int, detail: bool = False
-) -> tuple[PanelPlace, ...]:
-    """Divide ``room`` among the first three ``tables``, up to ``graphs`` graphs and, with ``detail``, the
+def divide(room: Room, tables: Sequence[TableNeeds], graphs: int) -> tuple[PanelPlace, ...]:
+    """Divide ``room`` among the first three ``tables``, up to ``graphs`` graphs and, if it is wanted, the
     panel about the first problem, so that no line stays empty if one of them can fill it.
 
     Tables get the lines that they fill. What is left is for the other panels, and if there are none, for a
     table.
     """
     first, second, third = [*tables, NO_TABLE, NO_TABLE][:3]
-    fillers = [*((DETAIL,) if detail else ()), *(f"graph{number}" for number in range(1, graphs + 1))]
+    fillers = [
+        *((DETAIL,) if room.detail.wanted else ()),
+        *(f"graph{number}" for number in range(1, graphs + 1)),
+    ]
     if room.beside and second.wanted:
         return tuple(_beside(room, first, second, third, fillers))
     return tuple(_stacked(room, first, second, third, fillers))
@@ -131,13 +166,12 @@ def _stacked(
 ) -> Iterator[PanelPlace]:
     """Place the tables one above the other, and ``fillers`` below them."""
     usable = room.height - (room.frames == "box")
-    left_for_graphs = GOOD_GRAPH if fillers else 0
-    heights = _two_heights(usable, room.share, first, second, left_for_graphs)
+    for_band = room.for_band if fillers else 0
+    heights = _two_heights(usable, room.share, first, second, for_band, chain=room.detail.chain > 0)
     left = usable - sum(heights)
     names = ["main", "second"][: len(heights)]
-    enough = LEAST_TABLE + (LEAST_GRAPH if fillers else 0)
-    if third.wanted and len(heights) == 2 and left >= enough:
-        heights.append(min(HEADS + third.rows, left - enough + LEAST_TABLE))
+    if third.wanted and len(heights) == 2 and left >= LEAST_TABLE + for_band:
+        heights.append(min(HEADS + third.rows, left - for_band))
         names.append("third")
         left -= heights[-1]
     if not fillers or left < LEAST_GRAPH:
@@ -152,16 +186,18 @@ def _stacked(
 
 
 def _two_heights(
-    usable: int, share: int, first: TableNeeds, second: TableNeeds, for_graphs: int
+    usable: int, share: int, first: TableNeeds, second: TableNeeds, for_band: int, *, chain: bool
 ) -> list[int]:
     """Return the heights of the first table and of a second one below it; only one height if there is no
-    second one or no room for both. ``for_graphs`` lines of ``usable`` are left over if the tables keep enough
-    lines without them."""
+    second one or no room for both. Up to ``for_band`` lines of ``usable`` are left over if the tables keep
+    enough lines without them. ``chain``: a chain needs these lines."""
     one, other = HEADS + first.rows, HEADS + second.rows
     whole = one + other if second.wanted else one
-    least = TABLE_BESIDE_GRAPHS + (min(one, LEAST_TABLE + 1) if second.wanted else 0)
-    if whole > usable - for_graphs >= least:
-        usable -= for_graphs
+    least = TABLE_BESIDE_CHAIN if chain else TABLE_BESIDE_GRAPHS
+    least += min(one, LEAST_TABLE + 1) if second.wanted else 0
+    for_band = min(for_band, usable - least)
+    if for_band >= GOOD_GRAPH and whole > usable - for_band:
+        usable -= for_band
     if not second.wanted:
         return [min(max(one, LEAST_TABLE), usable)]
     if whole <= usable:
@@ -237,17 +273,24 @@ def _left_over(
     more, less = free[long], free[1 - long]
     if not fillers:
         return 0, (long, [])
-    if less >= LEAST_GRAPH:
-        gap = more - less
+    band = less
+    if room.detail.chain and room.height - bottom - room.for_band >= 2 * TABLE_BESIDE_CHAIN:
+        band = max(less, room.for_band)
+    if band >= LEAST_GRAPH:
+        gap = more - band
         if gap >= LEAST_GRAPH and fillers > 1:
-            return less, (long, [gap])
-        return less, (long, [])
+            return band, (long, _shares(gap, min(fillers - 1, max(gap // TALL_GRAPH, 1))))
+        return band, (long, [])
     if more >= LEAST_GRAPH:
-        number = min(fillers, max(more // GOOD_GRAPH, 1))
-        return 0, (long, [more // number + (at < more % number) for at in range(number)])
+        return 0, (long, _shares(more, min(fillers, max(more // GOOD_GRAPH, 1))))
     if room.height - GOOD_GRAPH - bottom >= 2 * TABLE_BESIDE_GRAPHS:
         return GOOD_GRAPH, (long, [])
     return 0, (long, [])
+
+
+def _shares(lines: int, number: int) -> list[int]:
+    """Divide ``lines`` among ``number`` panels."""
+    return [lines // number + (at < lines % number) for at in range(number)]
 
 
 def _filled(stack: Sequence[tuple[str, int]], height: int) -> list[tuple[str, int]]:
@@ -267,29 +310,41 @@ def _filled(stack: Sequence[tuple[str, int]], height: int) -> list[tuple[str, in
 # ---- the panels below
 
 
+def detail_cells(width: int) -> int:
+    """Return the columns of ``DETAIL`` beside graphs, in ``width`` columns; ``width`` if there is no room for
+    graphs beside it."""
+    cells = max(width // 2 // GRAPH_BESIDE_DETAIL * GRAPH_BESIDE_DETAIL, GRAPH_BESIDE_DETAIL)
+    return width - cells if width - cells >= DETAIL_CELLS else width
+
+
 def _band(room: Room, y: int, height: int, names: Sequence[str]) -> Iterator[PanelPlace]:
-    """Place the panels ``names`` in the whole width, as many as there is room for: graphs side by side;
-    beside ``DETAIL``, which then has at least half of the width, one above the other where they can be."""
+    """Place the panels ``names`` in the whole width, as many as there is room for.
+
+    ``DETAIL`` takes the lines that its text fills, and graphs stand side by side below it. If there are too
+    few lines for that, graphs stand beside it.
+    """
     if DETAIL not in names:
         yield from _row(room, 0, y, room.width, height, names)
         return
     graphs = names[1:]
-    high = height // GOOD_GRAPH
-    cells = room.width // 2
-    if high < 2:
-        most = min(len(graphs), cells // GRAPH_BESIDE_DETAIL)
-        graphs, cells = graphs[:most], most * GRAPH_BESIDE_DETAIL
-    if not graphs or cells < GRAPH_CELLS or room.width - cells < DETAIL_CELLS:
-        graphs, cells = (), 0
-    yield _filler(room, DETAIL, 0, y, room.width - cells, height)
-    left = room.width - cells
-    if high < 2:
-        yield from _row(room, left, y, cells, height, graphs)
+    high = max(room.detail.whole + room.edges, LEAST_GRAPH)
+    if graphs and height - high >= GOOD_GRAPH:
+        yield _filler(room, DETAIL, 0, y, room.width, high)
+        yield from _row(room, 0, y + high, room.width, height - high, graphs)
         return
-    graphs = graphs[:high]
-    ends = [height * at // max(len(graphs), 1) for at in range(len(graphs) + 1)]
+    cells = detail_cells(room.width) if graphs else room.width
+    yield _filler(room, DETAIL, 0, y, cells, height)
+    left = room.width - cells
+    if not left:
+        return
+    beside = min(len(graphs), left // GRAPH_BESIDE_DETAIL)
+    if height < 2 * GOOD_GRAPH:
+        yield from _row(room, cells, y, left, height, graphs[:beside])
+        return
+    graphs = graphs[: height // GOOD_GRAPH]
+    ends = [height * at // len(graphs) for at in range(len(graphs) + 1)]
     for at, name in enumerate(graphs):
-        yield _filler(room, name, left, y + ends[at], cells, ends[at + 1] - ends[at])
+        yield _filler(room, name, cells, y + ends[at], left, ends[at + 1] - ends[at])
 
 
 def _row(room: Room, x: int, y: int, width: int, height: int, names: Sequence[str]) -> Iterator[PanelPlace]:

@@ -69,8 +69,10 @@ class FlatRows(Sequence[TreeRow]):
     """The rows of a table that is no tree, in their order. Each is made when it is read: of a thousand rows a
     screen shows about forty."""
 
-    def __init__(self, rows: Grouped, order: NDArray[np.int64]) -> None:
+    def __init__(self, rows: Grouped, order: NDArray[np.int64], folded: int = 0) -> None:
+        """``folded``: the number of rows that ``order`` leaves out because they repeat figures of others."""
         self.rows = rows
+        self.folded = folded
         self.order: list[int] = order.tolist()
 
     def __len__(self) -> int:
@@ -128,8 +130,9 @@ def table(
     found = parse(view.filter)
     trends = past if uses_past else NO_TRENDS
     lines = lines_of(window, view, found, against, trends, marks, lost, worst, added)
+    folded = lines.folded if isinstance(lines, FlatRows) else 0
     return TableData(
-        title(view, glyphs),
+        title(view, glyphs, folded, worst_named=width >= LEGEND_FROM or not folded),
         shown,
         drawn(lines, view, cells, ColumnStyle(glyphs=glyphs, letters=letters), found, marks),
         view.sort,
@@ -275,11 +278,12 @@ def lines_of(
             order = order[np.argsort(_marked(rows, rows.groups.between)[order], kind="stable")]
         if view.only in ("busy", "warned") and not (number and view.only == "warned"):
             order = order[_kept(rows, view, marks)[order]]
+        folded = 0
         if level.view.by == "operation" and view.only in ("", "busy") and not view.filter:
-            hidden = _marked(rows, rows.groups.nested) & ~_kept(rows, replace(view, only="warned"), marks)
-            order = order[~hidden[order]]
+            hidden = _repeated(rows, marks)[order]
+            folded, order = int(hidden.sum()), order[~hidden]
         if not view.is_tree:
-            return FlatRows(rows, order)
+            return FlatRows(rows, order, folded)
         lines.append([TreeRow(rows, i, number) for i in order.tolist()])
     return _unfolded(lines, view, levels)
 
@@ -323,6 +327,20 @@ def _marked(rows: Grouped, of_groups: NDArray[np.bool_]) -> NDArray[np.bool_]:
     found = np.zeros(len(rows), np.bool_)
     found[known] = of_groups[rows.at[known]]
     return found
+
+
+def _repeated(rows: Grouped, marks: Mapping[Key, Cell]) -> NDArray[np.bool_]:
+    """Return for each row whether it repeats figures of other rows. A row with a long open call, or with a
+    mark that no other row of calls has, does not: it shows something that the others do not show."""
+    repeated = _marked(rows, rows.groups.repeated) & (rows.open_ns < LONG_OPEN_NS)
+    if not marks or not repeated.any():
+        return repeated
+    calls = ~repeated & ~_marked(rows, rows.groups.between)
+    told = {marks[rows.keys[i]].text for i in np.flatnonzero(calls).tolist() if rows.keys[i] in marks}
+    for i in np.flatnonzero(repeated).tolist():
+        mark = marks.get(rows.keys[i])
+        repeated[i] = mark is None or mark.text in told
+    return repeated
 
 
 def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_]:

@@ -19,10 +19,12 @@ from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.model.window import Window
 from stalltop.tui.columns.choice import sort_of
 from stalltop.tui.keys import actions
+from stalltop.tui.keys.footer import GROUPED_BY, SPELT_FROM
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.past.times import changes_text
-from stalltop.tui.problems.culprit_rows import culprit_rows
+from stalltop.tui.problems.culprit_rows import culprit_rows, culprits_of
 from stalltop.tui.problems.rows import row_losses
+from stalltop.tui.screens.steady import Steady
 from stalltop.tui.tables.picking import Pair, Picking
 from stalltop.tui.tables.room import GroupTable, Panel, TableRoom
 from stalltop.tui.tables.sizes import TableNeeds, TablesLayout
@@ -31,13 +33,16 @@ from stalltop.tui.tables.table_views import TableViews
 from stalltop.tui.tables.worst_first import WorstFirst
 from stalltop.tui.views.groups import PathStep
 from stalltop.tui.views.trends import NO_TRENDS, RowTrends
-from stalltop.tui.views.view import View
-from stalltop.widgets.table import Cell, Table, TableData
+from stalltop.tui.views.view import PLURAL, View
+from stalltop.widgets.table import Cell, Role, Table, TableData
 
-HINTED: Final[tuple[Dimension, ...]] = ("container", "operation", "process", "device")
-"""The dimensions whose keys the frame of the first table names."""
+NAMED_FROM: Final = 100
+"""Least width in cells of a first table whose frame names what its keys group by, unless the line of keys
+does."""
 CULPRIT: Final = Cell("<", "accent")
 """Marks the row of a culprit."""
+_CULPRITS: Final[tuple[tuple[str, Role], ...]] = (("   <", "accent"), (" causes a problem", "dim"))
+"""Explains ``CULPRIT`` in the title of a table."""
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
@@ -72,6 +77,9 @@ class Tables(Panel):
         """The words for each cause."""
         self._worst = WorstFirst()
         self._chains: tuple[Chain, ...] = ()
+        self._several = Steady()
+        self._alike = False
+        """Whether a table of processes would repeat a table of containers."""
         self._past = RowTrends()
         self._looks_back = False
         self.against: Picture | None = None
@@ -128,6 +136,7 @@ class Tables(Panel):
         self._looks_back = bool(past)
         if window is not None:
             self._past.follow(past, window.end)
+            self._alike = self._are_alike(window)
         self.redraw()
 
     def lay_out(self, layout: TablesLayout) -> None:
@@ -186,9 +195,23 @@ class Tables(Panel):
 
     def _besides(self, view: View | None = None) -> tuple[Dimension, ...]:
         """Return the dimensions by which the second and the third table are grouped."""
+        view = view or self.views.first
         devices = self.window.devices.devices if self.window is not None else ()
         known = any(device.processes for device in devices)
-        return (view or self.views.first).besides(devices=known)
+        found = view.besides(devices=known)
+        if self._alike and {"container", "process"} <= {view.by, *found}:
+            return found[:1]
+        return found
+
+    def _are_alike(self, window: Window) -> bool:
+        """Return whether a table of processes would repeat a table of containers: each container has one
+        process, now and in the latest windows: tables that come and go would move each other."""
+        made = {(key.tenant, key.pid) for key in window.rows.keys}
+        made.update((call.tenant, call.pid) for call in window.open_calls)
+        for chain in self._chains:
+            made.update((key.tenant, key.pid) for key in culprits_of(chain, window))
+        several = len(made) > len({tenant for tenant, _ in made})
+        return not self._several.need(several, window.end)
 
     def redraw(self) -> None:
         """Fill the tables again."""
@@ -202,14 +225,13 @@ class Tables(Panel):
 
     def _hint(self) -> None:
         """Show on the frame of the first table the keys that group its rows, the current one marked."""
-        self.main.hints = tuple(
-            part
-            for number, by in enumerate(HINTED)
-            for part in (
-                (" " if number else "", ""),
-                (actions.key(by), "head" if by == self.views.first.by else "accent"),
-            )
-        )
+        named = self.room.cells_of(self.main) >= NAMED_FROM and self.app.size.width < SPELT_FROM
+        hints: list[tuple[str, Role]] = []
+        for by in GROUPED_BY:
+            hints += [(" ", "")] if hints else []
+            hints.append((actions.key(by), "head" if by == self.views.first.by else "accent"))
+            hints += [(f" {PLURAL[by]}", "dim")] if named else []
+        self.main.hints = tuple(hints)
 
     def data(self, widget: GroupTable, view: View) -> TableData:
         """Return the content that ``widget`` has when it shows ``view``."""
@@ -235,7 +257,7 @@ class Tables(Panel):
             past=self._past if self._looks_back else NO_TRENDS,
         )
         if against is None:
-            return data
+            return replace(data, title=data.title + _CULPRITS) if culprits else data
         return replace(data, title=(*data.title, (changes_text(against), "warn")), legend=())
 
     @property

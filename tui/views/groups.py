@@ -242,6 +242,11 @@ class Grouped:
         """Return the CPU time of the processes of each row, in percent of one CPU; NaN if not measured. In a
         table of tenants, the time that their cgroups used counts, if it is more."""
         scale, evidence = 100 / (self.window.seconds or 1.0) / 1e9, self.window.evidence
+        if not any(use.cpu_ns for use in evidence.processes) and not any(
+            use.cpu_ns for use in evidence.tenants
+        ):
+            # CPU time is the difference of two readings. After the first reading, all times are 0.
+            return np.full(len(self), np.nan)
         found = self._of_processes({(use.tenant, use.pid): scale * use.cpu_ns for use in evidence.processes})
         if not _OF_TENANTS.issuperset(self.groups.by):
             return found

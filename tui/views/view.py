@@ -39,14 +39,15 @@ BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
 nor a step of its path has. Inside a process, the container is skipped too."""
 
 
-Only = Literal["", "busy", "warned", "nested"]
-"""The rows to show. Empty: all rows but those of calls inside other calls. ``busy``: of these, the rows with
-a call or a long open call. ``warned``: rows with a problem or a long open call. ``nested``: all rows."""
+Only = Literal["", "nested", "busy", "warned"]
+"""The rows to show. Empty: all rows but those of calls inside other calls. ``nested``: all rows. ``busy``:
+like empty, but only rows with a call or a long open call. ``warned``: rows with a problem or a long open
+call."""
 ONLY: dict[Only, str] = {
     "": "without calls inside other calls",
+    "nested": "all rows",
     "busy": "without idle rows",
     "warned": "with problems or open calls",
-    "nested": "all rows",
 }
 """The message about each choice of rows, in the order in which the key selects them."""
 
@@ -194,8 +195,15 @@ class View:
         return replace(self, unfolded=frozenset(), all_unfolded=False) if self.is_tree else self
 
 
-def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
-    """Return the title of a table: the path to its rows, the filter, and the order if no heading shows it."""
+def title(
+    view: View, glyphs: Glyphs, folded: int = 0, *, worst_named: bool = True
+) -> tuple[tuple[str, Role], ...]:
+    """Return the title of a table: the path to its rows, the filter, and the order if no heading shows it.
+
+    ``folded``: the number of rows that are left out because they repeat figures of others; the title names
+    the key that shows them. Without ``worst_named`` the title does not name the order "worst first", because
+    there is little room and it is the usual order.
+    """
     parts: list[tuple[str, Role]] = []
     for step in view.path:
         parts += [
@@ -212,9 +220,11 @@ def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
         parts.append((f"   filter: {view.filter}", "warn"))
         if error:
             parts.append((f"   {error}", "bad"))
-    if view.sort == WORST:
+    if view.sort == WORST and (worst_named or not view.descending):
         # No heading shows this order, because it is the order of no column.
         parts.append(("   worst first" if view.descending else "   worst last", "dim"))
+    if folded:
+        parts += [(f"   {folded} nested folded: ", "dim"), (key("only"), "accent")]
     return tuple(parts)
 
 

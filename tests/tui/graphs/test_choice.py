@@ -84,21 +84,29 @@ def parts(count: int, seconds: float = 1.0) -> list[Packed]:
     return [pack(numbered(number, seconds)) for number in range(count)]
 
 
-def test_columns_begin_at_whole_multiples_of_their_length() -> None:
+def test_the_first_seconds_fill_a_graph() -> None:
     few = parts(3)
-    axis = axis_of(few, 10)
-    assert axis.step == 0.5  # soon after the start, a window fills several columns
-    assert axis.column(few[-1].window.end) == 9
-    assert axis.column(few[0].window.end) == 5
-    assert axis_of(parts(9), 10).step == 1
-    assert axis_of(parts(50), 10).step == 5
-    assert within(few, GraphAxis(0.5, axis.last, 4)) == few[1:]
+    axis = axis_of(few, 12)
+    assert axis.seconds == pytest.approx(3.0)
+    assert [axis.column(part.window.end) for part in few] == [3, 7, 11]
+    assert axis_of(parts(1), 12).seconds == pytest.approx(1.0)
+    assert axis_of(parts(50), 12).seconds == pytest.approx(50.0)
+
+
+def test_columns_begin_at_whole_multiples_of_their_length_once_they_are_full() -> None:
+    many = parts(40, 10.0)
+    axis = axis_of(many, 12)
+    assert axis.step == 30
+    assert axis.start % 30 == 0
+    assert axis.column(many[-1].window.end) == 11
+    inside = within(many, axis)
+    assert inside[0].window.end > axis.start >= inside[0].window.start - 10
 
 
 def test_a_column_has_the_mean_or_the_peak_of_its_windows() -> None:
     ends = np.array([1.0, 2.0, 3.0, 4.0])
     values = np.array([10.0, 30.0, np.nan, 8.0])
-    axis = GraphAxis(2, 1, 3)
+    axis = GraphAxis(-2.0, 2, 3)
     mean, peak = (spread(ends, ends - 1.0, values, axis, peak=one) for one in (False, True))
     assert mean.tolist()[1:] == [20.0, 8.0]
     assert peak.tolist()[1:] == [30.0, 8.0]
@@ -106,7 +114,7 @@ def test_a_column_has_the_mean_or_the_peak_of_its_windows() -> None:
 
 
 def test_a_long_window_fills_all_its_columns() -> None:
-    found = spread(np.array([6.0]), np.array([0.0]), np.array([5.0]), GraphAxis(2, 2, 4), peak=True)
+    found = spread(np.array([6.0]), np.array([0.0]), np.array([5.0]), GraphAxis(-2.0, 2, 4), peak=True)
     assert np.isnan(found[0])
     assert found.tolist()[1:] == [5.0, 5.0, 5.0]
 

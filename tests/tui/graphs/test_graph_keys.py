@@ -17,9 +17,9 @@ def graphs(screen: Screen) -> list[str]:
 
 async def test_7_chooses_graphs_and_the_choice_is_kept() -> None:
     async with running(numbered(0), numbered(1), size=(120, 50)) as screen:
-        # There are no graphs of one second; the detail of the first problem has their room.
         await screen.sees("what to do: y copies the first")
-        assert not graphs(screen)
+        assert len(graphs(screen)) == 3, "graphs are there from the first seconds on"
+        await screen.sees("-2s")
         await screen.press("7")
         await screen.sees("Graphs, at most 3")
         await screen.press("end", *["up"] * 4, "space", "7")
@@ -33,7 +33,6 @@ async def test_7_chooses_graphs_and_the_choice_is_kept() -> None:
         assert not any(widget.display for widget in screen.app.main.graphs.widgets)
         await screen.press("7", "home", "space", "escape")
         await screen.sees("what to do: y copies the first")
-        await screen.feed(numbered(20))
         await screen.until(lambda: len(graphs(screen)) == 3)
         assert screen.app.main.choices()["graphs"] == (AUTO,)
 
@@ -47,7 +46,8 @@ async def test_a_frozen_moment_is_marked_in_graphs() -> None:
         await screen.press("left_square_bracket", "left_square_bracket")
         await screen.until(lambda: graph._data is not None and graph._data.shown is not None)
         assert graph._data is not None
-        assert graph._data.shown == len(graph._data.values) - 9  # two windows of four columns each
+        cells = len(graph._data.values)
+        assert graph._data.shown == -(-cells * 10 // 12) - 1, "ten of twelve seconds"
 
 
 async def test_plain_has_no_frames() -> None:

@@ -19,7 +19,7 @@ def on(width: int, **state: Any) -> str:
     """Return the line of keys, in the given state of the screen, as a terminal of ``width`` columns shows
     it."""
     line = ""
-    for key, label, _ in footer(**state):
+    for key, label, _ in footer(width=width, **state):
         entry = f" {key} {label} "
         if len(line) + len(entry) > width:
             break
@@ -30,14 +30,14 @@ def on(width: int, **state: Any) -> str:
 @pytest.mark.parametrize(
     ("state", "wanted", "never"),
     [
-        ({}, ("Enter In", "Space Freeze", "a Problems", "i Why", "A Actions"), "Esc"),
-        ({"out": "Back"}, ("? Help  w Save  Esc Back", "Enter In"), "Clear"),
+        ({}, ("Enter Open", "Space Freeze", "a Problems", "i Why", "A Actions"), "Esc"),
+        ({"out": "Back"}, ("? Help  w Save  Esc Back", "Enter Open"), "Clear"),
         ({"out": "Clear"}, ("? Help  w Save  Esc Clear",), "Back"),
         ({"frozen": True}, ("Space Live", "[ ] Time"), "Freeze"),
         ({"enlarged": True}, ("? Help  w Save  e All panels",), "Enlarge"),
         ({"enlarged": True, "out": "Back"}, ("Esc Back  e All panels",), "Enlarge"),
-        ({"still": True}, ("Enter In", "i Why"), "Freeze"),
-        ({"warnings": True}, ("Enter Open", "Esc Back", "z Silence"), "Pivot"),
+        ({"still": True}, ("Enter Open", "i Why"), "Freeze"),
+        ({"warnings": True}, ("Enter Open", "Esc Back", "z Silence"), "Group by"),
         ({"warnings": True, "out": "Clear"}, ("Esc Back",), "Clear"),
     ],
 )
@@ -64,6 +64,8 @@ def test_a_wide_line_has_all_keys_and_a_saved_window_has_no_time_keys() -> None:
         "[ ] Time",
     )
     assert [text for text in keys if text not in wide] == []
+    assert "c o p d Group by" in on(120)
+    assert " c containers  o operations  p processes  d devices " in on(160)
     for state in ({"still": True}, {"still": True, "warnings": True}):
         line = on(400, **state)
         assert [text for text in ("Freeze", "Window", "Time", "Compare") if text in line] == []

@@ -18,6 +18,7 @@ from stalltop.tui.tables.sizes import (
     LEAST_GRAPH,
     LEAST_TABLE,
     NO_TABLE,
+    DetailNeeds,
     PanelPlace,
     Room,
     TableNeeds,
@@ -220,6 +221,7 @@ def test_a_panel_grows_at_once_and_shrinks_after_some_time() -> None:
     [
         (80, 7, {DETAIL}),
         (120, 7, {DETAIL, "graph1"}),
+        (120, 16, {DETAIL, "graph1", "graph2", "graph3"}),
         (200, 7, {DETAIL, "graph1", "graph2"}),
         (200, 22, {DETAIL, "graph1", "graph2", "graph3"}),
         (120, 4, set()),
@@ -228,9 +230,19 @@ def test_a_panel_grows_at_once_and_shrinks_after_some_time() -> None:
 def test_the_detail_of_the_first_problem_keeps_half_of_the_width(
     width: int, height: int, shown: set[str]
 ) -> None:
-    room = Room(width, HEADS + 3 + height, "rule")
-    places = divide(room, (TableNeeds(3),), 3, detail=True)
+    room = Room(width, HEADS + 3 + height, "rule", detail=DetailNeeds(True, whole=4))
+    places = divide(room, (TableNeeds(3),), 3)
     below = [place for place in places if place.name != "main"]
     assert {place.name for place in below} == shown
     assert sum(place.width * place.height for place in below) == (width * height if shown else 0)
     assert all(place.width >= width // 2 for place in below if place.name == DETAIL)
+
+
+@pytest.mark.parametrize(("width", "height"), [(100, 36), (120, 40), (160, 40), (200, 40), (200, 60)])
+def test_a_chain_is_whole_and_the_tables_give_it_their_lines(width: int, height: int) -> None:
+    wanted = replace(needs(12, 20, 12, warnings=2), detail=DetailNeeds(True, whole=14, chain=8))
+    found = layout(width, height, PANELS, "", wanted)
+    one = place(found, DETAIL)
+    assert one.height - one.frame.lines >= 8
+    assert rows_of(found, "main") >= 4
+    assert rows_of(found, "second") >= 4

@@ -16,8 +16,8 @@ from tests.windows.by_hand import window
     [
         (False, False, False, 0.0, "LIVE", "good"),
         (False, True, False, 0.0, "LIVE DEMO", "good"),
-        (True, False, False, 0.0, "SIMULATED", "warn"),
-        (True, True, False, 0.0, "SIMULATED", "warn"),
+        (True, False, False, 0.0, "SIMULATED", "label"),
+        (True, True, False, 0.0, "SIMULATED", "label"),
         (False, False, True, 0.0, "FROZEN", "warn"),
         (False, True, True, 0.0, "FROZEN DEMO", "warn"),
         (True, False, True, 0.0, "FROZEN SIMULATED", "warn"),

@@ -3,9 +3,12 @@ enlarged."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scripts.screenshots import window as pictured
+from stalltop.model.window import OpenCall, Window
 from stalltop.tui.tables.sizes import BESIDE_FROM, first_cells
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
@@ -81,8 +84,25 @@ def test_the_second_of_two_tables_takes_what_the_first_can_spare() -> None:
     assert first_cells(200, 50, gives=False) == 108
 
 
+def with_second_process(one: Window) -> Window:
+    """Return ``one`` with a second process in one of its containers."""
+    call = OpenCall("docker:aa", 150, 150, "python3", "runtime", "cudaFree", 5_000)
+    return replace(one, open_calls=(*one.open_calls, call))
+
+
+async def test_processes_have_no_table_while_each_container_has_one() -> None:
+    calls = [Calls(key(), [1_000]), Calls(key(tenant="cri:bb", pid=200), [1_000])]
+    async with running(window(calls), size=(200, 60)) as screen:
+        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"])
+        await screen.press("p")
+        await screen.until(lambda: heads(screen) == ["PROCESS", "OPERATION"])
+        await screen.press("c")
+        await screen.feed(with_second_process(window(calls)))
+        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION", "PROCESS"])
+
+
 async def test_tab_cycles_through_three_tables_and_each_keeps_its_state() -> None:
-    async with running(numbered(0), size=(200, 60)) as screen:
+    async with running(with_second_process(numbered(0)), size=(200, 60)) as screen:
         tables = screen.app.main.tables
         await screen.until(lambda: screen.names("third")[:1] == ["tritonserver 200"], "no third table")
         await screen.until(lambda: tables.third.region.y > tables.main.region.y, "no room")
@@ -113,7 +133,7 @@ async def test_tab_cycles_through_three_tables_and_each_keeps_its_state() -> Non
 
 async def test_a_third_table_stands_below_the_second_where_that_is_shorter() -> None:
     calls = [Calls(key(f"operation{at:02}"), [1_000]) for at in range(60)]
-    async with running(window(calls), size=(200, 60)) as screen:
+    async with running(with_second_process(window(calls)), size=(200, 60)) as screen:
         tables = screen.app.main.tables
         await screen.press("o")
         await screen.until(lambda: tables.third.display and tables.third.region.x > 80)

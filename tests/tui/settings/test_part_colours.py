@@ -5,6 +5,7 @@ This is tested for every theme with colours, for 24-bit and for 256 colours, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -17,7 +18,7 @@ from stalltop.model.window import SPLITS
 from stalltop.tui.problems.chains import ROLE
 from stalltop.tui.settings.theme import THEMES
 from stalltop.widgets.drawing.palette import PREFIX, parse
-from tests.tui.settings.colour_vision import EYES, contrast, distance, in_256_colours
+from tests.tui.settings.colour_vision import EYES, contrast, distance, in_256_colours, lab
 
 BESIDE = ("running", "runqueue", "gpu", "lock", "network", "sleep")
 """The parts that most often stand side by side in a bar."""
@@ -106,6 +107,15 @@ def test_the_letter_of_every_part_can_be_read(theme: Theme, shown: Shown) -> Non
     for name in SPLITS:
         letter = colour(theme, name, shown, letter=True)
         assert contrast(letter, colour(theme, name, shown)) >= LETTER_CONTRAST, name
+
+
+def test_parts_of_normal_work_are_less_vivid_than_waits() -> None:
+    def chroma(name: str) -> float:
+        seen = lab(colour(COLOURED[0], name, SHOWN["24-bit"]))
+        return math.hypot(seen.a, seen.b)
+
+    waits = min(map(chroma, ("runqueue", "disk", "memory", "lock", "network")))
+    assert max(map(chroma, ("running", "gpu"))) < 15 < 25 < waits
 
 
 @each_theme

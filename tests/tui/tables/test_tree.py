@@ -128,7 +128,10 @@ def test_the_choice_of_rows_cycles_and_is_named_in_the_title() -> None:
     one = window([Calls(key(), [1_000]), Calls(quiet, [])])
     view = View(by="operation")
     assert names(look(one, view)) == ["cudaLaunchKernel", "cudaFree"]
-    busy = view.next_only()
+    every = view.next_only()
+    assert names(look(one, every)) == names(look(one, view))
+    assert any("all rows" in text for text, _ in look(one, every).title)
+    busy = every.next_only()
     assert busy.only == "busy"
     data = look(one, busy)
     assert names(data) == ["cudaLaunchKernel"]
@@ -140,10 +143,30 @@ def test_the_choice_of_rows_cycles_and_is_named_in_the_title() -> None:
     assert names(look(one, warned, marks=marks)) == ["cudaFree"]
     hangs = OpenCall("docker:aa", 100, 101, "python3", "runtime", "cudaLaunchKernel", 2_000_000_000)
     assert names(look(replace(one, open_calls=(hangs,)), warned)) == ["cudaLaunchKernel"]
-    every = warned.next_only()
-    assert names(look(one, every)) == names(look(one, view))
-    assert any("all rows" in text for text, _ in look(one, every).title)
-    assert every.next_only() == view
+    assert warned.next_only() == view
+
+
+def test_a_driver_row_that_repeats_a_runtime_row_is_folded_and_the_title_says_so() -> None:
+    inner = key("cuStreamSynchronize", layer="driver")
+    calls = [
+        Calls(key("cudaStreamSynchronize"), [1_000] * 98),
+        Calls(inner._replace(nested=True), [900] * 98),
+        Calls(inner, [900]),  # it had begun when tracing began
+    ]
+    view = View(by="operation")
+    data = look(window(calls), view)
+    assert names(data) == ["cudaStreamSynchronize"]
+    assert ("   1 nested folded: ", "dim") in data.title
+    assert "cuStreamSynchronize" in names(look(window(calls), view.next_only()))
+    own = window([*calls[:2], Calls(inner, [900] * 5)])
+    assert "cuStreamSynchronize" in names(look(own, view)), "it has calls of its own"
+    other = window([*calls[:2], Calls(inner._replace(tenant="cri:bb", pid=200), [900])])
+    assert "cuStreamSynchronize" in names(look(other, view)), "another tenant calls the driver itself"
+    runtime, driver = ("cudaStreamSynchronize", "runtime"), ("cuStreamSynchronize", "driver")
+    high = Cell("H", "bad")
+    assert "cuStreamSynchronize" in names(look(window(calls), view, marks={driver: high}))
+    both = {runtime: high, driver: high}
+    assert names(look(window(calls), view, marks=both)) == ["cudaStreamSynchronize"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_layers_separate_equal_operations() -> None:
 def test_a_group_of_only_nested_calls_is_marked() -> None:
     only = window([Calls(key(), [100]), Calls(key("cuLaunchKernel", layer="driver", nested=True), [60])])
     groups = pivot(only, ["operation"])
-    assert groups.nested.tolist() == [True, False]
+    assert groups.nested.tolist() == groups.repeated.tolist() == [True, False]
     assert groups.share.tolist() == [0.6, 1.0]
 
 
