@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from stalltop.formats.text.chains import sureness
 from stalltop.model.actions.offers import Offer, for_chain
@@ -23,6 +24,9 @@ TWO_COLUMNS_FROM = 110
 """Least width in cells at which what to do stands beside the causes, not below them."""
 _HEADED_FROM = 6
 """Least height in lines at which the columns have headings."""
+ROW_SECONDS: Final = 5.0
+"""Seconds after which the text about a row is made anew, while there is no problem. Collecting what is known
+of a row every second would be a fifth of the screen's CPU time; the table has the row's newest figures."""
 
 
 class Details:
@@ -61,7 +65,7 @@ class Details:
 
     def _facts_of(self, window: Window, path: Path) -> RowFacts:
         known = self._facts
-        if known is None or known.window is not window or known.path != path:
+        if known is None or known.path != path or not 0.0 <= window.end - known.window.end < ROW_SECONDS:
             known = self._facts = facts(window, path)
         return known
 
