@@ -36,14 +36,16 @@ class Details:
         self._offers_of: tuple[str, tuple[Fix, ...]] | None = None
         self._offers: Sequence[Offer] = ()
         self._facts: RowFacts | None = None
+        self._row_lines: dict[Frame, list[PageLine]] = {}
+        """The lines about ``_facts``, for each frame that was asked for."""
 
     def text(self, window: Window, chain: Chain | None, path: Path, frame: Frame) -> PanelText:
         """Return the way from what is slow to the cause of ``chain``, and the commands that help, each with
         its undo. Without a chain, return the calls of the row at ``path``, and where their time went.
         ``frame`` has the room inside the panel."""
         if chain is None:
-            found = self._facts_of(window, path)
-            return PanelText(f"row: {found.name}", f"{key('details')} details", row_lines(found, frame))
+            name, lines = self._row(window, path, frame)
+            return PanelText(f"row: {name}", f"{key('details')} details", lines)
         about = f"since {figures.clock(chain.since)}, {sureness(chain, 'confidence ')}"
         lines = problem_lines(chain, window, self._offers_for(window, chain), frame)
         return PanelText(f"why: {chain.title}", about, lines)
@@ -54,7 +56,7 @@ class Details:
         """Return how many lines the text fills in ``frame``, and how many the steps of ``chain`` fill in
         ``narrow`` cells; 0 without a chain."""
         if chain is None:
-            return len(row_lines(self._facts_of(window, path), frame)), 0
+            return len(self._row(window, path, frame)[1]), 0
         whole = len(problem_lines(chain, window, self._offers_for(window, chain), frame))
         return whole, filled(steps(chain, window, frame.glyphs), _column(narrow))
 
@@ -63,11 +65,15 @@ class Details:
             self._offers_of, self._offers = (chain.id, chain.fixes), for_chain(window, chain)
         return self._offers
 
-    def _facts_of(self, window: Window, path: Path) -> RowFacts:
+    def _row(self, window: Window, path: Path, frame: Frame) -> tuple[str, list[PageLine]]:
+        """Return the name of the row at ``path``, and the lines about it."""
         known = self._facts
         if known is None or known.path != path or not 0.0 <= window.end - known.window.end < ROW_SECONDS:
             known = self._facts = facts(window, path)
-        return known
+            self._row_lines.clear()
+        if frame not in self._row_lines:
+            self._row_lines[frame] = row_lines(known, frame)
+        return known.name, self._row_lines[frame]
 
 
 def row_lines(found: RowFacts, frame: Frame) -> list[PageLine]:
