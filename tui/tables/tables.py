@@ -41,8 +41,11 @@ NAMED_FROM: Final = 100
 does."""
 CULPRIT: Final = Cell("<", "accent")
 """Marks the row of a culprit."""
-_CULPRITS: Final[tuple[tuple[str, Role], ...]] = (("   <", "accent"), (" causes a problem", "dim"))
-"""Explains ``CULPRIT`` in the title of a table."""
+_CULPRITS: Final[tuple[tuple[str, Role], ...]] = (
+    (f"   {CULPRIT.text}", CULPRIT.role),
+    (" causes a problem", "dim"),
+)
+"""What the title of a table with culprits says about their mark."""
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
