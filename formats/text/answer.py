@@ -16,7 +16,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.telling import Telling, Tellings
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.model.text.sentence import Sentence
+from stalltop.model.text.sentence import FIX, Sentence
 from stalltop.model.text.style import BOLD, RED, YELLOW, Style
 from stalltop.model.text.words import SEVERAL
 from stalltop.model.window import Window
@@ -48,7 +48,7 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     few = remedy.short or briefly(remedy.command)
     # What a command shows is said in a few words: the long text describes the same as the sentence.
     long = remedy.text if not few or not remedy.look else ""
-    return replace(said, command=remedy.command, effects=_forms(long, few))
+    return replace(said, command=remedy.command, looks=remedy.look, effects=_forms(long, few))
 
 
 def _forms(*texts: str) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ def answer_lines(window: Window, chains: Iterable[Chain], tellings: Tellings, st
     said = "".join(text for text, _ in worst.parts()) + more
     lines = [style.paint(line, RED if loud else YELLOW) for line in style.folded("", said)]
     if worst.advice:
-        lines += style.folded(style.glyphs.remedy, worst.advice[0])
+        lines += style.folded(FIX, worst.advice[0])
     if worst.command:  # a command that is printed is never broken
-        lines.append(f"{style.glyphs.remedy}{style.plain(worst.command)}")
+        lines.append(worst.label + style.plain(worst.command))
     return lines

@@ -91,6 +91,7 @@ class Answering:
         shown = self.chain
         return AnswerState(
             mark=MARK[shown.severity],
+            severity=shown.severity,
             role=ROLE[shown.severity],
             sentence=sentence_of(shown, window, tellings, glyphs),
             more=tuple(_named(one, window) for one in faults if one is not shown),
