@@ -3,6 +3,7 @@ containers and the slowest operation."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -133,22 +134,22 @@ def _filled(text: str, chain: Chain, telling: Telling, culprit: Link | None) -> 
 
 
 def healthy(
-    window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None, *, young: bool = False
+    window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None, *, verdict_in: float = 0.0
 ) -> tuple[str, str]:
     """Return the answer for a ``window`` without an open problem, in two parts that belong together: ``No
     problems. 4 containers`` and ``slowest p99 cudaStreamSynchronize 5.20 ms (train)``. The second part may be
     empty.
 
     ``kept`` is the row to name as long as it has calls in the window, so that the text does not change every
-    second. ``young``: tracing began less than ``UNSURE_SECONDS`` ago.
+    second. ``verdict_in``: seconds until it may be said that there is no problem.
     """
     coverage = window.coverage
     if coverage.tracing:
         return f"Nothing is traced: {coverage.tracing}", ""
     untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
     no_problems = "No problems."
-    if young:
-        no_problems = f"Measuring: first verdict in about {UNSURE_SECONDS:.0f} s."
+    if verdict_in > 0:
+        no_problems = f"Measuring: first verdict in {math.ceil(verdict_in)} s."
     elif untraced:
         processes = coverage.processes + untraced
         no_problems = f"No problems in {coverage.processes} of {processes} processes ({untraced} untraced)."
