@@ -134,7 +134,7 @@ def _disks(moved: DiskRates | None, glyphs: Glyphs, paint: Palette) -> tuple[lis
     label: Part = ("  DISK", paint.label)
     read, written = figures.size(moved.read_bytes, glyphs), figures.size(moved.written_bytes, glyphs)
     both = figures.size(moved.read_bytes + moved.written_bytes, glyphs)
-    return [label, (f" r{read}/s w{written}/s", None)], [label, (f"{both}/s", None)]
+    return [label, (f" r{read}/s w{written}/s", None)], [label, (f" {both}/s", None)]
 
 
 def _errors(moved: Throughput | None, glyphs: Glyphs, paint: Palette) -> list[Part]:

@@ -124,6 +124,8 @@ class AlertPanel(AlertList, can_focus=True):
         first = self.answering.warned if told is None else told.id
         above = {QUIET_LINE, first} if told_above else ()
         others = [(found.chain(row.key), row) for row in rows if row.key not in above]
+        if told is not None:  # what is no fault can wait
+            others = [(one, row) for one, row in others if one is None or one.severity != "info"]
         brief = [row for _, row in others] if window is None else together(others, window, self.glyphs)
         self.show(rows, [*found.aside, coverage], silenced, brief)
         return answer

@@ -40,7 +40,11 @@ def _summed(alike: Sequence[_Line], window: Window, glyphs: Glyphs) -> AlertRow:
     """Return one line for ``alike``, open problems with the same culprit, the worst first."""
     lost_ns = 1e6 * sum(chain.lost_ms_per_s for chain, _ in alike)
     row = folded(alike, window)
-    return row if len(alike) == 1 else replace(row, lost=rate(lost_ns, glyphs) if lost_ns else "")
+    if len(alike) == 1:
+        return row
+    victims = {chain.tenant for chain, _ in alike}
+    who = f"{len(victims)} tenants" if len(victims) > 1 else row.who
+    return replace(row, who=who, lost=rate(lost_ns, glyphs) if lost_ns else "")
 
 
 def folded(alike: Sequence[_Line], window: Window) -> AlertRow:
