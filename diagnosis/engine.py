@@ -136,7 +136,7 @@ class Diagnosis:
         if len(self._recent) > 1 and (now_seen or self._followed):
             joined = _joined(self._recent)
             normal = _normal(self.normals, joined, known=newest).with_others(normal)
-            lately = suspicions(self._facts(joined, normal, blamed), self._rules)
+            lately = suspicions(self._facts(joined, normal, blamed, tuple(self._recent)), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
 
@@ -156,7 +156,13 @@ class Diagnosis:
             found[last.cause, last.tenant, last.about] = blame
         return found
 
-    def _facts(self, window: Window, normal: Normal, blamed: Mapping[ChainKey, Blame]) -> Facts:
+    def _facts(
+        self,
+        window: Window,
+        normal: Normal,
+        blamed: Mapping[ChainKey, Blame],
+        parts: Sequence[Window] = (),
+    ) -> Facts:
         return Facts(
             window,
             normal=normal.percentiles,
@@ -165,6 +171,7 @@ class Diagnosis:
             own_pid=self._own_pid,
             longest_ns=self._series.longest_ns,
             blamed=blamed,
+            parts=parts,
         )
 
     def _follow(self, newest: Window, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:

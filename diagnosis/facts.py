@@ -81,11 +81,12 @@ class Facts:
         usual: Mapping[RowKey, Mapping[str, float]] = _NONE_USUAL,
         longest_ns: Mapping[RowKey, int] = _NONE_LONGEST,
         blamed: Mapping[ChainKey, Blame] = _NONE_BLAMED,
+        parts: Sequence[Window] = (),
     ) -> None:
         """``normal`` has (p50_ns, p99_ns) of the rows with a baseline. ``series`` has the points that
         ``trend`` returns. ``usual`` has the values for ``Row.usual_ns``. ``longest_ns`` has the duration of
         the longest call of each row in the last minutes. ``blamed`` has the culprits that each chain has
-        blamed so far."""
+        blamed so far. ``parts`` are the windows that were merged to ``window``, oldest first."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
@@ -105,6 +106,20 @@ class Facts:
         """(p50_ns, p99_ns) of the rows with a baseline."""
         self._longest_ns = longest_ns
         self._blamed = blamed
+        self._parts = parts
+
+    def used_cpus(self, tenant: str) -> float:
+        """Returns how many CPUs ``tenant`` used on average since it first used one: CPU time is the
+        difference of two readings, so that a tenant that was just found has none in the earlier parts."""
+        use = self.use(tenant)
+        if use is None:
+            return 0.0
+        seconds = self.seconds
+        for part in self._parts:
+            if any(one.cpu_ns for one in part.evidence.tenants if one.tenant == tenant):
+                break
+            seconds -= part.seconds
+        return use.cpu_ns / 1e9 / (seconds if seconds > 0 else self.seconds)
 
     @cached_property
     def callers(self) -> tuple[int, ...]:

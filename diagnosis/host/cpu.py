@@ -28,8 +28,7 @@ KNOWN: Final = 0.95
 """If less than this part of a loss has a culprit, the chain says that it is not known who had the CPU for the
 rest of the time."""
 LEAST_QUOTA: Final = 0.5
-"""Least quota that a fix proposes, CPUs. A smaller quota would stop the tenant most of the time. In the first
-windows of a process, less than its CPU time may be known."""
+"""Least quota that a fix proposes, CPUs. A smaller quota would stop the tenant most of the time."""
 SHORT_LIVED_PER_S: Final = 1.0
 """If at least this many processes of a tenant end per second, a command for one process soon finds none."""
 GOOD_SHARE: Final = 0.15
@@ -65,8 +64,8 @@ def contention(facts: Facts, loss: Loss) -> Description:
 def _halve(facts: Facts, loss: Loss, culprit: Who) -> Fix | None:
     """Returns a fix that halves the CPU time of the tenant of ``culprit``; None if the quota would be below
     ``LEAST_QUOTA``, or if the tenant is no cgroup of its own."""
-    tenant, use = culprit.tenant, facts.use(culprit.tenant)
-    half = use.cpu_ns / facts.seconds / 1e9 / 2 if use is not None else 0.0
+    tenant = culprit.tenant
+    half = facts.used_cpus(tenant) / 2
     if half < LEAST_QUOTA or tenant.startswith(OUTSIDE):
         return None
     taken = sum(ns for who, ns in loss.culprits.items() if who.tenant == tenant)
@@ -153,7 +152,7 @@ def throttling(facts: Facts, loss: Loss) -> Description:
     use = facts.use(who.tenant)
     quota = use.cpu_quota if use is not None else None
     cgroup = use.quota_cgroup if use is not None else ""
-    used = use.cpu_ns / facts.seconds / 1e9 if use is not None else 0.0
+    used = facts.used_cpus(who.tenant)
     stopped = use.throttled_ns / facts.seconds / 1e9 if use is not None else 0.0
     # The tenant needs its quota, and what it would have used while it was stopped. The stopped time is summed
     # over CPUs. It is a lower bound, because several threads of the tenant may have waited for one CPU.

@@ -9,16 +9,16 @@ from typing import Final
 from stalltop.model.actions.catalogue import figures_of
 from stalltop.model.chain import Fix
 
-CLEARLY: Final = 1.5
+CLEARLY: Final = 2.0
 """A command gets new figures if one of them is larger or smaller by at least this factor: "half of what it
-uses" stays about true. In the first seconds of a problem, less than a tenant's use may be known."""
+uses" stays about true, and nobody reads a command that changes."""
 
 
 def steady(now: Sequence[Fix], before: Sequence[Fix], *, same: bool) -> tuple[Fix, ...]:
     """Returns the fixes ``now``. Each whose command differs from one of the fixes ``before`` only a little,
     and only in its figures, is replaced by that earlier fix. If the problem still has the ``same`` culprit, a
-    limit that was the first fix stays first, so that it does not take turns with a move to a CPU that is idle
-    now and then."""
+    limit that was the first fix stays first, so that it takes turns neither with a move to a CPU that is idle
+    now and then, nor with nothing, if the culprit's use is about the least that is limited."""
     known = {figures_of(fix.command)[0]: fix for fix in before if fix.command}
 
     def kept(fix: Fix) -> Fix:
@@ -32,5 +32,8 @@ def steady(now: Sequence[Fix], before: Sequence[Fix], *, same: bool) -> tuple[Fi
 
     fixes = [kept(fix) for fix in now]
     if same and before and figures_of(before[0].command)[1]:
-        fixes.sort(key=lambda fix: fix != before[0])
+        limit = before[0]
+        if not any(figures_of(fix.command)[0] == figures_of(limit.command)[0] for fix in fixes):
+            fixes.append(limit)
+        fixes.sort(key=lambda fix: figures_of(fix.command)[0] != figures_of(limit.command)[0])
     return tuple(fixes)

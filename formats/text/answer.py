@@ -25,8 +25,10 @@ from stalltop.model.window import Window
 _NETWORK: Final = "network"
 """``Link.device`` of links about connections; it is not the name of a device."""
 _NEARLY_ALL: Final = 0.9
-"""If the first culprit took less than this part of the loss, the sentence says what it took, not the whole
-loss."""
+"""If the first culprit took less than this part of the loss, the sentence says what it took of the whole."""
+_LEAST_NAMED: Final = 0.3
+"""If the first culprit took less than this part of the loss, the sentence names no culprit: many share the
+fault, and whoever acts against one of them gains little."""
 UNSURE_SECONDS: Final = 3.0
 """Seconds after the start of tracing in which it is too early to say that there is no problem: most causes
 are reported after two to three seconds."""
@@ -74,17 +76,20 @@ def _said(chain: Chain, window: Window, telling: Telling) -> Sentence:
 
 
 def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str]:
-    """Return the time lost per second in words, and in short; if the first culprit took less than
-    ``_NEARLY_ALL`` of it, only what that culprit took. Empty if no time was lost yet."""
+    """Return the time lost per second in words, and in short; if the named culprit took less than
+    ``_NEARLY_ALL`` of it, with what that culprit took. Empty if no time was lost yet."""
     lost_ns = chain.lost_ms_per_s * 1e6
     if lost_ns <= 0:
         return "", ""
-    first = next(iter(chain.culprits), None)
-    part_ns = first.ns_per_s if first is not None and not first.of_others else None
-    if part_ns is not None and 0 < part_ns < _NEARLY_ALL * lost_ns:
-        lost_ns = part_ns
+    first = _named(chain)
+    part_ns = first.ns_per_s if first is not None else None
     estimated = " (estimated)" if chain.estimated else ""
-    return each_second(lost_ns, glyphs) + estimated, f"{amount(lost_ns, glyphs)}/s{estimated}"
+    long, short = each_second(lost_ns, glyphs), f"{amount(lost_ns, glyphs)}/s"
+    if part_ns is not None and 0 < part_ns < _NEARLY_ALL * lost_ns:
+        part, unit = amount(part_ns, glyphs).rsplit(" ", 1)
+        part = part if unit == amount(lost_ns, glyphs).rsplit(" ", 1)[-1] else f"{part} {unit}"
+        long, short = f"{part} of the {long.replace(' of ', ' lost ', 1)}", f"{part} of {short}"
+    return long + estimated, short + estimated
 
 
 def _users(chain: Chain) -> int:
@@ -102,11 +107,19 @@ def _victim(chain: Chain, window: Window) -> str:
     return next((link.device for link in chain.links if link.device.startswith("GPU")), "") or window.host
 
 
+def _named(chain: Chain) -> Link | None:
+    """Return the culprit that the sentence names; None if none is known, or if none stands out."""
+    link = next(iter(chain.culprits), None)
+    if link is None or link.of_others or (link.share is not None and link.share < _LEAST_NAMED):
+        return None
+    return link
+
+
 def _culprit(chain: Chain, window: Window) -> tuple[str, str, Link | None]:
     """Return the name of the culprit, its process or PID as text, and its link. Return '', '' and None if no
     culprit is known."""
-    link = next((one for one in chain.culprits), None)
-    if link is None or link.of_others:
+    link = _named(chain)
+    if link is None:
         return "", "", None
     process = SEVERAL.sub(r", \1", link.process)
     pid = f"pid {link.pid}" if link.pid else ""

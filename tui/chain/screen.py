@@ -40,7 +40,8 @@ class ChainScreen(LiveScreen):
         if window is None or not self.whole:
             return
         self._drawn_of = window
-        known = {chain.id: chain for chain in window.chains}
+        # The list holds a severity for some time: it is the same here.
+        known = {chain.id: chain for chain in (*window.chains, *self.main.panel.found.chains)}
         self._chains = [known.get(chain.id, chain) for chain in self._chains]
         number = f"{self._at + 1} of {len(self._chains)}  Left Right  " if len(self._chains) > 1 else ""
         silenced = "  (silenced)" if self.chain.id in self.main.panel.silenced.keys else ""

@@ -40,7 +40,7 @@ class PageScreen(AppScreen):
     def whole(self) -> bool:
         """Return whether all widgets exist. They do not while the screen is being built or removed. At the
         event Mount they do, and the first frame must contain their text."""
-        return self.display and bool(self.query("#page"))
+        return self.display and bool(self.query("#header"))
 
     def compose(self) -> ComposeResult:
         """Yield the first line of the main screen, and the content of this screen."""

@@ -139,7 +139,8 @@ def _what_to_do(
         lines = [*front, *_commands(offers[:number], undone, glyphs)]
         if filled(lines, width) <= height:
             return lines
-    return fitted(lines, width, height, glyphs)
+    # A heading alone would say nothing.
+    return fitted(lines[len(front) :] if height <= len(front) + 1 else lines, width, height, glyphs)
 
 
 def _commands(offers: Sequence[Offer], undone: int, glyphs: Glyphs) -> list[PageLine]:

@@ -131,7 +131,7 @@ def test_the_sentence_says_how_much_of_the_loss_the_named_culprit_took() -> None
     one = faulty(replace(STORM, links=(hog,)))
     said = Answering().update(one, listed(one), tellings=TELLINGS).sentence
     assert said is not None
-    assert (said.lost, said.lost_short) == ("361 ms of each second", "361 ms/s")
+    assert (said.lost, said.lost_short) == ("361 of the 516 ms lost each second", "361 of 516 ms/s")
 
 
 def test_the_named_row_of_a_healthy_host_stays_for_some_seconds() -> None:
@@ -166,6 +166,15 @@ STORM = chain(
     fixes=(Fix("move encode", "taskset -acp 1 21741"),),
 )
 OTHER = chain("gil", REDUCE, fixes=(Fix("look", "py-spy dump --pid 200"),), lost_ms_per_s=3.0)
+
+
+def test_no_culprit_is_named_where_none_stands_out() -> None:
+    hogs = tuple(replace(HOG, pid=pid, share=0.24, ns_per_s=124e6) for pid in (7, 8, 9))
+    one = faulty(replace(STORM, links=hogs))
+    said = Answering().update(one, listed(one), tellings=TELLINGS).sentence
+    assert said is not None
+    told = "".join(text for text, _ in said.parts())
+    assert told == "train waits for CPUs that others hold: 516 ms of each second"
 
 
 def answer(screen: Screen) -> list[str]:
