@@ -23,6 +23,7 @@ from stalltop.model.evidence import Evidence
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
+from stalltop.model.tracer import Tracer
 
 U64 = NDArray[np.uint64]
 
@@ -255,6 +256,8 @@ class Coverage:
     allocated devices. All other tenants may have some that are not known."""
     schedulable: tuple[str, ...] = ()
     """UUIDs of the devices that a scheduler allocates; any tenant may use the other devices."""
+    tracer: Tracer | None = None
+    """The process that traced, if it is another one than that which showed or recorded the window."""
 
 
 LOSSES: Mapping[str, str] = MappingProxyType(

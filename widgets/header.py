@@ -52,6 +52,8 @@ class HeaderState:
     """Whether something is not traced."""
     probe_percent: float | None = None
     """CPU time of the probes in the traced processes, in percent of one CPU."""
+    tracer: str = ""
+    """The process that traces, such as ``root 4711``, if it is another one."""
     own: tuple[float, int] | None = None
     """CPU time of stalltop's process, in percent of one CPU, and its resident memory, bytes; None if not
     shown."""
@@ -91,6 +93,8 @@ class Header(Lines):
         if state.probe_percent is not None:
             cost = figures.percent(state.probe_percent, self.glyphs)
             right.append([("probes ", bar + paint.dim), (cost, bar + paint.text)])
+        if state.tracer:
+            right.append([("tracer ", bar + paint.dim), (printable(state.tracer), bar + paint.text)])
         if state.own is not None:
             percent = figures.percent(state.own[0], self.glyphs)
             memory = figures.memory(state.own[1], self.glyphs)

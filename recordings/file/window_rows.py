@@ -190,6 +190,7 @@ class Numbers:
                 *(stored_integer(coverage.processes), _real(coverage.probe_ns)),
                 *(stored_text(coverage.way), stored_text(coverage.tracing)),
                 *(stored_json(coverage.scheduled), stored_json(coverage.schedulable)),
+                None if coverage.tracer is None else stored_json(coverage.tracer),
                 *(stored_text(devices.driver), stored_text(devices.unavailable)),
                 *(stored_json(window.evidence.unknown), stored_json(self._described)),
             )

@@ -145,14 +145,16 @@ class Collector(SourceReader):
         length: float | None = 10.0,
         still: bool = False,
         most_bytes: int = DEFAULT_BYTES,
+        history: History | None = None,
     ) -> None:
-        """``most_bytes`` is the most memory, in bytes, for the windows of the past."""
+        """``most_bytes`` is the most memory, in bytes, for the windows of the past. They are kept in
+        ``history``, if that is given."""
         super().__init__("collector", post)
         self._source = source
         self._interval = interval
         self._still = still
         self._length = length
-        self._history = History(most_bytes)
+        self._history = History(most_bytes) if history is None else history
 
     def choose(self, length: float | None) -> None:
         """Post windows of ``length`` seconds from now on, the first one at once unless a read is running."""
