@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,13 +20,14 @@ from stalltop.model.source import Source
 from stalltop.serving.host.place import TracerPlace, TracerSeat, claim, connected
 
 if TYPE_CHECKING:
+    from stalltop.model.hosts.tracer import Tracer
     from stalltop.model.merge.history import History
     from stalltop.model.merge.packing import Peak
-    from stalltop.model.tracer import Tracer
     from stalltop.model.window import Window
     from stalltop.probes.options import MonitorOptions
     from stalltop.probes.tracer.kernel_side import KernelSide
     from stalltop.serving.host.tracer_link import TracerLink
+    from stalltop.serving.host.tracer_server import TracerServer
 
     Past = Callable[[float], Iterable[tuple[Window, Peak]]]
 
@@ -100,6 +102,8 @@ class HostWindows:
                 return
             if not isinstance(found, socket.socket):
                 self._seat = found
+                if found is not None and found.fault:
+                    self._tell(found.fault)
                 return
             from stalltop.serving.host.tracer_link import TracerLink
 
@@ -158,44 +162,46 @@ class HostWindows:
 
     def _traced(self, seat: TracerSeat) -> Source:
         """Traces in the place of a tracer that has ended (``serving.host.host_source.Trace``)."""
+        # The other clients are served from now on, and get windows as soon as there are some.
+        server = self._serve(seat)
         try:
-            source = self._shared(seat, None)
+            source = self._shared(seat, None, server)
         except BaseException:
+            server.stop()
             seat.close()
             raise
         if self.cannot_trace is not None:
+            server.stop()
             source.close()
             raise self.cannot_trace
         return source
 
-    def _shared(self, seat: TracerSeat | None, tracing: MonitorOptions | None) -> Source:
+    def _shared(
+        self, seat: TracerSeat | None, tracing: MonitorOptions | None, server: TracerServer | None = None
+    ) -> Source:
+        """Traces, and shares the windows with clients if there is a seat and tracing is possible."""
         from stalltop.probes.monitor import Monitor
 
-        server = None
-        if seat is not None:
-            from stalltop.serving.host.tracer_server import TracerServer
-
-            # Clients may connect from now on. They get windows as soon as there are some.
-            server = TracerServer(seat.listener, this_process(), self._place.group_id(), self._kept)
-            server.start()
-        try:
-            monitor = Monitor(tracing or monitor_options(self._options))
-            self.cannot_trace = monitor.cannot_trace
-            keep = self._options.state and monitor.cannot_trace is None
-            source = diagnosed(monitor, keep=keep, tell=self._tell)
-        except BaseException:
-            if server is not None:
-                server.stop()
-            raise
-        if seat is None or server is None:
+        monitor = Monitor(tracing or monitor_options(self._options))
+        self.cannot_trace = monitor.cannot_trace
+        source = diagnosed(
+            monitor, keep=self._options.state and monitor.cannot_trace is None, tell=self._tell
+        )
+        if seat is None:
             return source
         if self.cannot_trace is not None:
-            server.stop()
             seat.close()
             return source
         from stalltop.serving.host.shared_source import SharedSource
 
-        return SharedSource(source, seat, server, self._keeps)
+        return SharedSource(source, seat, server or partial(self._serve, seat), self._keeps)
+
+    def _serve(self, seat: TracerSeat) -> TracerServer:
+        from stalltop.serving.host.tracer_server import TracerServer
+
+        server = TracerServer(seat.listener, this_process(), self._place.group_id(), self._kept)
+        server.start()
+        return server
 
     def _kept(self, before: float) -> Iterable[tuple[Window, Peak]]:
         """Returns the windows that ended by ``before``, newest first."""
@@ -214,20 +220,19 @@ def _import_tracer() -> None:
     time.sleep(AHEAD_SECONDS)
     import stalltop.diagnosis.engine
     import stalltop.probes.monitor
-    import stalltop.serving.host.shared_source
     import stalltop.serving.host.tracer_server  # noqa: F401
 
 
 def place(options: argparse.Namespace) -> TracerPlace:
     """Returns where the tracer of this host is. Raises UsageError if the settings of the host are invalid."""
-    from stalltop.tui.settings.host import HOST_CONFIG, HOST_SETTINGS, HostSettings
+    from stalltop.tui.settings import host as known
 
-    settings = HostSettings()
-    if HOST_CONFIG.exists():
+    settings = known.HostSettings()
+    if known.HOST_CONFIG.exists():
         # imported here, because it imports the settings of the screen
         from stalltop.tui.settings.file import load
 
-        settings = HostSettings(**load(HOST_CONFIG, HOST_SETTINGS, "correct it, as root"))
+        settings = known.HostSettings(**load(known.HOST_CONFIG, known.HOST_SETTINGS, "correct it, as root"))
     given = options.socket or os.environ.get("STALLTOP_SOCKET", "")
     return TracerPlace(Path(os.path.abspath(given)) if given else settings.socket, settings.group)
 
@@ -236,8 +241,8 @@ def this_process() -> Tracer:
     """Returns what clients are told about this process."""
     import pwd
 
+    from stalltop.model.hosts.tracer import Tracer
     from stalltop.model.text.clean import clean
-    from stalltop.model.tracer import Tracer
 
     uid = os.geteuid()
     try:

@@ -21,9 +21,9 @@ from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Devices, System
 from stalltop.model.evidence import Evidence
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.tracer import Tracer
 
 U64 = NDArray[np.uint64]
 

@@ -87,14 +87,14 @@ class Header(Lines):
             [(losses, lost_style), (lost, lost_style)],
         ]
         right.append(self._problems(width, paint))
+        if state.tracer:
+            right.append([("tracer ", bar + paint.dim), (printable(state.tracer), bar + paint.text)])
         if state.traced:
             traced = state.traced.ljust(TRACED_CELLS)
             right.append([(traced, bar + (paint.warn if state.partly else paint.dim))])
         if state.probe_percent is not None:
             cost = figures.percent(state.probe_percent, self.glyphs)
             right.append([("probes ", bar + paint.dim), (cost, bar + paint.text)])
-        if state.tracer:
-            right.append([("tracer ", bar + paint.dim), (printable(state.tracer), bar + paint.text)])
         if state.own is not None:
             percent = figures.percent(state.own[0], self.glyphs)
             memory = figures.memory(state.own[1], self.glyphs)

@@ -24,6 +24,8 @@ dropped."""
 _LEFT_ALONE = 50
 """To save memory, windows of a level are merged only if at least this many newer windows of the level stay as
 they are."""
+_FULL = 0.99
+"""Part of the length of a level that its windows have at least: readings are not exactly on time."""
 _SAME_MOMENT = 1e-3
 """Times that differ by less than this, in seconds, count as the same moment."""
 
@@ -84,7 +86,9 @@ class History:
             shared = tuple(self._keys.setdefault(key, key) for key in packed.keys)
             # The coarsest level so far, because each level is older than those before it.
             coarsest = max((number for number, level in enumerate(self._levels) if level), default=0)
-            lengths = [number for number, (length, _) in enumerate(LEVELS) if packed.window.seconds >= length]
+            lengths = [
+                number for number, (length, _) in enumerate(LEVELS) if packed.window.seconds >= _FULL * length
+            ]
             level = max(coarsest, *lengths)
             self._levels[level].appendleft(replace(packed, keys=shared))
             self._bytes += packed.bytes
@@ -156,7 +160,7 @@ class History:
             if at and (window.host != level[at - 1].window.host or _gap(level[at - 1], packed) >= length):
                 return at
             seconds += window.seconds
-            if seconds >= length * 0.99:
+            if seconds >= _FULL * length:
                 return at + 1
         return len(level)
 

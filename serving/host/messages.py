@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from stalltop.files.plain import from_plain, integer, number, text, to_plain
 from stalltop.model.errors import StalltopError
-from stalltop.model.tracer import Tracer
+from stalltop.model.hosts.tracer import Tracer
 from stalltop.recordings.message.encoding import MOST_BYTES
 
 VERSIONS: Final = (1, 1)
@@ -43,7 +43,7 @@ def told(kind: bytes, **values: object) -> bytes:
     return message(kind, json.dumps(values, separators=(",", ":")).encode())
 
 
-class Inbox:
+class MessageInbox:
     """Finds messages in the bytes that arrive."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:

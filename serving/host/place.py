@@ -45,9 +45,11 @@ class TracerPlace:
 class TracerSeat:
     """The lock and the listening socket of the tracer. ``close`` gives both up."""
 
-    def __init__(self, lock: int, listener: socket.socket) -> None:
+    def __init__(self, lock: int, listener: socket.socket, fault: str = "") -> None:
         self._lock = lock
         self.listener = listener
+        self.fault = fault
+        """Why the group of the settings is not admitted; '' if it is, or there is none."""
 
     def close(self) -> None:
         """Stop listening and release the lock. May be called twice. The socket file stays: only the next
@@ -76,7 +78,7 @@ def claim(place: TracerPlace) -> TracerSeat | socket.socket | None:
             return None
         if lock is not None:
             try:
-                return TracerSeat(lock, _listening(place))
+                return TracerSeat(lock, *_listening(place))
             except OSError:
                 os.close(lock)
                 return None
@@ -134,7 +136,8 @@ def _locked(path: Path) -> int | None:
     """Return the descriptor of the locked file; None if another process holds the lock. Raises OSError if
     this process may not lock it, or others could exchange the files."""
     with contextlib.suppress(FileExistsError):
-        path.parent.mkdir(mode=0o755)
+        path.parent.mkdir()
+        path.parent.chmod(0o755)  # whatever the umask is
     folder = path.parent.stat()
     if folder.st_uid not in (0, os.geteuid()) or folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(f"others may write in {path.parent}")
@@ -151,8 +154,9 @@ def _locked(path: Path) -> int | None:
     return lock
 
 
-def _listening(place: TracerPlace) -> socket.socket:
-    """Return the listening socket, in the place of one that a former tracer left."""
+def _listening(place: TracerPlace) -> tuple[socket.socket, str]:
+    """Return the listening socket, in the place of one that a former tracer left, and why the group is not
+    admitted."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path = os.fspath(place.path)
@@ -162,12 +166,27 @@ def _listening(place: TracerPlace) -> socket.socket:
             os.unlink(path)
         os.fchmod(listener.fileno(), 0o600)  # so that bind makes it for this user only
         listener.bind(path)
-        group = place.group_id()
-        if group is not None:
-            os.chown(path, -1, group)
-            os.chmod(path, 0o660)
+        fault = _give(path, place)
         listener.listen(_BACKLOG)
     except BaseException:
         listener.close()
         raise
-    return listener
+    return listener, fault
+
+
+def _give(path: str, place: TracerPlace) -> str:
+    """Let the group connect to the socket at ``path``. Return why that is not possible, or ''."""
+    if not place.group:
+        return ""
+    group = place.group_id()
+    if group is None:
+        return f"group = {place.group}: this host has no such group; the tracer admits root only"
+    try:
+        os.chown(path, -1, group)
+        os.chmod(path, 0o660)
+    except OSError as error:
+        return (
+            f"cannot give {path} to the group {place.group}: {error.strerror or error}; the tracer admits "
+            "root only. A service needs SupplementaryGroups"
+        )
+    return ""

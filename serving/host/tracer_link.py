@@ -11,16 +11,16 @@ from dataclasses import replace
 from typing import Final
 
 from stalltop.model.errors import StalltopError, TracingError
+from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import Packed, pack
-from stalltop.model.tracer import Tracer
 from stalltop.model.window import Missing, Window
 from stalltop.recordings.message.decoding import DecodedWindow, MessageDecoder
 from stalltop.serving.host import messages
-from stalltop.serving.host.messages import Inbox, MessageError
+from stalltop.serving.host.messages import MessageError, MessageInbox
 
-HELLO_SECONDS: Final = 5.0
-"""Longest wait for the tracer's hello."""
+HELLO_SECONDS: Final = 20.0
+"""Longest wait for the tracer's hello. A tracer that compiles its BPF programs answers after that."""
 _AT_ONCE: Final = 32
 """If more windows than these wait to be read, they are merged."""
 _ONCE: Final = 1 << 18
@@ -40,7 +40,7 @@ class TracerLink:
         """
         self._link = link
         self._wanted = past
-        self._inbox = Inbox()
+        self._inbox = MessageInbox()
         self._decoder = MessageDecoder()
         self._changed = threading.Condition()
         self._windows: list[Window] = []

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from stalltop.model.errors import StalltopError
+from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.merge.packing import Peak
-from stalltop.model.tracer import Tracer
 from stalltop.model.window import Window
 from stalltop.recordings.message.encoding import encode
 from stalltop.serving.host import messages
-from stalltop.serving.host.messages import Inbox, MessageError
+from stalltop.serving.host.messages import MessageError, MessageInbox
 from stalltop.serving.host.peers import Peer, is_admitted, peer_of
 
 MOST_CLIENTS: Final = 64
@@ -55,7 +55,7 @@ class _Client:
     def __init__(self, link: socket.socket, peer: Peer) -> None:
         self.link = link
         self.peer = peer
-        self.inbox = Inbox(messages.MOST_ASKED)
+        self.inbox = MessageInbox(messages.MOST_ASKED)
         self.outbox: deque[memoryview] = deque()
         self.queued = 0
         """Bytes in ``outbox``."""

@@ -80,5 +80,10 @@ def _reader(
 
         return Follower(source, post, interval=interval, length=length)
     return Collector(
-        source, post, interval=interval, length=length, still=options.still, history=options.history
+        *(source, post),
+        interval=interval,
+        length=length,
+        still=options.still,
+        history=options.history,
+        paced=options.paced,
     )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.tracer import Tracer
-from stalltop.serving.host import messages
-from stalltop.serving.host.messages import Inbox, MessageError, common_version, message, told
+from stalltop.model.hosts.tracer import Tracer
+from stalltop.recordings.message.encoding import LENGTH, MOST_BYTES, encode
+from stalltop.serving.host import messages, tracer_server
+from stalltop.serving.host.messages import MessageError, MessageInbox, common_version, message, told
+from tests.windows.full import full_window
 
 TRACER = Tracer(4711, "root", 1_700_000_000.0, "stalltop record")
 READERS: dict[str, Callable[[bytes], object]] = {
@@ -25,7 +29,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
 
 
 def content_of(frame: bytes) -> bytes:
-    ((_, content),) = Inbox().feed(frame)
+    ((_, content),) = MessageInbox().feed(frame)
     return content
 
 
@@ -33,7 +37,7 @@ def content_of(frame: bytes) -> bytes:
 def test_messages_are_found_however_the_bytes_arrive(
     sent: list[tuple[bytes, bytes]], data: st.DataObject
 ) -> None:
-    inbox, found = Inbox(), list[tuple[bytes, bytes]]()
+    inbox, found = MessageInbox(), list[tuple[bytes, bytes]]()
     stream = b"".join(message(kind, content) for kind, content in sent)
     while stream:
         part = data.draw(st.integers(1, len(stream)))
@@ -43,7 +47,7 @@ def test_messages_are_found_however_the_bytes_arrive(
 
 
 def test_a_message_that_is_too_long_is_refused_before_it_arrives() -> None:
-    inbox = Inbox(most=10)
+    inbox = MessageInbox(most=10)
     assert list(inbox.feed(message(b"W", b"x" * 10))) == [(b"W", b"x" * 10)]
     with pytest.raises(MessageError, match="longer than 10"):
         list(inbox.feed(message(b"W", b"x" * 11)[:5]))
@@ -99,3 +103,23 @@ def test_what_the_tracer_says_about_itself_has_no_control_characters() -> None:
     hostile = Tracer(1, "ro\x1b[2Jot", 0.0, "a\nb")
     found = messages.tracer_of(content_of(messages.hello_of_tracer(1, hostile)))
     assert (found.user, found.command) == ("ro[2Jot", "ab")
+
+
+def test_the_document_lists_every_kind_array_and_bound() -> None:
+    text = (Path(__file__).resolve().parents[4] / "docs" / "messages.md").read_text()
+    kinds = {
+        getattr(messages, name).decode()
+        for name in ("HELLO", "PAST", "REFUSED", "WINDOW", "LOST", "KEPT", "END", "ALIVE")
+    }
+    assert set(re.findall(r"^\| `([A-Z])` \|", text, re.MULTILINE)) == kinds
+    content = encode(full_window())
+    (length,) = LENGTH.unpack_from(content)
+    arrays = {name for name, _, _ in json.loads(content[LENGTH.size : LENGTH.size + length])["arrays"]}
+    rows = re.findall(r"^\| ((?:`[a-z0-9_]+`(?:, )?)+) \| (?:for|rows)", text, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == arrays
+    assert f"version is {messages.VERSIONS[1]}." in text
+    assert f"at most {MOST_BYTES >> 20} MiB" in text
+    assert f"at most {messages.MOST_ASKED >> 10} KiB" in " ".join(text.split())
+    assert f"at most {tracer_server.MOST_CLIENTS} clients" in text
+    assert f"At most {tracer_server.MOST_QUEUED >> 20} MiB wait" in text
+    assert f"at most {tracer_server.MOST_PAST:,} |" in text

@@ -14,15 +14,15 @@ import pytest
 
 from stalltop.formats.documents.window import document
 from stalltop.model.errors import StalltopError, TracingError
+from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.merge.history import History
 from stalltop.model.merge.packing import Packed, Peak
 from stalltop.model.source import Source
-from stalltop.model.tracer import Tracer
 from stalltop.model.window import Window
 from stalltop.recordings.message.encoding import encode
 from stalltop.serving.host import host_source, messages, shared_source, tracer_server
 from stalltop.serving.host.host_source import HostSource
-from stalltop.serving.host.messages import Inbox, MessageError, message
+from stalltop.serving.host.messages import MessageError, MessageInbox, message
 from stalltop.serving.host.peers import Peer
 from stalltop.serving.host.place import TracerPlace, TracerSeat, claim
 from stalltop.serving.host.shared_source import SharedSource
@@ -156,7 +156,7 @@ def test_a_client_that_does_not_read_loses_windows_and_is_told_how_many(
         assert quick.take(60) is not None
         sent += 1
     assert server.most_waiting <= 3 * frame
-    received, lost, inbox = 0, 0, Inbox()
+    received, lost, inbox = 0, 0, MessageInbox()
     slow.settimeout(0.2)
     while received + lost < sent:
         try:
@@ -268,7 +268,7 @@ def test_what_is_no_message_ends_this_client_only(serving: Serving, tracer_socke
         answer = b""
         while data := bad.recv(1 << 16):
             answer += data
-    kinds = [kind for kind, _ in Inbox().feed(answer)]
+    kinds = [kind for kind, _ in MessageInbox().feed(answer)]
     assert kinds[-1] == messages.REFUSED
     server.publish(numbered(1))
     assert good.take(60) is not None
@@ -352,6 +352,29 @@ def test_clients_get_windows_while_the_tracer_itself_does_not_read(
     assert source.closed.is_set()
 
 
+def test_the_server_starts_after_the_first_window_so_that_it_does_not_delay_it(tracer_socket: Path) -> None:
+    started: list[int] = []
+    source = FedSource(numbered(0), numbered(1))
+    seat = seated(tracer_socket)
+
+    def serve() -> TracerServer:
+        started.append(source.reads)
+        server = TracerServer(seat.listener, TRACER)
+        server.start()
+        return server
+
+    shared = SharedSource(source, seat, serve)
+    shared.read()
+    link = linked(tracer_socket)
+    assert started == [1]
+    link.start(lambda: None)
+    until(lambda: shared.clients == 1)
+    shared.read()
+    assert link.take(60) is not None
+    link.close()
+    shared.close()
+
+
 def test_an_error_of_a_read_for_clients_is_raised_by_the_next_read(
     tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +395,8 @@ def test_an_error_of_a_read_for_clients_is_raised_by_the_next_read(
 def test_a_client_takes_the_place_of_a_tracer_that_ended(tracer_socket: Path) -> None:
     first = FedSource(numbered(0))
     shared = tracing(seated(tracer_socket), first)
-    mine = FedSource(numbered(1), numbered(2))
+    one = numbered(1)
+    mine = FedSource(replace(one, coverage=replace(one.coverage, tracer=None)))
     said: list[str] = []
     client = HostSource(
         linked(tracer_socket),
@@ -380,7 +404,7 @@ def test_a_client_takes_the_place_of_a_tracer_that_ended(tracer_socket: Path) ->
         lambda seat: tracing(seat, mine, replace(TRACER, pid=5_000)),
         tell=said.append,
     )
-    until(lambda: shared._server.clients == 1)
+    until(lambda: shared.clients == 1)
     shared.read()
     assert client.read().coverage.tracer == TRACER
     shared.close()
@@ -404,7 +428,7 @@ def test_a_client_that_may_not_trace_goes_on_with_the_next_tracer(tracer_socket:
     shared.close()
     following = FedSource(numbered(1))
     next_one = tracing(seated(tracer_socket), following, replace(TRACER, pid=5_000, command="stalltop"))
-    until(lambda: next_one._server.clients == 1)
+    until(lambda: next_one.clients == 1)
     next_one.read()
     found = client.read().coverage.tracer
     assert found is not None
