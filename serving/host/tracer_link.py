@@ -97,7 +97,9 @@ class TracerLink:
     def _greet(self) -> Tracer:
         self._link.settimeout(HELLO_SECONDS)
         try:
-            self._link.sendall(messages.hello_of_client())
+            # A tracer that refuses this client closes the connection at once; its reason can still be read.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self._link.sendall(messages.hello_of_client())
             while True:
                 data = self._link.recv(_ONCE)
                 if not data:

@@ -305,6 +305,14 @@ def test_a_client_refuses_what_is_no_tracer(sent: bytes) -> None:
     ours.close()
 
 
+def test_the_reason_of_a_refusal_is_read_although_the_connection_is_closed() -> None:
+    ours, theirs = socket.socketpair()
+    ours.sendall(messages.told(messages.REFUSED, reason="too many", remedy="end one"))
+    ours.close()
+    with pytest.raises(TracerRefusesError, match="too many"):
+        TracerLink(theirs)
+
+
 def test_an_invalid_window_ends_the_client_with_a_reason() -> None:
     ours, theirs = socket.socketpair()
     ours.sendall(messages.hello_of_tracer(1, TRACER) + message(messages.WINDOW, b"invalid"))
