@@ -33,9 +33,10 @@ def demo_source(
     *,
     everyone: bool = False,
     caption: Caption | None = None,
+    traced: Source | None = None,
 ) -> Source:
     """Starts the tenants of ``scenario`` and traces them; if they cannot be started or traced, simulates
-    them.
+    them. ``traced`` has the windows of the tracer of this host, if there is one: then nothing more is traced.
 
     With ``everyone``, the windows also have the calls of other programs of this host. ``caption`` receives
     lines that say what the scenario's faults do. If windows are simulated, their field ``simulated`` is set,
@@ -46,15 +47,18 @@ def demo_source(
         tenants = DemoTenants(scenario)
         try:
             tenants.start()
-            source = TracedTenants(tenants, options, everyone=everyone, caption=caption)
+            source = TracedTenants(tenants, options, everyone=everyone, caption=caption, traced=traced)
             if caption is not None and not scenario.timetable:
                 caption.lines = scenario.caption
             return source
         except StalltopError as told:
             reason = told.reason
+            tenants.close()
         except BaseException:
             tenants.close()
             raise
+    if traced is not None:
+        traced.close()
     return simulated_source(scenario, reason=f"simulated: {reason}", caption=caption)
 
 
@@ -116,8 +120,8 @@ class NamedSource:
 
 
 class TracedTenants(NamedSource):
-    """A tracer that traces running tenants, and injects the faults of their scenario. If they cannot be
-    traced, the constructor ends them and raises TracingError."""
+    """Windows of running tenants, from a tracer of their own or from that of the host. Injects the faults of
+    their scenario. If they cannot be traced, the constructor ends them and raises TracingError."""
 
     def __init__(
         self,
@@ -126,16 +130,21 @@ class TracedTenants(NamedSource):
         *,
         everyone: bool = True,
         caption: Caption | None = None,
+        traced: Source | None = None,
     ) -> None:
-        """Without ``everyone``, the windows have only the calls of ``tenants``."""
+        """Without ``everyone``, the windows have only the calls of ``tenants``. ``traced`` has the windows of
+        the host's tracer; None: trace."""
         self._tenants = tenants
         self._everyone = everyone
         self._injector: FaultInjector | None = None
-        monitor = Monitor(tenants.options(options))
-        super().__init__(monitor, tenants.names)
-        if monitor.cannot_trace is not None:
-            self.close()
-            raise monitor.cannot_trace
+        if traced is not None:
+            super().__init__(traced, tenants.names)
+        else:
+            monitor = Monitor(tenants.options(options))
+            super().__init__(monitor, tenants.names)
+            if monitor.cannot_trace is not None:
+                self.close()
+                raise monitor.cannot_trace
         try:
             tenants.join()
         except BaseException:

@@ -7,10 +7,12 @@ Without root, a C compiler or eBPF the tenants are simulated, and the screen say
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from stalltop.cli.commands.once import print_window, watch
 from stalltop.cli.commands.record import add_recording_options, recorded, shown
+from stalltop.cli.host import HostWindows
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, diagnosed, number
 from stalltop.model.source import Source
@@ -73,6 +75,11 @@ def _demonstrate(options: argparse.Namespace) -> int:
     from stalltop.tui.reading.own_cost import OwnCost
 
     progress, caption = Progress(), Caption()
+    # A tracer sees the sample tenants, too. Without one the demo traces by itself, and is not the tracer of
+    # the host, because it shows stand-in GPUs.
+    host = None
+    if not options.simulated and os.geteuid() == 0:
+        host = HostWindows(options, patient=True, only_join=True)
 
     def start() -> Source:
         from stalltop.demo.simulated.windows import SimulatedSource
@@ -82,6 +89,8 @@ def _demonstrate(options: argparse.Namespace) -> int:
             if not options.scenario:
                 return diagnosed(SimulatedSource())
             return diagnosed(simulated_source(scenario, caption=caption))
+        if host is not None and host.link is not None:
+            return demo_source(scenario, everyone=options.everyone, caption=caption, traced=host.source())
         # The BPF programs are loaded while the tenants start.
         tracing = None if why_simulated() else begun(options, progress)
         return diagnosed(demo_source(scenario, tracing, everyone=options.everyone, caption=caption))
@@ -105,5 +114,6 @@ def _demonstrate(options: argparse.Namespace) -> int:
         progress=progress,
         caption=caption,
         own_cost=OwnCost(),
+        paced=host is not None and host.link is not None,
     )
     return shown(source, screen, at_once=options.record is not None)

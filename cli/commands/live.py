@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from stalltop.cli.commands.record import add_recording_options, recorded, shown
+from stalltop.cli.host import HostWindows
 from stalltop.cli.screen_options import add_screen_options, run_options
-from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, diagnosed, say
-from stalltop.model.source import Source
+from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, say
+
+if TYPE_CHECKING:
+    from stalltop.recordings.write.recorded_source import RecordedSource
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -29,24 +33,32 @@ def run(options: argparse.Namespace) -> int:
 
 def _shown(options: argparse.Namespace) -> int:
     from stalltop.cli.later import Later
+    from stalltop.model.merge.history import History
     from stalltop.model.progress import Progress
     from stalltop.tui.reading.own_cost import OwnCost
 
-    progress = Progress()
-    tracing = begun(options, progress)
-    told: list[str] = []  # messages are printed after the screen, not over it
+    progress, history = Progress(), History()
+    # Messages are shown on the screen, once there is one, and printed after it, not over it.
+    told: list[str] = []
+    shown_on: list[RecordedSource] = []
 
-    def start() -> Source:
-        from stalltop.probes.monitor import Monitor
+    def tell(line: str) -> None:
+        told.append(line)
+        for recording in shown_on:
+            recording.tell(line)
 
-        return diagnosed(
-            Monitor(tracing),
-            keep=options.state,
-            tell=told.append,
-        )
-
-    source = recorded(Later(start), options)
-    screen = run_options(options, recorded=source, progress=progress, own_cost=OwnCost())
+    host = HostWindows(options, tell=tell, history=history, patient=True)
+    tracing = begun(options, progress) if host.traces else None
+    source = recorded(Later(lambda: host.source(tracing)), options)
+    shown_on.append(source)
+    screen = run_options(
+        options,
+        recorded=source,
+        progress=progress,
+        own_cost=OwnCost(),
+        history=history,
+        paced=host.link is not None,
+    )
     try:
         return shown(source, screen, at_once=options.record is not None)
     finally:

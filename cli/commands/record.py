@@ -20,11 +20,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnosed, monitor_options, say
+from stalltop.cli.host import HostWindows
+from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnosed, say
 from stalltop.model.source import Source
 from stalltop.tui.terminal.interrupts import REQUESTS
 
 if TYPE_CHECKING:
+    from stalltop.model.merge.packing import Peak
+    from stalltop.model.window import Window
     from stalltop.recordings.write.bounds import Bounds
     from stalltop.recordings.write.recorded_source import RecordedSource
     from stalltop.recordings.write.recorder import Recorder
@@ -175,7 +178,7 @@ def run(options: argparse.Namespace) -> int:
     if missing and options.to:
         say(f"created the folder {missing[-1]}")
     try:
-        source = _source(options)
+        source = _source(options, path)
     except BaseException:
         recorder.close(CLOSE_SECONDS)
         raise
@@ -232,18 +235,26 @@ def _host(options: argparse.Namespace) -> str:
     return clean(platform.node()) or "localhost"
 
 
-def _source(options: argparse.Namespace) -> Source:
+def _source(options: argparse.Namespace, path: Path) -> Source:
+    """Returns the windows to record. Those that are in the file ``path`` already are the past for clients."""
     if options.simulated:
         from stalltop.demo.simulated.windows import SimulatedSource
 
         return diagnosed(SimulatedSource())
-    from stalltop.probes.monitor import Monitor
 
-    monitor = Monitor(monitor_options(options))
-    if monitor.cannot_trace is not None:
-        monitor.close()
-        raise monitor.cannot_trace
-    return diagnosed(monitor, keep=options.state)
+    def past(before: float) -> Iterator[tuple[Window, Peak]]:
+        from stalltop.recordings.read.reading import newest_first
+
+        return newest_first(path, before)
+
+    host = HostWindows(options, past=past)
+    source = host.source()
+    if host.cannot_trace is not None:
+        source.close()
+        raise host.cannot_trace
+    if host.link is not None:
+        say(f"windows of the tracer of this host: {host.link.tracer.text}")
+    return source
 
 
 @contextmanager

@@ -79,4 +79,11 @@ def _reader(
         from stalltop.tui.reading.follower import Follower
 
         return Follower(source, post, interval=interval, length=length)
-    return Collector(source, post, interval=interval, length=length, still=options.still)
+    return Collector(
+        *(source, post),
+        interval=interval,
+        length=length,
+        still=options.still,
+        history=options.history,
+        paced=options.paced,
+    )

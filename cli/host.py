@@ -1,0 +1,253 @@
+"""Where a command gets the windows of this host: from its tracer, or by tracing as the tracer."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stalltop.cli.tracing import diagnosed, monitor_options, say, tracer_settings
+from stalltop.model.errors import StalltopError, TracingError, UsageError
+from stalltop.model.source import Source
+from stalltop.serving.host.place import TracerPlace, TracerSeat, claim, connected
+
+if TYPE_CHECKING:
+    from stalltop.model.hosts.tracer import Tracer
+    from stalltop.model.merge.history import History
+    from stalltop.model.merge.packing import Peak
+    from stalltop.model.window import Window
+    from stalltop.probes.options import MonitorOptions
+    from stalltop.probes.tracer.kernel_side import KernelSide
+    from stalltop.serving.host.tracer_link import TracerLink
+    from stalltop.serving.host.tracer_server import TracerServer
+
+    Past = Callable[[float], Iterable[tuple[Window, Peak]]]
+
+AHEAD_SECONDS: Final = 4.0
+"""Seconds after which a client prepares to take the place of the tracer."""
+_TRIES: Final = 20
+"""Attempts to connect while tracers end and begin."""
+_MOST_COMMAND: Final = 200
+"""Longest command line that is passed to clients, in characters."""
+
+
+class HostWindows:
+    """Decides at once whether this command traces or is a client, and makes its source later.
+
+    With an option that only a tracer obeys, a client raises UsageError.
+    """
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        *,
+        tell: Callable[[str], object] = say,
+        history: History | None = None,
+        keeps: History | None = None,
+        past: Past | None = None,
+        patient: bool = False,
+        only_join: bool = False,
+    ) -> None:
+        """``tell`` is called with lines for the user, in any thread. ``history``: gets the past of the tracer
+        (a client), or has the past for clients (the tracer); the reader of the source fills it. ``keeps``:
+        filled by the tracer's source itself. ``past``: returns the past for clients otherwise. ``patient``:
+        a silent tracer is no error. ``only_join``: never become the tracer."""
+        self._options = options
+        self._tell = tell
+        self._history = history
+        self._keeps = keeps
+        self._past = past
+        self._patient = patient
+        self._only_join = only_join
+        self._place = place(options)
+        self._seat: TracerSeat | None = None
+        self.link: TracerLink | None = None
+        """The connection of a client; None: this command traces."""
+        self.cannot_trace: TracingError | None = None
+        """Why this command can neither trace nor be a client; known once the source is made."""
+        self._refused: TracingError | None = None
+        if options.own:
+            self._warn()
+        else:
+            self._join()
+
+    @property
+    def traces(self) -> bool:
+        """Whether this command traces, unless that turns out to be impossible."""
+        return self.link is None and self._refused is None
+
+    def _warn(self) -> None:
+        try:
+            found = connected(self._place.path)
+        except StalltopError:
+            return
+        if found is not None:
+            found.close()
+            self._tell("this host has a tracer already: with --own, probes cost the traced programs twice")
+
+    def _join(self) -> None:
+        for left in reversed(range(_TRIES)):
+            try:
+                found = connected(self._place.path) if self._only_join else claim(self._place)
+            except TracingError as refused:
+                self._refused = refused
+                return
+            if not isinstance(found, socket.socket):
+                self._seat = found
+                if found is not None and found.fault:
+                    self._tell(found.fault)
+                return
+            from stalltop.serving.host.tracer_link import TracerLink
+
+            try:
+                self.link = TracerLink(found, past=self._history is not None)
+            except TracingError as refused:
+                self._refused = refused
+                return
+            except StalltopError:
+                if not left:
+                    raise
+                time.sleep(0.05)  # the tracer has just ended
+                continue
+            self._refuse_settings(self.link.tracer)
+            return
+
+    def _refuse_settings(self, tracer: Tracer) -> None:
+        """Raises UsageError if options are given that only a tracer obeys."""
+        given = tracer_settings(self._options)
+        if given:
+            assert self.link is not None
+            self.link.close()
+            raise UsageError(
+                f"{', '.join(given)}: only the tracer of this host can be told that ({tracer.text})",
+                f"end it and start it again with {' '.join(given)}, or trace by yourself: --own",
+            )
+
+    def source(self, tracing: MonitorOptions | None = None) -> Source:
+        """Makes the source. ``tracing``: how to trace; by default as the options say."""
+        if self.link is not None:
+            from stalltop.serving.host.host_source import HostSource
+
+            if not self._only_join:
+                threading.Thread(target=_import_tracer, name="stalltop-ahead", daemon=True).start()
+            return HostSource(
+                self.link,
+                self._place,
+                None if self._only_join else self._traced,
+                tell=self._tell,
+                history=self._history,
+                patient=self._patient,
+            )
+        if self._refused is not None:
+            tracing = replace(tracing or monitor_options(self._options), kernel=self._refuse)
+        seat, self._seat = self._seat, None
+        try:
+            return self._shared(seat, tracing)
+        except BaseException:
+            if seat is not None:
+                seat.close()
+            raise
+
+    def _refuse(self) -> KernelSide:
+        assert self._refused is not None
+        raise self._refused
+
+    def _traced(self, seat: TracerSeat) -> Source:
+        """Traces in the place of a tracer that has ended (``serving.host.host_source.Trace``)."""
+        # The other clients are served from now on, and get windows as soon as there are some.
+        server = self._serve(seat)
+        try:
+            source = self._shared(seat, None, server)
+        except BaseException:
+            server.stop()
+            seat.close()
+            raise
+        if self.cannot_trace is not None:
+            server.stop()
+            source.close()
+            raise self.cannot_trace
+        return source
+
+    def _shared(
+        self, seat: TracerSeat | None, tracing: MonitorOptions | None, server: TracerServer | None = None
+    ) -> Source:
+        """Traces, and shares the windows with clients if there is a seat and tracing is possible."""
+        from stalltop.probes.monitor import Monitor
+
+        monitor = Monitor(tracing or monitor_options(self._options))
+        self.cannot_trace = monitor.cannot_trace
+        source = diagnosed(
+            monitor, keep=self._options.state and monitor.cannot_trace is None, tell=self._tell
+        )
+        if seat is None:
+            return source
+        if self.cannot_trace is not None:
+            seat.close()
+            return source
+        from stalltop.serving.host.shared_source import SharedSource
+
+        return SharedSource(source, seat, server or partial(self._serve, seat), self._keeps)
+
+    def _serve(self, seat: TracerSeat) -> TracerServer:
+        from stalltop.serving.host.tracer_server import TracerServer
+
+        server = TracerServer(seat.listener, this_process(), self._place.group_id(), self._kept)
+        server.start()
+        return server
+
+    def _kept(self, before: float) -> Iterable[tuple[Window, Peak]]:
+        """Returns the windows that ended by ``before``, newest first."""
+        if self._past is not None:
+            return self._past(before)
+        history = self._history or self._keeps
+        parts = () if history is None else history.parts
+        return (
+            (packed.unpack(), packed.peak) for packed in reversed(parts) if packed.window.end <= before + 1e-3
+        )
+
+
+def _import_tracer() -> None:
+    """Imports what a client needs to take the place of the tracer, because that takes half of the time of
+    taking over on a busy host. Waits before, until the client shows data."""
+    time.sleep(AHEAD_SECONDS)
+    import stalltop.diagnosis.engine
+    import stalltop.probes.monitor
+    import stalltop.serving.host.tracer_server  # noqa: F401
+
+
+def place(options: argparse.Namespace) -> TracerPlace:
+    """Returns where the tracer of this host is. Raises UsageError if the settings of the host are invalid."""
+    from stalltop.tui.settings import host as known
+
+    settings = known.HostSettings()
+    if known.HOST_CONFIG.exists():
+        # imported here, because it imports the settings of the screen
+        from stalltop.tui.settings.file import load
+
+        settings = known.HostSettings(**load(known.HOST_CONFIG, known.HOST_SETTINGS, "correct it, as root"))
+    given = options.socket or os.environ.get("STALLTOP_SOCKET", "")
+    return TracerPlace(Path(os.path.abspath(given)) if given else settings.socket, settings.group)
+
+
+def this_process() -> Tracer:
+    """Returns what clients are told about this process."""
+    import pwd
+
+    from stalltop.model.hosts.tracer import Tracer
+    from stalltop.model.text.clean import clean
+
+    uid = os.geteuid()
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = str(uid)
+    command = clean(" ".join(("stalltop", *sys.argv[1:])))[:_MOST_COMMAND]
+    return Tracer(os.getpid(), user, time.time(), command)

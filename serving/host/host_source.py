@@ -1,0 +1,155 @@
+"""The windows of this host: from its tracer, or traced by this process, which is then the tracer."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from stalltop.model.errors import StalltopError, TracingError
+from stalltop.model.merge.history import History
+from stalltop.model.source import Source
+from stalltop.model.window import Window
+from stalltop.serving.host.place import TracerPlace, TracerSeat, claim, connected
+from stalltop.serving.host.tracer_link import TracerLink
+
+SILENT_SECONDS: Final = 10.0
+"""Without any sign of life for longer than this, a tracer counts as stopped."""
+SEARCH_SECONDS: Final = 10.0
+"""Longest search for a new tracer by a client that cannot trace itself."""
+_STEP_SECONDS: Final = 0.05
+
+Trace = Callable[[TracerSeat], Source]
+"""Traces this host and passes the windows to clients at the seat. If that is impossible, closes the seat and
+raises TracingError."""
+
+
+class HostSource:
+    """A client of the tracer. If the tracer ends and this process may trace, it takes the tracer's place;
+    otherwise it looks for the next one."""
+
+    def __init__(
+        self,
+        link: TracerLink,
+        place: TracerPlace,
+        trace: Trace | None,
+        *,
+        tell: Callable[[str], object],
+        history: History | None = None,
+        patient: bool = False,
+    ) -> None:
+        """``trace``: None: this process may not become the tracer. ``tell`` is called, in any thread, with a
+        line about another tracer. ``history`` gets the windows that the tracer has kept. ``patient``: wait
+        for a tracer that is silent, without an error."""
+        self._link = link
+        self._place = place
+        self._trace = trace
+        self._tell = tell
+        self._history = history
+        self._patient = patient
+        self._own: Source | None = None
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+        self._closed = False
+        link.start(self._ended)
+
+    @property
+    def link(self) -> TracerLink:
+        """The connection to the present tracer, or to the last one."""
+        return self._link
+
+    def read(self) -> Window:
+        """Return what happened since the last read. Waits for the tracer's next window.
+
+        Raises StalltopError if the tracer has ended and there is no other, and if it is silent.
+        """
+        while True:
+            link = self._link
+            window = link.take(_STEP_SECONDS * 4)
+            if self._history is not None and (past := link.past()):
+                self._history.prepend(past)
+            if window is not None:
+                return window
+            with self._changed:
+                if self._closed:
+                    raise RuntimeError("read after close")
+                own, error = self._own, self._error
+                if own is None and error is None and link is self._link and link.ended:
+                    self._changed.wait(_STEP_SECONDS)
+            if own is not None:
+                return own.read()
+            if error is not None:
+                raise error
+            silent = time.monotonic() - link.heard
+            if silent > SILENT_SECONDS and not self._patient and not link.ended:
+                raise StalltopError(
+                    f"the tracer of this host has been silent for {silent:.0f} s; it may be stopped "
+                    f"({link.tracer.text})",
+                    f"let it go on: kill -CONT {link.tracer.pid}; or end it; or trace by yourself: --own",
+                )
+
+    def close(self) -> None:
+        """Leave the tracer; or end tracing, if this process has become the tracer. May be called twice."""
+        with self._changed:
+            self._closed = True
+            own, self._own = self._own, None
+            self._changed.notify_all()
+        self._link.close()
+        if own is not None:
+            own.close()
+
+    # ---- in the thread of the link that has ended
+
+    def _ended(self) -> None:
+        if self._closed:
+            return
+        try:
+            self._go_on()
+        except BaseException as error:
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def _go_on(self) -> None:
+        """Find the next tracer, or become it."""
+        before, why = self._link.tracer, ""
+        until = time.monotonic() + SEARCH_SECONDS
+        while not self._closed:
+            found: TracerSeat | socket.socket | None = None
+            try:
+                found = connected(self._place.path) if self._trace is None else claim(self._place)
+                if isinstance(found, TracerSeat):
+                    self._take_over(found, before.text)
+                    return
+                if found is not None:
+                    link = TracerLink(found)
+                    self._link = link
+                    self._tell(f"the tracer ended ({before.text}); its place has {link.tracer.text}")
+                    link.start(self._ended)
+                    return
+            except TracingError as error:
+                why, self._trace = error.reason, None
+            except StalltopError as error:
+                why = error.reason
+            if time.monotonic() > until:
+                raise StalltopError(
+                    f"the tracer of this host ended ({before.text}) and there is no other"
+                    + (f"; this process cannot trace: {why}" if why else ""),
+                    "start one as root: stalltop record",
+                )
+            time.sleep(_STEP_SECONDS)
+
+    def _take_over(self, seat: TracerSeat, before: str) -> None:
+        assert self._trace is not None
+        own = self._trace(seat)
+        with self._changed:
+            if not self._closed:
+                self._own = own
+                self._changed.notify_all()
+                self._tell(f"the tracer ended ({before}); this stalltop traces now")
+                return
+        with contextlib.suppress(Exception):
+            own.close()

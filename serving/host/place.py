@@ -1,0 +1,192 @@
+"""Where the socket of the tracer is, and which process of the host is the tracer.
+
+A lock file beside the socket decides: the process that holds its lock is the tracer. The Linux kernel
+releases the lock when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import grp
+import os
+import socket
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stalltop.model.errors import StalltopError, TracingError, UsageError
+
+WAIT_SECONDS: Final = 3.0
+"""Longest wait for a process that holds the lock and does not listen yet."""
+_BACKLOG: Final = 64
+_MOST_PATH: Final = 107
+"""Longest path of a Unix socket in bytes (unix(7))."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracerPlace:
+    """Where clients find the tracer, and who may be a client."""
+
+    path: Path
+    group: str = ""
+    """Name of the group whose members may be clients; '': only root, and the user of the tracer."""
+
+    def group_id(self) -> int | None:
+        """Return the number of the group; None if there is none, or it does not exist."""
+        with contextlib.suppress(KeyError):
+            return grp.getgrnam(self.group).gr_gid if self.group else None
+        return None
+
+
+class TracerSeat:
+    """The lock and the listening socket of the tracer. ``close`` gives both up."""
+
+    def __init__(self, lock: int, listener: socket.socket, fault: str = "") -> None:
+        self._lock = lock
+        self.listener = listener
+        self.fault = fault
+        """Why the group of the settings is not admitted; '' if it is, or there is none."""
+
+    def close(self) -> None:
+        """Stop listening and release the lock. May be called twice. The socket file stays: only the next
+        holder of the lock may remove it."""
+        self.listener.close()
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+
+def claim(place: TracerPlace) -> TracerSeat | socket.socket | None:
+    """Return a connection to the tracer of this host; if there is none, the seat of the tracer for this
+    process; None if there is none and this process may not be it.
+
+    Raises TracingError if this user may not connect, and StalltopError if a process holds the lock and does
+    not answer.
+    """
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        found = connected(place.path)
+        if found is not None:
+            return found
+        try:
+            lock = _locked(place.path)
+        except OSError:
+            return None
+        if lock is not None:
+            try:
+                return TracerSeat(lock, *_listening(place))
+            except OSError:
+                os.close(lock)
+                return None
+            except BaseException:
+                os.close(lock)
+                raise
+        if time.monotonic() > until:
+            raise StalltopError(
+                f"a process holds the lock {_lock_path(place.path)} and does not answer at {place.path}",
+                "find it with fuser, and end it; or trace by yourself: --own",
+            )
+        time.sleep(0.02)
+
+
+def connected(path: Path) -> socket.socket | None:
+    """Return a connection to the tracer at ``path``; None if none listens there.
+
+    Raises TracingError if this user may not connect, and UsageError if ``path`` is no path of a socket.
+    """
+    if len(os.fsencode(path)) > _MOST_PATH:
+        raise UsageError(f"the path of the socket is longer than {_MOST_PATH} bytes: {path}")
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        link.connect(os.fspath(path))
+    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+        link.close()
+        return None
+    except PermissionError:
+        link.close()
+        raise TracingError(
+            f"the tracer of this host does not admit this user ({path})", remedy(path)
+        ) from None
+    except OSError as error:
+        link.close()
+        if error.errno == errno.EPROTOTYPE:
+            raise UsageError(f"{path} is a socket of another program") from None
+        raise StalltopError(f"cannot connect to {path}: {error.strerror or error}") from None
+    return link
+
+
+def remedy(path: Path) -> str:
+    """Return what a user who is not admitted can do."""
+    with contextlib.suppress(OSError, KeyError):
+        found = path.stat()
+        if found.st_mode & stat.S_IWGRP and found.st_gid:
+            return f"run as root, or join the group {grp.getgrgid(found.st_gid).gr_name} and log in again"
+    return 'run as root; root can admit a group: group = "NAME" in /etc/stalltop/config.toml'
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_suffix(".lock")
+
+
+def _locked(path: Path) -> int | None:
+    """Return the descriptor of the locked file; None if another process holds the lock. Raises OSError if
+    this process may not lock it, or others could exchange the files."""
+    with contextlib.suppress(FileExistsError):
+        path.parent.mkdir()
+        path.parent.chmod(0o755)  # whatever the umask is
+    folder = path.parent.stat()
+    if folder.st_uid not in (0, os.geteuid()) or folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"others may write in {path.parent}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(_lock_path(path), flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _listening(place: TracerPlace) -> tuple[socket.socket, str]:
+    """Return the listening socket, in the place of one that a former tracer left, and why the group is not
+    admitted."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path = os.fspath(place.path)
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(os.lstat(path).st_mode):
+                raise UsageError(f"{path} exists and is no socket", "choose another path with --socket")
+            os.unlink(path)
+        os.fchmod(listener.fileno(), 0o600)  # so that bind makes it for this user only
+        listener.bind(path)
+        fault = _give(path, place)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener, fault
+
+
+def _give(path: str, place: TracerPlace) -> str:
+    """Let the group connect to the socket at ``path``. Return why that is not possible, or ''."""
+    if not place.group:
+        return ""
+    group = place.group_id()
+    if group is None:
+        return f"group = {place.group}: this host has no such group; the tracer admits root only"
+    try:
+        os.chown(path, -1, group)
+        os.chmod(path, 0o660)
+    except OSError as error:
+        return (
+            f"cannot give {path} to the group {place.group}: {error.strerror or error}; the tracer admits "
+            "root only. A service needs SupplementaryGroups"
+        )
+    return ""
