@@ -55,6 +55,8 @@ class Drawing:
         self._opens = opens
         self._file = file
         self._detail_whole, self._detail_chain = Steady(), Steady()
+        self._detail_path: Path = ()
+        """The path to the row under the cursor when the tables were last drawn."""
         self._alerts_of: Window | None = None
         """The window for which the list of problems was made last."""
 
@@ -117,7 +119,7 @@ class Drawing:
         sides = 2 * (frames == "box")
         chain = self._panel.answering.chain
         whole, least = self._opens.detail_lines(
-            window, chain, self._tables.path_here(), width - sides, detail_cells(width) - sides
+            window, chain, self._detail_path, width - sides, detail_cells(width) - sides
         )
         return DetailNeeds(
             True, self._detail_whole.need(whole, window.end), self._detail_chain.need(least, window.end)
@@ -130,6 +132,7 @@ class Drawing:
         if place is None:
             return
         chain, path = self._panel.answering.chain, self._tables.path_here()
+        self._detail_path = path
         if chain is not None or path:
             width, height = place.width - place.frame.columns, place.height - place.frame.lines
             text = self._opens.detail(window, chain, path, width, height)

@@ -132,7 +132,7 @@ def table(
     lines = lines_of(window, view, found, against, trends, marks, lost, worst, added)
     folded = lines.folded if isinstance(lines, FlatRows) else 0
     return TableData(
-        title(view, glyphs, folded, worst_named=width >= LEGEND_FROM or not folded),
+        title(view, glyphs, folded, short=width < LEGEND_FROM),
         shown,
         drawn(lines, view, cells, ColumnStyle(glyphs=glyphs, letters=letters), found, marks),
         view.sort,

@@ -207,7 +207,7 @@ class Tables(Panel):
         """Return whether a table of processes would repeat a table of containers: each container has one
         process, now and in the latest windows: tables that come and go would move each other."""
         made = {(key.tenant, key.pid) for key in window.rows.keys}
-        made.update((call.tenant, call.pid) for call in window.open_calls)
+        made.update((call.tenant, call.pid) for call in window.open_calls if not call.ended)
         for chain in self._chains:
             made.update((key.tenant, key.pid) for key in culprits_of(chain, window))
         several = len(made) > len({tenant for tenant, _ in made})

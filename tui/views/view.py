@@ -196,13 +196,13 @@ class View:
 
 
 def title(
-    view: View, glyphs: Glyphs, folded: int = 0, *, worst_named: bool = True
+    view: View, glyphs: Glyphs, folded: int = 0, *, short: bool = False
 ) -> tuple[tuple[str, Role], ...]:
     """Return the title of a table: the path to its rows, the filter, and the order if no heading shows it.
 
     ``folded``: the number of rows that are left out because they repeat figures of others; the title names
-    the key that shows them. Without ``worst_named`` the title does not name the order "worst first", because
-    there is little room and it is the usual order.
+    the key that shows them. If it is ``short``, it does not also name the usual order, worst first, because a
+    legend needs the room.
     """
     parts: list[tuple[str, Role]] = []
     for step in view.path:
@@ -220,11 +220,12 @@ def title(
         parts.append((f"   filter: {view.filter}", "warn"))
         if error:
             parts.append((f"   {error}", "bad"))
-    if view.sort == WORST and (worst_named or not view.descending):
+    if view.sort == WORST and not (short and folded and view.descending):
         # No heading shows this order, because it is the order of no column.
         parts.append(("   worst first" if view.descending else "   worst last", "dim"))
     if folded:
-        parts += [(f"   {folded} nested folded: ", "dim"), (key("only"), "accent")]
+        told = f"  +{folded} nested " if short else f"   {folded} nested folded: "
+        parts += [(told, "dim"), (key("only"), "accent")]
     return tuple(parts)
 
 
