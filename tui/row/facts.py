@@ -6,6 +6,7 @@ A row is given by its path: the steps of the view's path, and the steps that nam
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from stalltop.tui.views.groups import Path, below, decided, scope
 from stalltop.tui.views.processes import processes_of
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RowFacts:
     """What ``window`` knows about the row at ``path``."""
 
@@ -48,10 +49,14 @@ class RowFacts:
     known."""
     devices: tuple[tuple[Device, tuple[DeviceProcess, ...]], ...]
     """The devices on which the row's processes hold a context, each with these processes."""
-    kept: tuple[CapturedCall, ...]
-    """The captured calls of the row, in order of time."""
     nested: bool
     """Whether all calls of the row are nested in other traced calls."""
+
+    @cached_property
+    def kept(self) -> tuple[CapturedCall, ...]:
+        """The captured calls of the row, in order of time. They are read and sorted only for whoever shows
+        them."""
+        return _kept(self.window, self.path)
 
     @property
     def name(self) -> str:
@@ -100,7 +105,6 @@ def facts(window: Window, path: Path) -> RowFacts:
         tenants=tuple(dict.fromkeys(use.tenant for use in processes)),
         processes=processes,
         devices=tuple((device, holders) for device, holders in held if holders),
-        kept=_kept(window, path),
         nested=next(nested, False) and all(nested),
     )
 

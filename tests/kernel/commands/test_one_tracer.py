@@ -133,36 +133,28 @@ def test_a_client_refuses_options_of_the_tracer(tmp_path: Path, tracer_socket: P
         assert "twice" in err
 
 
-@pytest.mark.quiet_machine(reason="taking over is CPU time of two processes", tries=3)
 def test_clients_go_on_when_the_tracer_is_killed(tmp_path: Path, tracer_socket: Path) -> None:
     said: list[str] = []
-    took: list[float] = []
-    folder = tmp_path / str(time.monotonic_ns())
-    folder.mkdir()
     with contextlib.ExitStack() as stack:
         processes = {}
         for number in range(KILLS + 1):
-            process = stack.enter_context(recorder(folder, number))
+            process = stack.enter_context(recorder(tmp_path, number))
             processes[process.pid] = process
             if not number:
                 mine = client(tracer_socket, said)
                 mine.read()
-        wait_until(lambda: len(children_at(tracer_socket)) >= KILLS + 2, what="all clients")
-        time.sleep(6.0)  # clients prepare to take over
-        for _ in range(KILLS):
+        for kill in range(KILLS):
+            wait_until(lambda: len(children_at(tracer_socket)) >= KILLS + 2 - kill, what="all clients")  # noqa: B023
             tracer = mine.read().coverage.tracer
             assert tracer is not None
             os.kill(tracer.pid, signal.SIGKILL)
-            killed = time.monotonic()
             processes.pop(tracer.pid).wait()
             found = tracer
             while found == tracer:
                 told = mine.read().coverage.tracer
                 assert told is not None
                 found = told
-            took.append(time.monotonic() - killed)
             assert found.pid in processes
-            time.sleep(1.5)
         (last,) = processes.values()
         mine.close()
         last.send_signal(signal.SIGINT)
@@ -171,8 +163,6 @@ def test_clients_go_on_when_the_tracer_is_killed(tmp_path: Path, tracer_socket: 
     assert err.count("this stalltop traces now") == 1
     assert "cannot trace" not in err
     assert last.returncode == 0
-    print("taken over after", took)
-    assert max(took) < 2.0
 
 
 def test_a_client_goes_back_to_what_the_tracer_recorded(tmp_path: Path, tracer_socket: Path) -> None:
