@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from stalltop.model.window import Window
     from stalltop.probes.options import MonitorOptions
     from stalltop.probes.tracer.kernel_side import KernelSide
+    from stalltop.serving.host.host_source import HostSource
+    from stalltop.serving.host.shared_source import SharedSource
     from stalltop.serving.host.tracer_link import TracerLink
     from stalltop.serving.host.tracer_server import TracerServer
 
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 
 AHEAD_SECONDS: Final = 4.0
 """Seconds after which a client prepares to take the place of the tracer."""
-_TRIES: Final = 20
-"""Attempts to connect while tracers end and begin."""
+_JOIN_SECONDS: Final = 5.0
+"""Longest time of attempts to connect while tracers end and begin."""
 _MOST_COMMAND: Final = 200
 """Longest command line that is passed to clients, in characters."""
 
@@ -74,6 +76,8 @@ class HostWindows:
         self.cannot_trace: TracingError | None = None
         """Why this command can neither trace nor be a client; known once the source is made."""
         self._refused: TracingError | None = None
+        self._shares: SharedSource | None = None
+        self._client: HostSource | None = None
         if options.own:
             self._warn()
         else:
@@ -83,6 +87,18 @@ class HostWindows:
     def traces(self) -> bool:
         """Whether this command traces, unless that turns out to be impossible."""
         return self.link is None and self._refused is None
+
+    @property
+    def paced(self) -> bool:
+        """Whether another process sets the pace of the windows at present."""
+        return self._client is not None and self._client.is_client
+
+    def suspend_note(self) -> str:
+        """Returns what a user who stops this process (Ctrl-Z) must know; '' if nothing."""
+        clients = 0 if self._shares is None else self._shares.clients
+        if not clients:
+            return ""
+        return f"this stalltop is the tracer of this host: its clients ({clients}) get no data until fg"
 
     def _warn(self) -> None:
         try:
@@ -94,7 +110,8 @@ class HostWindows:
             self._tell("this host has a tracer already: with --own, probes cost the traced programs twice")
 
     def _join(self) -> None:
-        for left in reversed(range(_TRIES)):
+        until = time.monotonic() + _JOIN_SECONDS
+        while True:
             try:
                 found = connected(self._place.path) if self._only_join else claim(self._place)
             except TracingError as refused:
@@ -105,17 +122,17 @@ class HostWindows:
                 if found is not None and found.fault:
                     self._tell(found.fault)
                 return
-            from stalltop.serving.host.tracer_link import TracerLink
+            from stalltop.serving.host.tracer_link import TracerEndedError, TracerLink
 
             try:
                 self.link = TracerLink(found, past=self._history is not None)
             except TracingError as refused:
                 self._refused = refused
                 return
-            except StalltopError:
-                if not left:
+            except TracerEndedError:
+                if time.monotonic() > until:
                     raise
-                time.sleep(0.05)  # the tracer has just ended
+                time.sleep(0.05)
                 continue
             self._refuse_settings(self.link.tracer)
             return
@@ -138,7 +155,7 @@ class HostWindows:
 
             if not self._only_join:
                 threading.Thread(target=_import_tracer, name="stalltop-ahead", daemon=True).start()
-            return HostSource(
+            self._client = HostSource(
                 self.link,
                 self._place,
                 None if self._only_join else self._traced,
@@ -146,15 +163,11 @@ class HostWindows:
                 history=self._history,
                 patient=self._patient,
             )
+            return self._client
         if self._refused is not None:
             tracing = replace(tracing or monitor_options(self._options), kernel=self._refuse)
         seat, self._seat = self._seat, None
-        try:
-            return self._shared(seat, tracing)
-        except BaseException:
-            if seat is not None:
-                seat.close()
-            raise
+        return self._shared(seat, None, tracing)
 
     def _refuse(self) -> KernelSide:
         assert self._refused is not None
@@ -162,39 +175,48 @@ class HostWindows:
 
     def _traced(self, seat: TracerSeat) -> Source:
         """Traces in the place of a tracer that has ended (``serving.host.host_source.Trace``)."""
-        # The other clients are served from now on, and get windows as soon as there are some.
-        server = self._serve(seat)
         try:
-            source = self._shared(seat, None, server)
+            # The other clients are served from now on, and get windows as soon as there are some.
+            server = self._serve(seat)
         except BaseException:
-            server.stop()
             seat.close()
             raise
+        source = self._shared(seat, server, None)
         if self.cannot_trace is not None:
-            server.stop()
             source.close()
             raise self.cannot_trace
         return source
 
     def _shared(
-        self, seat: TracerSeat | None, tracing: MonitorOptions | None, server: TracerServer | None = None
+        self, seat: TracerSeat | None, server: TracerServer | None, tracing: MonitorOptions | None
     ) -> Source:
-        """Traces, and shares the windows with clients if there is a seat and tracing is possible."""
+        """Traces, and shares the windows with clients if there is a seat and tracing is possible; otherwise
+        closes the seat. ``server``: None: it starts while tracing begins."""
+        if seat is None:
+            return self._monitored(tracing)
+        from stalltop.serving.host.shared_source import SharedSource
+        from stalltop.serving.host.starting_server import StartingServer
+
+        serves = server or StartingServer(partial(self._serve, seat))
+        try:
+            source = self._monitored(tracing)
+            if self.cannot_trace is None:
+                self._shares = SharedSource(source, seat, serves, self._keeps)
+                return self._shares
+        except BaseException:
+            serves.stop()
+            seat.close()
+            raise
+        serves.stop()
+        seat.close()
+        return source
+
+    def _monitored(self, tracing: MonitorOptions | None) -> Source:
         from stalltop.probes.monitor import Monitor
 
         monitor = Monitor(tracing or monitor_options(self._options))
         self.cannot_trace = monitor.cannot_trace
-        source = diagnosed(
-            monitor, keep=self._options.state and monitor.cannot_trace is None, tell=self._tell
-        )
-        if seat is None:
-            return source
-        if self.cannot_trace is not None:
-            seat.close()
-            return source
-        from stalltop.serving.host.shared_source import SharedSource
-
-        return SharedSource(source, seat, server or partial(self._serve, seat), self._keeps)
+        return diagnosed(monitor, keep=self._options.state and monitor.cannot_trace is None, tell=self._tell)
 
     def _serve(self, seat: TracerSeat) -> TracerServer:
         from stalltop.serving.host.tracer_server import TracerServer

@@ -114,6 +114,6 @@ def _demonstrate(options: argparse.Namespace) -> int:
         progress=progress,
         caption=caption,
         own_cost=OwnCost(),
-        paced=host is not None and host.link is not None,
+        paced=lambda: host is not None and host.paced,
     )
     return shown(source, screen, at_once=options.record is not None)

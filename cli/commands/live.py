@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from stalltop.cli.commands.record import add_recording_options, recorded, shown
 from stalltop.cli.host import HostWindows
 from stalltop.cli.screen_options import add_screen_options, run_options
-from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, say
+from stalltop.cli.tracing import add_state_options, add_tracing_options, begun
+from stalltop.model.source import Source
 
-if TYPE_CHECKING:
-    from stalltop.recordings.write.recorded_source import RecordedSource
+JOIN_SECONDS = 1.5
+"""The screen appears after this time at the latest, even if neither the tracer of this host has answered nor
+tracing has begun."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -32,35 +34,36 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _shown(options: argparse.Namespace) -> int:
-    from stalltop.cli.later import Later
+    from stalltop.cli.later import Ahead, Later
+    from stalltop.cli.messages import ScreenMessages
     from stalltop.model.merge.history import History
     from stalltop.model.progress import Progress
     from stalltop.tui.reading.own_cost import OwnCost
 
-    progress, history = Progress(), History()
-    # Messages are shown on the screen, once there is one, and printed after it, not over it.
-    told: list[str] = []
-    shown_on: list[RecordedSource] = []
+    progress, history, messages = Progress(), History(), ScreenMessages()
+    joined: list[HostWindows] = []
 
-    def tell(line: str) -> None:
-        told.append(line)
-        for recording in shown_on:
-            recording.tell(line)
+    def join() -> Callable[[], Source]:
+        host = HostWindows(options, tell=messages.tell, history=history, patient=True)
+        joined.append(host)
+        tracing = begun(options, progress) if host.traces else None
+        return lambda: host.source(tracing)
 
-    host = HostWindows(options, tell=tell, history=history, patient=True)
-    tracing = begun(options, progress) if host.traces else None
-    source = recorded(Later(lambda: host.source(tracing)), options)
-    shown_on.append(source)
+    # A tracer that is stopped does not answer: the screen does not wait for it.
+    joining = Ahead(join)
+    joining.wait(JOIN_SECONDS)
+    source = recorded(Later(lambda: joining.take()()), options)
+    messages.show_on(source)
     screen = run_options(
         options,
         recorded=source,
         progress=progress,
         own_cost=OwnCost(),
         history=history,
-        paced=host.link is not None,
+        paced=lambda: any(host.paced for host in joined),
+        suspend_note=lambda: "".join(host.suspend_note() for host in joined),
     )
     try:
         return shown(source, screen, at_once=options.record is not None)
     finally:
-        for line in told:
-            say(line)
+        messages.print()

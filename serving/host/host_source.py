@@ -61,6 +61,11 @@ class HostSource:
         """The connection to the present tracer, or to the last one."""
         return self._link
 
+    @property
+    def is_client(self) -> bool:
+        """Whether the windows come from a tracer: this process has not taken its place."""
+        return self._own is None
+
     def read(self) -> Window:
         """Return what happened since the last read. Waits for the tracer's next window.
 

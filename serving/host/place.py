@@ -22,9 +22,23 @@ from stalltop.model.errors import StalltopError, TracingError, UsageError
 
 WAIT_SECONDS: Final = 3.0
 """Longest wait for a process that holds the lock and does not listen yet."""
+ANSWER_SECONDS: Final = 5.0
+"""Longest wait for the answer of a tracer. One that needs longer than ``starting_server.START_SECONDS`` is
+stopped, or gets no CPU."""
 _BACKLOG: Final = 64
 _MOST_PATH: Final = 107
 """Longest path of a Unix socket in bytes (unix(7))."""
+
+
+class TracerSilentError(StalltopError):
+    """The tracer of this host does not answer: it is stopped, or gets no CPU."""
+
+    def __init__(self, pid: int = 0) -> None:
+        """``pid`` is that of the tracer; 0: not known."""
+        super().__init__(
+            f"the tracer of this host{f' (PID {pid})' if pid else ''} does not answer; it may be stopped",
+            f"let it go on: kill -CONT {pid or 'PID'}; or end it; or trace by yourself: --own",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +110,22 @@ def claim(place: TracerPlace) -> TracerSeat | socket.socket | None:
 def connected(path: Path) -> socket.socket | None:
     """Return a connection to the tracer at ``path``; None if none listens there.
 
-    Raises TracingError if this user may not connect, and UsageError if ``path`` is no path of a socket.
+    Raises TracingError if this user may not connect, TracerSilentError if too many connections wait for the
+    tracer already, and UsageError if ``path`` is no path of a socket.
     """
     if len(os.fsencode(path)) > _MOST_PATH:
         raise UsageError(f"the path of the socket is longer than {_MOST_PATH} bytes: {path}")
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # With a time limit, connect fails if the queue of the listener is full; without, it would wait for ever.
+    link.settimeout(ANSWER_SECONDS)
     try:
         link.connect(os.fspath(path))
     except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
         link.close()
         return None
+    except (BlockingIOError, TimeoutError):
+        link.close()
+        raise TracerSilentError from None
     except PermissionError:
         link.close()
         raise TracingError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from stalltop.model.merge.history import History
@@ -14,12 +13,11 @@ from stalltop.model.window import Window
 from stalltop.serving.host.place import TracerSeat
 
 if TYPE_CHECKING:
+    from stalltop.serving.host.starting_server import StartingServer
     from stalltop.serving.host.tracer_server import TracerServer
 
 PACE_SECONDS: Final = 1.0
 """Clients get a window at least this often, however seldom the tracer's own screen reads."""
-START_SECONDS: Final = 2.0
-"""The server starts after the first read, or after this time. Importing it would delay the first data."""
 _JOIN_SECONDS: Final = 0.5
 """Longest wait, at the end, for a read for the clients."""
 _LATE_SECONDS: Final = 0.3
@@ -37,16 +35,14 @@ class SharedSource:
         self,
         source: Source,
         seat: TracerSeat,
-        server: TracerServer | Callable[[], TracerServer],
+        server: TracerServer | StartingServer,
         history: History | None = None,
     ) -> None:
-        """``server`` passes windows to clients; it runs already, or is a function that starts it. ``history``
-        gets all windows; None: somebody else keeps the past."""
+        """``server`` passes windows to clients. ``history`` gets all windows; None: somebody else keeps the
+        past."""
         self._source = source
         self._seat = seat
-        self._server = None if callable(server) else server
-        self._serve = server if callable(server) else None
-        self._begun = threading.Event()
+        self._server = server
         self._history = history
         self._lock = threading.Lock()
         self._parts: list[Window] = []
@@ -63,17 +59,14 @@ class SharedSource:
                 raise self._failure
             self._parts.append(self._next())
             parts, self._parts = self._parts, []
-        self._begun.set()
         return merge(parts)
 
     def close(self) -> None:
         """Give up the seat of the tracer, so that a client can take it, and close the source. May be called
         twice."""
         self._stopping.set()
-        self._begun.set()
         self._pacer.join(_JOIN_SECONDS)
-        if self._server is not None:
-            self._server.stop()
+        self._server.stop()
         self._seat.close()
         with self._lock:
             self._source.close()
@@ -81,8 +74,7 @@ class SharedSource:
     def _next(self) -> Window:
         window = self._source.read()
         self._read_at = time.monotonic()
-        if self._server is not None:
-            self._server.publish(window)
+        self._server.publish(window)
         if self._history is not None:
             self._history.add(window)
         return window
@@ -90,13 +82,9 @@ class SharedSource:
     @property
     def clients(self) -> int:
         """Number of clients that get windows."""
-        return 0 if self._server is None else self._server.clients
+        return self._server.clients
 
     def _pace(self) -> None:
-        if self._serve is not None:
-            self._begun.wait(START_SECONDS)
-            if not self._stopping.is_set():
-                self._server = self._serve()
         while not self._stopping.wait(PACE_SECONDS / 4):
             late = time.monotonic() - self._read_at - PACE_SECONDS > _LATE_SECONDS
             if not late or not self.clients:

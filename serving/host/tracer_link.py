@@ -18,9 +18,9 @@ from stalltop.model.window import Missing, Window
 from stalltop.recordings.message.decoding import DecodedWindow, MessageDecoder
 from stalltop.serving.host import messages
 from stalltop.serving.host.messages import MessageError, MessageInbox
+from stalltop.serving.host.peers import peer_of
+from stalltop.serving.host.place import ANSWER_SECONDS, TracerSilentError
 
-HELLO_SECONDS: Final = 20.0
-"""Longest wait for the tracer's hello. A tracer that compiles its BPF programs answers after that."""
 _AT_ONCE: Final = 32
 """If more windows than these wait to be read, they are merged."""
 _ONCE: Final = 1 << 18
@@ -30,13 +30,21 @@ class TracerRefusesError(TracingError):
     """The tracer of this host does not admit this client."""
 
 
+class TracerEndedError(StalltopError):
+    """The tracer ended while this client connected. There may be another one already."""
+
+    def __init__(self) -> None:
+        super().__init__("the tracer of this host ended while this stalltop connected to it")
+
+
 class TracerLink:
     """Windows from the tracer at the other end of ``link``, which this object owns."""
 
     def __init__(self, link: socket.socket, *, past: bool = False) -> None:
         """Greets the tracer. ``past``: also ask for the windows that it has kept.
 
-        Raises TracerRefusesError, and StalltopError if the tracer does not answer.
+        Raises TracerRefusesError, TracerEndedError, TracerSilentError if the tracer does not answer within
+        ``ANSWER_SECONDS``, and StalltopError if the answer is not that of a tracer.
         """
         self._link = link
         self._wanted = past
@@ -95,22 +103,26 @@ class TracerLink:
             self._link.close()
 
     def _greet(self) -> Tracer:
-        self._link.settimeout(HELLO_SECONDS)
+        until = time.monotonic() + ANSWER_SECONDS
+        self._link.settimeout(ANSWER_SECONDS)
         try:
             # A tracer that refuses this client closes the connection at once; its reason can still be read.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 self._link.sendall(messages.hello_of_client())
-            while True:
+            while not self._waiting:
+                # The limit is for the whole greeting: a tracer could send one byte at a time.
+                self._link.settimeout(max(until - time.monotonic(), 1e-3))
                 data = self._link.recv(_ONCE)
                 if not data:
-                    raise StalltopError("the tracer of this host ended while this stalltop connected to it")
+                    raise TracerEndedError
                 self._waiting += self._inbox.feed(data)
-                if self._waiting:
-                    break
+        except TimeoutError:
+            raise TracerSilentError(peer_of(self._link).pid) from None
+        except ConnectionResetError:
+            raise TracerEndedError from None
         except OSError as error:
-            reason = "it did not answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
             raise StalltopError(
-                f"cannot reach the tracer of this host: {reason}", "trace by yourself: --own"
+                f"cannot reach the tracer of this host: {error.strerror or error}", "trace by yourself: --own"
             ) from None
         kind, content = self._waiting.pop(0)
         if kind == messages.REFUSED:

@@ -149,10 +149,11 @@ class Collector(SourceReader):
         still: bool = False,
         most_bytes: int = DEFAULT_BYTES,
         history: History | None = None,
-        paced: bool = False,
+        paced: Callable[[], bool] = bool,
     ) -> None:
         """``most_bytes`` is the most memory, in bytes, for the windows of the past. They are kept in
-        ``history``, if that is given. ``paced``: a read waits for the window of another process."""
+        ``history``, if that is given. ``paced`` returns whether a read waits for the window of another
+        process."""
         super().__init__("collector", post)
         self._source = source
         self._interval = interval
@@ -188,7 +189,7 @@ class Collector(SourceReader):
             waits = FIRST_SECONDS[read] if read < len(FIRST_SECONDS) else self._interval
             read += 1
             waits = min(waits, self._interval)
-            due = at + _PACED_SHARE * waits if self._paced else max(due + waits, at)
+            due = at + _PACED_SHARE * waits if self._paced() else max(due + waits, at)
             while not self._stopping and (self._still or time.monotonic() < due):
                 self._wake.wait(None if self._still else max(due - time.monotonic(), 0.0))
                 self._wake.clear()

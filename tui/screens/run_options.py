@@ -32,8 +32,10 @@ class RunOptions(Settings):
     """The progress of the start; None if the start takes no time."""
     history: History | None = None
     """The past, which the source may extend by windows before the first; None: it begins with the screen."""
-    paced: bool = False
-    """Whether the windows come from another process, which sets the pace."""
+    paced: Callable[[], bool] = bool
+    """Returns whether the windows come from another process at present, which then sets the pace."""
+    suspend_note: Callable[[], str] = str
+    """Returns a line to print when Ctrl-Z stops the program; '' for none."""
     own_cost: OwnCost | None = None
     """Measures what this process costs, for the first line; None if it does not trace."""
     caption: Caption | None = None

@@ -17,7 +17,7 @@ from stalltop.cli.host import HostWindows, place
 from stalltop.model.errors import TracingError, UsageError
 from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.window import Window
-from stalltop.serving.host.place import TracerPlace, TracerSeat, claim, connected
+from stalltop.serving.host.place import TracerPlace, TracerSeat, TracerSilentError, claim, connected
 from stalltop.serving.host.tracer_server import TracerServer
 from stalltop.tui.settings import host as settings
 from tests.tui.sources import MadeSource, numbered
@@ -155,13 +155,35 @@ def test_the_first_command_is_the_tracer_and_gives_its_place_up(
     assert link.link is not None
     assert link.link.tracer.pid == os.getpid()
     client = link.source()
+    assert (link.paced, first.paced) == (True, False)
     source.read()
+    assert first.suspend_note().startswith("this stalltop is the tracer of this host: 1 others")
+    assert link.suspend_note() == ""
     source.close()
     assert monitor.closed.is_set()
     client.close()
     again = HostWindows(options())
     assert again.traces
     again.source().close()
+
+
+def test_a_stopped_tracer_is_an_error_and_not_asked_again(
+    tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stalltop.serving.host.tracer_link.ANSWER_SECONDS", 0.1)
+    seat = claim(TracerPlace(tracer_socket))  # holds the seat, and answers nobody
+    assert isinstance(seat, TracerSeat)
+    asked: list[TracerPlace] = []
+
+    def claimed(where: TracerPlace) -> object:
+        asked.append(where)
+        return claim(where)
+
+    monkeypatch.setattr(hosts, "claim", claimed)
+    with pytest.raises(TracerSilentError, match=f"PID {os.getpid()}.*does not answer"):
+        HostWindows(options())
+    assert len(asked) == 1
+    seat.close()
 
 
 def test_a_command_that_cannot_trace_is_no_tracer(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from stalltop.model.errors import TracingError, UsageError
 from stalltop.serving.host import place as places
 from stalltop.serving.host.peers import Peer, is_admitted, peer_of
-from stalltop.serving.host.place import TracerPlace, TracerSeat, claim, connected
+from stalltop.serving.host.place import TracerPlace, TracerSeat, TracerSilentError, claim, connected
 
 
 @pytest.fixture
@@ -55,6 +57,21 @@ def test_a_tracer_that_holds_the_lock_and_listens_late_is_awaited(
     spot.path.unlink()
     with pytest.raises(Exception, match="holds the lock"):
         claim(spot)
+
+
+def test_a_tracer_that_accepts_nobody_is_an_error_at_once(spot: TracerPlace) -> None:
+    """A stopped process accepts no connection: without a time limit, connect waits for ever."""
+    spot.path.parent.mkdir(mode=0o755)
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as links:
+        listener.bind(os.fspath(spot.path))
+        listener.listen(0)
+        found = connected(spot.path)
+        assert found is not None
+        links.enter_context(found)
+        began = time.monotonic()
+        with pytest.raises(TracerSilentError, match="does not answer"):
+            connected(spot.path)
+        assert time.monotonic() - began < places.ANSWER_SECONDS
 
 
 def test_a_file_that_is_no_socket_is_not_removed(spot: TracerPlace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -20,13 +21,21 @@ from stalltop.model.merge.packing import Packed, Peak
 from stalltop.model.source import Source
 from stalltop.model.window import Window
 from stalltop.recordings.message.encoding import encode
-from stalltop.serving.host import host_source, messages, shared_source, tracer_server
+from stalltop.serving.host import (
+    host_source,
+    messages,
+    shared_source,
+    starting_server,
+    tracer_link,
+    tracer_server,
+)
 from stalltop.serving.host.host_source import HostSource
 from stalltop.serving.host.messages import MessageError, MessageInbox, message
 from stalltop.serving.host.peers import Peer
-from stalltop.serving.host.place import TracerPlace, TracerSeat, claim
+from stalltop.serving.host.place import TracerPlace, TracerSeat, TracerSilentError, claim
 from stalltop.serving.host.shared_source import SharedSource
-from stalltop.serving.host.tracer_link import TracerLink, TracerRefusesError
+from stalltop.serving.host.starting_server import StartingServer
+from stalltop.serving.host.tracer_link import TracerEndedError, TracerLink, TracerRefusesError
 from stalltop.serving.host.tracer_server import Past, TracerServer, nothing
 from tests.tui.sources import FedSource, numbered
 
@@ -305,6 +314,37 @@ def test_a_client_refuses_what_is_no_tracer(sent: bytes) -> None:
     ours.close()
 
 
+def test_a_tracer_that_does_not_greet_is_an_error_even_if_it_sends_byte_after_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tracer_link, "ANSWER_SECONDS", 0.2)
+    ours, theirs = socket.socketpair()
+    ended = threading.Event()
+
+    def trickle() -> None:
+        for byte in messages.hello_of_tracer(1, TRACER):
+            if ended.wait(0.05):
+                return
+            ours.sendall(bytes((byte,)))
+
+    sender = threading.Thread(target=trickle)
+    sender.start()
+    with pytest.raises(TracerSilentError, match=f"PID {os.getpid()}.*does not answer") as silent:
+        TracerLink(theirs)
+    assert f"kill -CONT {os.getpid()}" in silent.value.remedy
+    ended.set()
+    sender.join()
+    ours.close()
+
+
+def test_a_tracer_that_ends_during_the_greeting_is_told_apart() -> None:
+    ours, theirs = socket.socketpair()
+    ours.shutdown(socket.SHUT_WR)
+    with pytest.raises(TracerEndedError):
+        TracerLink(theirs)
+    ours.close()
+
+
 def test_the_reason_of_a_refusal_is_read_although_the_connection_is_closed() -> None:
     ours, theirs = socket.socketpair()
     ours.sendall(messages.told(messages.REFUSED, reason="too many", remedy="end one"))
@@ -371,7 +411,7 @@ def test_the_server_starts_after_the_first_window_so_that_it_does_not_delay_it(t
         server.start()
         return server
 
-    shared = SharedSource(source, seat, serve)
+    shared = SharedSource(source, seat, StartingServer(serve))
     shared.read()
     link = linked(tracer_socket)
     assert started == [1]
@@ -381,6 +421,41 @@ def test_the_server_starts_after_the_first_window_so_that_it_does_not_delay_it(t
     assert link.take(60) is not None
     link.close()
     shared.close()
+
+
+def test_the_server_starts_although_there_is_no_window_yet(
+    tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting_server, "START_SECONDS", 0.01)
+    seat = seated(tracer_socket)
+
+    def serve() -> TracerServer:
+        server = TracerServer(seat.listener, TRACER)
+        server.start()
+        return server
+
+    starting = StartingServer(serve)
+    link = linked(tracer_socket)  # while the BPF programs are compiled, for instance
+    assert link.tracer == TRACER
+    link.start(lambda: None)
+    link.close()
+    starting.stop()
+    seat.close()
+
+
+def test_no_server_starts_after_the_end(tracer_socket: Path) -> None:
+    seat = seated(tracer_socket)
+    started = threading.Event()
+
+    def serve() -> TracerServer:
+        started.set()
+        return TracerServer(seat.listener, TRACER)
+
+    starting = StartingServer(serve)
+    starting.stop()
+    starting.publish(numbered(0))
+    assert not started.wait(0.1)
+    seat.close()
 
 
 def test_an_error_of_a_read_for_clients_is_raised_by_the_next_read(
