@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stalltop.cli.tracing import diagnosed, monitor_options, say, tracer_settings
-from stalltop.model.errors import StalltopError, TracingError, UsageError
+from stalltop.model.errors import StalltopError, TracingError, UsageError, described
 from stalltop.model.source import Source
 from stalltop.serving.host.place import TracerPlace, TracerSeat, claim, connected
 
@@ -197,7 +197,7 @@ class HostWindows:
         from stalltop.serving.host.shared_source import SharedSource
         from stalltop.serving.host.starting_server import StartingServer
 
-        serves = server or StartingServer(partial(self._serve, seat))
+        serves = server or StartingServer(partial(self._serve, seat), partial(self._give_up, seat))
         try:
             source = self._monitored(tracing)
             if self.cannot_trace is None:
@@ -221,9 +221,20 @@ class HostWindows:
     def _serve(self, seat: TracerSeat) -> TracerServer:
         from stalltop.serving.host.tracer_server import TracerServer
 
-        server = TracerServer(seat.listener, this_process(), self._place.group_id(), self._kept)
+        server = TracerServer(
+            seat.listener,
+            this_process(),
+            self._place.group_id(),
+            self._kept,
+            partial(self._give_up, seat),
+        )
         server.start()
         return server
+
+    def _give_up(self, seat: TracerSeat, error: Exception) -> None:
+        """Lets another process be the tracer, because this one cannot serve clients any more."""
+        seat.close()
+        self._tell(f"this stalltop traces on, but no longer for others: {described(error)}")
 
     def _kept(self, before: float) -> Iterable[tuple[Window, Peak]]:
         """Returns the windows that ended by ``before``, newest first."""

@@ -36,7 +36,12 @@ def peer_of(link: socket.socket) -> Peer:
     return Peer(pid, uid, frozenset((gid, *struct.unpack(f"{len(groups) // 4}I", groups))))
 
 
+def is_owner(peer: Peer) -> bool:
+    """Return whether ``peer`` is root or the same user as this process."""
+    return peer.uid in (0, os.geteuid())
+
+
 def is_admitted(peer: Peer, group: int | None) -> bool:
     """Return whether ``peer`` may read the windows of this process: root, the same user, and members of
     ``group``."""
-    return peer.uid in (0, os.geteuid()) or (group is not None and group in peer.groups)
+    return is_owner(peer) or (group is not None and group in peer.groups)

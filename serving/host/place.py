@@ -13,6 +13,7 @@ import grp
 import os
 import socket
 import stat
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,17 +62,21 @@ class TracerSeat:
 
     def __init__(self, lock: int, listener: socket.socket, fault: str = "") -> None:
         self._lock = lock
+        self._closing = threading.Lock()
         self.listener = listener
         self.fault = fault
         """Why the group of the settings is not admitted; '' if it is, or there is none."""
 
     def close(self) -> None:
-        """Stop listening and release the lock. May be called twice. The socket file stays: only the next
-        holder of the lock may remove it."""
-        self.listener.close()
-        lock, self._lock = self._lock, -1
-        if lock >= 0:
-            os.close(lock)
+        """Stop listening and release the lock. Any thread may call it, also twice.
+
+        The socket file stays: only the next holder of the lock may remove it.
+        """
+        with self._closing:
+            self.listener.close()
+            lock, self._lock = self._lock, -1
+            if lock >= 0:
+                os.close(lock)
 
 
 def claim(place: TracerPlace) -> TracerSeat | socket.socket | None:

@@ -18,11 +18,16 @@ data."""
 
 
 class StartingServer:
-    """Starts the server that ``serve`` returns after the first window or ``START_SECONDS``, in a thread. Any
-    thread may use it."""
+    """Starts the server that ``serve`` returns after the first window or ``START_SECONDS``, in a thread.
 
-    def __init__(self, serve: Callable[[], TracerServer]) -> None:
+    If that raises an error, calls ``failed``. Any thread may use it.
+    """
+
+    def __init__(
+        self, serve: Callable[[], TracerServer], failed: Callable[[Exception], object] = bool
+    ) -> None:
         self._serve = serve
+        self._failed = failed
         self._server: TracerServer | None = None
         self._stopping = False
         self._lock = threading.Lock()
@@ -51,6 +56,9 @@ class StartingServer:
 
     def _start(self) -> None:
         self._due.wait(START_SECONDS)
-        with self._lock:
-            if not self._stopping:
-                self._server = self._serve()
+        try:
+            with self._lock:
+                if not self._stopping:
+                    self._server = self._serve()
+        except Exception as error:
+            self._failed(error)

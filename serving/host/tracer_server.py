@@ -9,48 +9,41 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
-from stalltop.model.errors import StalltopError
 from stalltop.model.hosts.tracer import Tracer
-from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
 from stalltop.recordings.message.encoding import encode
 from stalltop.serving.host import messages
 from stalltop.serving.host.messages import MessageError, MessageInbox
-from stalltop.serving.host.peers import Peer, is_admitted, peer_of
+from stalltop.serving.host.peers import Peer, is_admitted, is_owner, peer_of
+from stalltop.serving.host.recall import Past, Recall, nothing
 
 MOST_CLIENTS: Final = 64
+MOST_OF_USER: Final = 16
+"""Most clients of one user who is neither root nor the user of the tracer."""
+OWNERS_PLACES: Final = 8
+"""Clients, of ``MOST_CLIENTS``, that only root and the user of the tracer may have."""
 MOST_QUEUED: Final = 8 << 20
 """Most bytes that wait for one client. Windows that come while more wait are lost for this client, which is
 told how many."""
+MOST_QUEUED_TOTAL: Final = 64 << 20
+"""Most bytes that wait for all clients together. Beyond that, a client for which something waits already gets
+no further window."""
 MOST_NEW: Final = 16
 """Most windows that wait to be encoded. Older ones are lost for all clients."""
 ALIVE_SECONDS: Final = 1.0
 """Time without another message after which a client gets a sign of life."""
 HELLO_SECONDS: Final = 5.0
 """Time within which a new client must say hello."""
-MOST_PAST: Final = 1_000
-"""Most windows of the past that a client gets: of a history in memory, windows of a second for 10 minutes and
-of 10 seconds for the hour before; of a recording, the last 16 minutes."""
 _PAST_BYTES: Final = 1 << 20
 """A client gets further windows of the past only while fewer bytes than these wait for it."""
-_PAST_SHARE: Final = 0.25
-"""Share of one CPU that encoding the past may take."""
 _ONCE: Final = 1 << 16
-
-Past = Callable[[float], Iterable[tuple[Window, Peak]]]
-"""Returns the windows that ended by a time (Unix seconds), newest first. Called in a thread of its own."""
-
-
-def nothing(before: float) -> Iterable[tuple[Window, Peak]]:
-    """Return no windows: the past of a tracer that keeps none."""
-    return ()
 
 
 class _Client:
-    """One connection. Used by the server's thread only, except for ``queued`` and ``closed``."""
+    """One connection. Used by the server's thread only, except for ``queued``, ``given`` and ``closed``."""
 
     def __init__(self, link: socket.socket, peer: Peer) -> None:
         self.link = link
@@ -65,6 +58,8 @@ class _Client:
         self.lost = 0
         self.asked = False
         """Whether it has asked for the past."""
+        self.given = False
+        """Whether a window of the past is not in ``outbox`` yet."""
         self.ending = False
         """Whether it is closed as soon as everything is sent."""
         self.closed = False
@@ -74,15 +69,20 @@ class _Client:
         self.queued += len(frame)
         self.heard = time.monotonic()
 
-    def offer(self, frame: bytes) -> None:
-        """Queue a window, or count it as lost."""
-        if self.queued + len(frame) > max(MOST_QUEUED, len(frame)):
+    def offer(self, frame: bytes, room: int) -> None:
+        """Queue a window, or count it as lost. ``room``: how many bytes may wait in addition, for all clients
+        together. If nothing waits for this client, the window may always wait."""
+        if self.queued and len(frame) > min(MOST_QUEUED - self.queued, room):
             self.lost += 1
             return
+        self.tell_lost()
+        self.put(frame)
+
+    def tell_lost(self) -> None:
+        """Queue the number of lost windows, if there are any."""
         if self.lost:
             self.put(messages.told(messages.LOST, windows=self.lost))
             self.lost = 0
-        self.put(frame)
 
     def send(self) -> None:
         """Send as much as the socket takes. Raises OSError if the client is gone."""
@@ -101,13 +101,19 @@ class TracerServer:
     """Accepts clients at ``listener`` and passes them every window that is published."""
 
     def __init__(
-        self, listener: socket.socket, tracer: Tracer, group: int | None = None, past: Past = nothing
+        self,
+        listener: socket.socket,
+        tracer: Tracer,
+        group: int | None = None,
+        past: Past = nothing,
+        failed: Callable[[Exception], object] = bool,
     ) -> None:
-        """``group`` is the group whose members are admitted; None: root and this user only."""
+        """``group`` is the group whose members are admitted; None: root and this user only. ``failed`` is
+        called, in the server's thread, if the server ends by an error."""
         self._listener = listener
         self._tracer = tracer
         self._group = group
-        self._past = past
+        self._failed = failed
         self._clients: dict[socket.socket, _Client] = {}
         self._greeted = 0
         self._new: deque[Window] = deque()
@@ -116,12 +122,15 @@ class TracerServer:
         self._lock = threading.Lock()
         self._stopping = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        """Wakes the server's thread; -1: closed. Used with ``_lock``, except in that thread."""
         self._select = selectors.DefaultSelector()
+        self._recall = Recall(past, self._give, self._has_room)
         self._thread = threading.Thread(target=self._run, name="stalltop-clients", daemon=True)
 
     def start(self) -> None:
         """Start to accept clients."""
         self._listener.setblocking(False)
+        self._recall.start()
         self._thread.start()
 
     @property
@@ -134,6 +143,11 @@ class TracerServer:
         """The most bytes that wait for one client."""
         return max((client.queued for client in list(self._clients.values())), default=0)
 
+    @property
+    def waiting(self) -> int:
+        """The bytes that wait for all clients."""
+        return sum(client.queued for client in list(self._clients.values()))
+
     def publish(self, window: Window) -> None:
         """Pass ``window`` to all clients. Returns at once; nothing is encoded if there are none."""
         if not self._greeted:
@@ -143,42 +157,64 @@ class TracerServer:
                 self._new.popleft()
                 self._dropped += 1
             self._new.append(window)
-        self._rouse()
+            self._rouse()
 
     def stop(self, timeout: float = 1.0) -> None:
         """Close all connections. Clients then look for the next tracer. May be called twice."""
-        self._stopping = True
-        if self._thread.is_alive():
+        with self._lock:
+            self._stopping = True
             self._rouse()
+        if self._thread.ident is None:
+            self._end()
+        else:
             self._thread.join(timeout)
 
     def _rouse(self) -> None:
-        with contextlib.suppress(OSError):
-            os.eventfd_write(self._wake, 1)
+        """Wake the server's thread. Called with the lock: the number of a closed descriptor may be that of
+        another file already."""
+        if self._wake >= 0:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_write(self._wake, 1)
 
     # ---- in the thread
 
     def _run(self) -> None:
+        failure: Exception | None = None
+        try:
+            self._serve()
+        except Exception as error:
+            failure = error
+        finally:
+            self._end()
+        if failure is not None and not self._stopping:
+            self._failed(failure)
+
+    def _serve(self) -> None:
         self._select.register(self._listener, selectors.EVENT_READ)
         self._select.register(self._wake, selectors.EVENT_READ)
-        try:
-            while not self._stopping:
-                for key, _ in self._select.select(ALIVE_SECONDS if self._clients else None):
-                    if key.fileobj is self._listener:
-                        self._accept()
-                    elif key.fileobj == self._wake:
-                        with contextlib.suppress(BlockingIOError):
-                            os.eventfd_read(self._wake)
-                    else:
-                        self._receive(self._clients[key.fileobj])  # type: ignore[index]
-                self._pass_on()
-                self._tend()
-        finally:
+        while not self._stopping:
+            for key, _ in self._select.select(ALIVE_SECONDS if self._clients else None):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj == self._wake:
+                    with contextlib.suppress(BlockingIOError):
+                        os.eventfd_read(self._wake)
+                else:
+                    self._receive(self._clients[key.fileobj])  # type: ignore[index]
+            self._pass_on()
             for client in list(self._clients.values()):
-                self._close(client)
-            self._listener.close()
-            self._select.close()
-            os.close(self._wake)
+                self._tend(client)
+
+    def _end(self) -> None:
+        self._recall.stop()
+        for client in list(self._clients.values()):
+            self._close(client)
+        self._listener.close()
+        self._select.close()
+        with self._lock:
+            wake, self._wake = self._wake, -1
+            if wake >= 0:
+                os.close(wake)
 
     def _accept(self) -> None:
         try:
@@ -190,19 +226,33 @@ class TracerServer:
         try:
             link.setblocking(False)
             client = _Client(link, peer_of(link))
-        except OSError:
+            self._select.register(link, selectors.EVENT_READ)
+        except Exception:
             link.close()
             return
+        full = self._full_for(client.peer)
         self._clients[link] = client
-        self._select.register(link, selectors.EVENT_READ)
         if not is_admitted(client.peer, self._group):
             self._refuse(
                 client,
                 f"the tracer of this host does not admit user {client.peer.uid}",
                 'run as root; root can admit a group: group = "NAME" in /etc/stalltop/config.toml',
             )
-        elif len(self._clients) > MOST_CLIENTS:
-            self._refuse(client, f"the tracer has {MOST_CLIENTS} clients already", "end one of them")
+        elif full:
+            self._refuse(client, full, "end one of them")
+
+    def _full_for(self, peer: Peer) -> str:
+        """Return why there is no place for another client of ``peer``; '' if there is one."""
+        users = [client.peer.uid for client in self._clients.values() if not client.ending]
+        if len(users) >= MOST_CLIENTS:
+            return f"the tracer has {MOST_CLIENTS} clients already"
+        if is_owner(peer):
+            return ""
+        if users.count(peer.uid) >= MOST_OF_USER:
+            return f"user {peer.uid} has {MOST_OF_USER} clients of the tracer already"
+        if len(users) >= MOST_CLIENTS - OWNERS_PLACES:
+            return f"the tracer has {len(users)} clients already, and keeps {OWNERS_PLACES} places for root"
+        return ""
 
     def _refuse(self, client: _Client, reason: str, remedy: str = "") -> None:
         client.put(messages.told(messages.REFUSED, reason=reason, remedy=remedy))
@@ -222,7 +272,7 @@ class TracerServer:
             self._refuse(client, told.reason, told.remedy)
         except BlockingIOError:
             return
-        except OSError:
+        except Exception:  # whatever it is, only this client ends
             self._close(client)
 
     def _handle(self, client: _Client, kind: bytes, content: bytes) -> None:
@@ -234,10 +284,7 @@ class TracerServer:
             raise MessageError("the first message is no hello")
         elif kind == messages.PAST and not client.asked:
             client.asked = True
-            before = messages.past_before(content)
-            threading.Thread(
-                target=self._recall, args=(client, before), name="stalltop-past", daemon=True
-            ).start()
+            self._recall.ask(client, messages.past_before(content))
 
     def _pass_on(self) -> None:
         """Queue new windows for all clients, and windows of the past for those that asked."""
@@ -252,32 +299,35 @@ class TracerServer:
         for window in new:
             try:
                 frame = messages.message(messages.WINDOW, encode(window))
-            except (StalltopError, ValueError):  # too large, or not a number where one is needed
+            except Exception:  # too large, or not a number where one is needed: only this window is lost
                 for client in greeted:
                     client.lost += 1
                 continue
             for client in greeted:
-                client.offer(frame)
+                client.offer(frame, MOST_QUEUED_TOTAL - self.waiting)
         for client, frame in old:
             client.put(frame)
+            client.given = False
 
-    def _tend(self) -> None:
+    def _tend(self, client: _Client) -> None:
+        """Send what waits for the client, and close it if it is over."""
         now = time.monotonic()
-        for client in list(self._clients.values()):
-            if client.greeted and not client.queued and now - client.heard >= ALIVE_SECONDS * 0.9:
-                client.put(messages.message(messages.ALIVE))
-            try:
-                client.send()
-            except OSError:
-                self._close(client)
-                continue
+        try:
+            if client.greeted and not client.queued:
+                # Without a further window, the client would not learn that windows were lost.
+                client.tell_lost()
+                if now - client.heard >= ALIVE_SECONDS * 0.9:
+                    client.put(messages.message(messages.ALIVE))
+            client.send()
             late = not client.greeted and now - client.since > HELLO_SECONDS
             if late or (client.ending and not client.queued):
                 self._close(client)
-                continue
+                return
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.queued else 0)
             if self._select.get_key(client.link).events != wanted:
                 self._select.modify(client.link, wanted)
+        except Exception:  # whatever it is, only this client ends
+            self._close(client)
 
     def _close(self, client: _Client) -> None:
         if client.closed:
@@ -285,31 +335,23 @@ class TracerServer:
         client.closed = True
         self._greeted -= client.greeted
         del self._clients[client.link]
-        self._select.unregister(client.link)
+        with contextlib.suppress(KeyError, ValueError, OSError):
+            self._select.unregister(client.link)
         client.link.close()
 
-    # ---- in a thread for each client that asks for the past
+    # ---- in the thread of the past
 
-    def _recall(self, client: _Client, before: float) -> None:
-        left = MOST_PAST
-        with contextlib.suppress(StalltopError, OSError, ValueError):  # the past is then shorter
-            began = time.thread_time()
-            for window, peak in self._past(before):
-                frame = messages.message(messages.KEPT, encode(window, peak))
-                while client.queued > _PAST_BYTES and not (client.closed or self._stopping):
-                    time.sleep(0.02)
-                if client.closed or self._stopping:
-                    return
-                self._give(client, frame)
-                left -= 1
-                if not left:
-                    break
-                took = time.thread_time() - began
-                time.sleep(took * (1.0 / _PAST_SHARE - 1.0))
-                began = time.thread_time()
-        self._give(client, messages.message(messages.END))
+    def _has_room(self, client: _Client) -> bool | None:
+        if client.closed:
+            return None
+        return (
+            not client.given
+            and client.queued <= _PAST_BYTES
+            and self.waiting <= MOST_QUEUED_TOTAL // 2  # the other half is for new windows
+        )
 
     def _give(self, client: _Client, frame: bytes) -> None:
         with self._lock:
+            client.given = True
             self._old.append((client, frame))
-        self._rouse()
+            self._rouse()

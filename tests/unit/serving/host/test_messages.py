@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stalltop.model.hosts.tracer import Tracer
 from stalltop.recordings.message.encoding import LENGTH, MOST_BYTES, encode
-from stalltop.serving.host import messages, tracer_server
+from stalltop.serving.host import messages, recall, tracer_server
 from stalltop.serving.host.messages import MessageError, MessageInbox, common_version, message, told
 from tests.windows.full import full_window
 
@@ -122,4 +122,8 @@ def test_the_document_lists_every_kind_array_and_bound() -> None:
     assert f"at most {messages.MOST_ASKED >> 10} KiB" in " ".join(text.split())
     assert f"at most {tracer_server.MOST_CLIENTS} clients" in text
     assert f"At most {tracer_server.MOST_QUEUED >> 20} MiB wait" in text
-    assert f"at most {tracer_server.MOST_PAST:,} |" in text
+    one_line = " ".join(text.split())
+    assert f"and {tracer_server.MOST_QUEUED_TOTAL >> 20} MiB for all together" in one_line
+    assert f"clients, {tracer_server.MOST_OF_USER} of one user" in one_line
+    assert f"the last {tracer_server.OWNERS_PLACES} places are for root" in one_line
+    assert f"at most {recall.MOST_PAST:,} |" in text

@@ -24,6 +24,7 @@ from stalltop.recordings.message.encoding import encode
 from stalltop.serving.host import (
     host_source,
     messages,
+    recall,
     shared_source,
     starting_server,
     tracer_link,
@@ -33,10 +34,11 @@ from stalltop.serving.host.host_source import HostSource
 from stalltop.serving.host.messages import MessageError, MessageInbox, message
 from stalltop.serving.host.peers import Peer
 from stalltop.serving.host.place import TracerPlace, TracerSeat, TracerSilentError, claim
+from stalltop.serving.host.recall import Past, nothing
 from stalltop.serving.host.shared_source import SharedSource
 from stalltop.serving.host.starting_server import StartingServer
 from stalltop.serving.host.tracer_link import TracerEndedError, TracerLink, TracerRefusesError
-from stalltop.serving.host.tracer_server import Past, TracerServer, nothing
+from stalltop.serving.host.tracer_server import TracerServer
 from tests.tui.sources import FedSource, numbered
 
 TRACER = Tracer(4711, "root", 1_700_000_000.0, "stalltop record")
@@ -86,6 +88,18 @@ def joined(path: Path, server: TracerServer, **options: bool) -> TracerLink:
     link.start(lambda: None)
     until(lambda: server.clients > before)
     return link
+
+
+def past_of(link: TracerLink, count: int) -> list[Packed]:
+    """Waits for ``count`` windows of the past."""
+    parts: list[Packed] = []
+
+    def enough() -> bool:
+        parts.extend(link.past())
+        return len(parts) >= count
+
+    until(enough)
+    return parts
 
 
 def of_tracer(window: Window) -> dict[str, object]:
@@ -199,7 +213,7 @@ def test_a_client_says_that_windows_were_lost() -> None:
 def test_the_past_comes_newest_first_and_is_bounded(
     serving: Serving, tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracer_server, "MOST_PAST", 3)
+    monkeypatch.setattr(recall, "MOST_PAST", 3)
     asked: list[float] = []
     peak = Peak(7.5, 1, 2)
 
@@ -214,11 +228,10 @@ def test_the_past_comes_newest_first_and_is_bounded(
     assert link.take(60) is not None
     history = History()
     history.add(numbered(5))
-    parts: list[Packed] = []
-    end = time.monotonic() + 60
-    while len(parts) < 3 and time.monotonic() < end:
-        parts += link.past()
-    time.sleep(0.1)
+    parts = past_of(link, 3)
+    # What is sent later comes after what was to be sent before, such as a further window of the past.
+    server.publish(numbered(6))
+    assert link.take(60) is not None
     parts += link.past()
     assert asked == [numbered(5).start]
     assert sorted(part.window.start for part in parts) == [numbered(number).start for number in (2, 3, 4)]
@@ -254,6 +267,165 @@ def test_the_number_of_clients_is_bounded(
     links.append(joined(tracer_socket, server))
     for link in links:
         link.close()
+
+
+def test_a_user_has_few_clients_and_leaves_places_for_root(
+    serving: Serving, tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracer_server, "MOST_CLIENTS", 6)
+    monkeypatch.setattr(tracer_server, "MOST_OF_USER", 2)
+    monkeypatch.setattr(tracer_server, "OWNERS_PLACES", 2)
+    monkeypatch.setattr(tracer_server, "is_admitted", lambda peer, group: True)
+    users = [4_242]
+    monkeypatch.setattr(tracer_server, "peer_of", lambda link: Peer(1, users[0], frozenset((7,))))
+    server = serving()
+    links = [joined(tracer_socket, server) for _ in range(2)]
+    with pytest.raises(TracerRefusesError, match="user 4242 has 2 clients"):
+        linked(tracer_socket)
+    users[0] = 4_243
+    links += [joined(tracer_socket, server) for _ in range(2)]
+    users[0] = 4_244
+    with pytest.raises(TracerRefusesError, match="keeps 2 places for root"):
+        linked(tracer_socket)
+    users[0] = 0
+    links += [joined(tracer_socket, server) for _ in range(2)]
+    for link in links:
+        link.close()
+
+
+def test_what_waits_for_all_clients_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(tracer_server, "MOST_QUEUED", 100)
+    client = tracer_server._Client(ours, Peer(1, 0, frozenset()))
+    client.offer(b"x" * 500, room=-1)  # nothing waits for this client: it has done nothing wrong
+    assert (client.queued, client.lost) == (500, 0)
+    client.offer(b"x" * 10, room=1_000)
+    assert (client.queued, client.lost) == (500, 1)
+    client.outbox.clear()
+    client.queued = 50
+    client.offer(b"x" * 10, room=9)
+    assert client.lost == 2
+    client.offer(b"x" * 10, room=10)
+    assert (client.queued > 60, client.lost) == (True, 0)
+    ours.close()
+    theirs.close()
+
+
+def test_a_window_that_cannot_be_encoded_is_lost_and_the_client_is_told_at_once(
+    serving: Serving, tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(window: Window, peak: Peak | None = None) -> bytes:
+        raise RuntimeError("a fault of the program")
+
+    server = serving()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as raw:
+        raw.connect(str(tracer_socket))
+        raw.settimeout(60)
+        raw.sendall(messages.hello_of_client())
+        until(lambda: server.clients == 1)
+        monkeypatch.setattr(tracer_server, "encode", fail)
+        server.publish(numbered(0))
+        kinds: dict[bytes, bytes] = {}
+        inbox = MessageInbox()
+        while messages.LOST not in kinds:
+            kinds.update(inbox.feed(raw.recv(1 << 16)))
+        assert messages.lost_of(kinds[messages.LOST]) == 1
+
+
+def test_an_error_with_one_client_ends_this_client_only(
+    serving: Serving, tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serving()
+    good = joined(tracer_socket, server)
+
+    def fail(content: bytes) -> int:
+        raise RuntimeError("a fault of the program")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(messages, "common_version", fail)
+        with pytest.raises(TracerEndedError):
+            linked(tracer_socket)
+    server.publish(numbered(1))
+    assert good.take(60) is not None
+    good.close()
+
+
+def test_a_server_that_ends_by_an_error_says_so_and_closes_everything(
+    tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[Exception] = []
+    seat = seated(tracer_socket)
+
+    def failed(error: Exception) -> None:
+        seat.close()
+        failures.append(error)
+
+    server = TracerServer(seat.listener, TRACER, failed=failed)
+    server.start()
+    link = joined(tracer_socket, server)
+
+    def fail() -> None:
+        raise RuntimeError("a fault of the program")
+
+    monkeypatch.setattr(server, "_pass_on", fail)
+    server.publish(numbered(0))
+    until(lambda: failures)
+    assert str(failures[0]) == "a fault of the program"
+    until(lambda: link.ended)
+    server.publish(numbered(1))  # does nothing
+    server.stop()
+    link.close()
+    seated(tracer_socket).close()  # another process can be the tracer
+
+
+def test_the_past_is_sent_to_clients_in_turn_and_ends_at_an_error(
+    serving: Serving, tracer_socket: Path
+) -> None:
+    def past(before: float) -> Iterable[tuple[Window, Peak]]:
+        for number in (4, 3):
+            yield numbered(number), Peak()
+        raise KeyError("a row that was deleted meanwhile")
+
+    server = serving(past)
+    links = [joined(tracer_socket, server, past=True) for _ in range(3)]
+    server.publish(numbered(5))
+    for link in links:
+        assert link.take(60) is not None
+        assert len(past_of(link, 2)) == 2
+    until(lambda: sum(thread.name == "stalltop-past" for thread in threading.enumerate()) == 1)
+    server.publish(numbered(6))
+    for link in links:
+        assert link.take(60) is not None
+        link.close()
+
+
+def test_a_server_is_stopped_while_windows_are_published(tracer_socket: Path) -> None:
+    for _ in range(5):
+        seat = seated(tracer_socket)
+        server = TracerServer(seat.listener, TRACER)
+        server.start()
+        link = joined(tracer_socket, server)
+        ended = threading.Event()
+
+        def publish(to: TracerServer = server, ended: threading.Event = ended) -> None:
+            while not ended.is_set():
+                to.publish(numbered(0))
+
+        publisher = threading.Thread(target=publish)
+        publisher.start()
+        server.stop()
+        ended.set()
+        publisher.join()
+        link.close()
+        seat.close()
+
+
+def test_a_server_that_was_never_started_can_be_stopped(tracer_socket: Path) -> None:
+    seat = seated(tracer_socket)
+    server = TracerServer(seat.listener, TRACER)
+    server.stop()
+    server.stop()
+    seat.close()
 
 
 @pytest.mark.parametrize(
