@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import threading
 import time
@@ -18,6 +19,11 @@ from stalltop.serving.host.tracer_link import TracerLink
 
 SILENT_SECONDS: Final = 10.0
 """Without any sign of life for longer than this, a tracer counts as stopped."""
+WINDOW_SECONDS: Final = 30.0
+"""Longest wait for a window of a tracer that gives signs of life. While it compiles BPF programs, there is
+none."""
+LEAVE_SECONDS: Final = 1.5
+"""Longest wait for a last window: as long as a tracer usually needs for one."""
 SEARCH_SECONDS: Final = 10.0
 """Longest search for a new tracer by a client that cannot trace itself."""
 _STEP_SECONDS: Final = 0.05
@@ -25,6 +31,10 @@ _STEP_SECONDS: Final = 0.05
 Trace = Callable[[TracerSeat], Source]
 """Traces this host and passes the windows to clients at the seat. If that is impossible, closes the seat and
 raises TracingError."""
+
+
+class NoMoreWindowsError(StalltopError):
+    """After ``HostSource.leave``, no further window has come."""
 
 
 class HostSource:
@@ -54,6 +64,8 @@ class HostSource:
         self._error: BaseException | None = None
         self._changed = threading.Condition()
         self._closed = False
+        self._until = math.inf
+        """When reads wait no longer, by ``time.monotonic()``."""
         link.start(self._ended)
 
     @property
@@ -69,7 +81,8 @@ class HostSource:
     def read(self) -> Window:
         """Return what happened since the last read. Waits for the tracer's next window.
 
-        Raises StalltopError if the tracer has ended and there is no other, and if it is silent.
+        Raises StalltopError if the tracer has ended and there is no other, and if it is silent; RuntimeError
+        if another thread closes this source.
         """
         while True:
             link = self._link
@@ -88,13 +101,15 @@ class HostSource:
                 return own.read()
             if error is not None:
                 raise error
-            silent = time.monotonic() - link.heard
-            if silent > SILENT_SECONDS and not self._patient and not link.ended:
-                raise StalltopError(
-                    f"the tracer of this host has been silent for {silent:.0f} s; it may be stopped "
-                    f"({link.tracer.text})",
-                    f"let it go on: kill -CONT {link.tracer.pid}; or end it; or trace by yourself: --own",
-                )
+            if time.monotonic() > self._until:
+                raise NoMoreWindowsError("the tracer of this host sent no further window")
+            if not self._patient and not link.ended:
+                _expect_windows(link)
+
+    def leave(self) -> None:
+        """Let reads wait for ``LEAVE_SECONDS`` from now on; then they raise NoMoreWindowsError. A signal
+        handler may call it."""
+        self._until = time.monotonic() + LEAVE_SECONDS
 
     def close(self) -> None:
         """Leave the tracer; or end tracing, if this process has become the tracer. May be called twice."""
@@ -109,8 +124,8 @@ class HostSource:
     # ---- in the thread of the link that has ended
 
     def _ended(self) -> None:
-        if self._closed:
-            return
+        if self._closed or self._link.error is not None:
+            return  # the read raises the error of the link
         try:
             self._go_on()
         except BaseException as error:
@@ -158,3 +173,21 @@ class HostSource:
                 return
         with contextlib.suppress(Exception):
             own.close()
+
+
+def _expect_windows(link: TracerLink) -> None:
+    """Raise StalltopError if the tracer has been silent, or has sent no window, for too long."""
+    now = time.monotonic()
+    if now - link.heard > SILENT_SECONDS:
+        raise StalltopError(
+            f"the tracer of this host has been silent for {now - link.heard:.0f} s; it may be stopped "
+            f"({link.tracer.text})",
+            f"let it go on: kill -CONT {link.tracer.pid}; or end it; or trace by yourself: --own",
+        )
+    if now - link.window_at > WINDOW_SECONDS:
+        lost = f"; {link.lost} were lost" if link.lost else ""
+        raise StalltopError(
+            f"the tracer of this host has sent no window for {now - link.window_at:.0f} s{lost} "
+            f"({link.tracer.text})",
+            "end it, or trace by yourself: --own",
+        )

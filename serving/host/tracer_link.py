@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from stalltop.model.errors import StalltopError, TracingError
+from stalltop.model.errors import StalltopError, TracingError, described
 from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import Packed, pack
@@ -57,8 +57,9 @@ class TracerLink:
         self._error: StalltopError | None = None
         self._ended = False
         self._waiting: list[tuple[bytes, bytes]] = []
-        self.heard = time.monotonic()
-        """When the tracer last sent something, by ``time.monotonic()``."""
+        self.heard = self.window_at = time.monotonic()
+        """When the tracer last sent something, and when it last sent a valid window (at first: when it accepted
+        this client), by ``time.monotonic()``."""
         try:
             self.tracer = self._greet()
         except BaseException:
@@ -89,6 +90,16 @@ class TracerLink:
         with self._changed:
             past, self._past = self._past, []
         return past[::-1]
+
+    @property
+    def error(self) -> StalltopError | None:
+        """What ended the connection, if the tracer sent something invalid."""
+        return self._error
+
+    @property
+    def lost(self) -> int:
+        """How many windows were lost since the last one."""
+        return self._lost
 
     @property
     def ended(self) -> bool:
@@ -139,8 +150,8 @@ class TracerLink:
             self._receive()
         except StalltopError as error:
             self._error = error
-        except ValueError as error:
-            self._error = MessageError(f"the tracer of this host sent an invalid window: {error}")
+        except Exception as error:
+            self._error = MessageError(f"what the tracer of this host sent is of no use: {described(error)}")
         finally:
             self._link.close()
             with self._changed:
@@ -164,7 +175,13 @@ class TracerLink:
 
     def _handle(self, kind: bytes, content: bytes) -> None:
         if kind == messages.WINDOW:
-            window = self._told(self._decoder.decode(content))
+            try:
+                decoded = self._decoder.decode(content)
+            except ValueError:
+                self._lost += 1  # the next one may be readable
+                return
+            window = self._told(decoded)
+            self.window_at = time.monotonic()
             with self._changed:
                 self._windows.append(window)
                 if len(self._windows) > _AT_ONCE:
@@ -175,7 +192,10 @@ class TracerLink:
                 with contextlib.suppress(OSError):
                     self._link.sendall(messages.told(messages.PAST, before=window.start))
         elif kind == messages.KEPT:
-            window, peak = self._decoder.decode(content)
+            try:
+                window, peak = self._decoder.decode(content)
+            except ValueError:
+                return
             packed = pack(self._told(DecodedWindow(window, peak)), peak=peak)
             with self._changed:
                 self._past.append(packed)
@@ -192,7 +212,7 @@ class TracerLink:
         if lost:
             gap = Missing(
                 "windows of the tracer",
-                f"{lost} windows before this one are missing: this client read too slowly",
+                f"{lost} windows before this one are missing: this client was too slow, or they were invalid",
                 "let it draw less, or raise its share of CPU time",
             )
             coverage = replace(coverage, missing=(*coverage.missing, gap))

@@ -30,7 +30,7 @@ from stalltop.serving.host import (
     tracer_link,
     tracer_server,
 )
-from stalltop.serving.host.host_source import HostSource
+from stalltop.serving.host.host_source import HostSource, NoMoreWindowsError
 from stalltop.serving.host.messages import MessageError, MessageInbox, message
 from stalltop.serving.host.peers import Peer
 from stalltop.serving.host.place import TracerPlace, TracerSeat, TracerSilentError, claim
@@ -525,13 +525,49 @@ def test_the_reason_of_a_refusal_is_read_although_the_connection_is_closed() -> 
         TracerLink(theirs)
 
 
-def test_an_invalid_window_ends_the_client_with_a_reason() -> None:
+def test_an_invalid_window_is_counted_as_lost() -> None:
     ours, theirs = socket.socketpair()
     ours.sendall(messages.hello_of_tracer(1, TRACER) + message(messages.WINDOW, b"invalid"))
+    ours.sendall(message(messages.KEPT, b"invalid") + message(messages.WINDOW, encode(numbered(0))))
     link = TracerLink(theirs)
     link.start(lambda: None)
-    with pytest.raises(MessageError, match="invalid window"):
-        link.take(60)
+    found = link.take(60)
+    assert found is not None
+    assert found.coverage.missing[-1].reason.startswith("1 windows before this one are missing")
+    assert link.past() == []
+    link.close()
+    ours.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "error"),
+    [
+        (messages.told(messages.LOST, windows="many"), MessageError),
+        (b"W" + b"\xff" * 4, MessageError),
+        (messages.told(messages.REFUSED, reason="no longer"), TracerRefusesError),
+    ],
+)
+def test_an_invalid_message_ends_the_client_which_then_looks_for_no_tracer(
+    tracer_socket: Path, sent: bytes, error: type[StalltopError]
+) -> None:
+    ours, theirs = socket.socketpair()
+    ours.sendall(messages.hello_of_tracer(1, TRACER))
+    link = TracerLink(theirs)
+    ours.sendall(sent)
+    traced: list[TracerSeat] = []
+
+    def trace(seat: TracerSeat) -> Source:
+        traced.append(seat)
+        return FedSource()
+
+    said: list[str] = []
+    client = HostSource(link, TracerPlace(tracer_socket), trace, tell=said.append)
+    for _ in range(2):
+        with pytest.raises(error):
+            client.read()
+    until(lambda: not any(thread.name == "stalltop-link" for thread in threading.enumerate()))
+    assert (traced, said) == ([], [])
+    client.close()
     ours.close()
 
 
@@ -737,6 +773,38 @@ def test_a_silent_tracer_is_an_error_unless_the_client_is_patient(
     assert client.read().coverage.tracer == TRACER
     client.close()
     patient.close()
+
+
+def test_a_tracer_that_lives_but_sends_no_window_is_an_error(
+    tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_source, "WINDOW_SECONDS", 0.1)
+    ours, theirs = socket.socketpair()
+    ours.sendall(messages.hello_of_tracer(1, TRACER) + messages.told(messages.LOST, windows=7))
+    client = HostSource(TracerLink(theirs), TracerPlace(tracer_socket), None, tell=lambda line: None)
+    with pytest.raises(StalltopError, match=r"has sent no window for .* 7 were lost"):
+        client.read()
+    client.close()
+    ours.close()
+
+
+@pytest.mark.parametrize(("end", "error"), [("leave", NoMoreWindowsError), ("close", RuntimeError)])
+def test_a_read_that_waits_is_ended(
+    tracer_socket: Path, monkeypatch: pytest.MonkeyPatch, end: str, error: type[Exception]
+) -> None:
+    monkeypatch.setattr(host_source, "LEAVE_SECONDS", 0.1)
+    ours, theirs = socket.socketpair()
+    ours.sendall(messages.hello_of_tracer(1, TRACER))
+    client = HostSource(
+        TracerLink(theirs), TracerPlace(tracer_socket), None, tell=lambda line: None, patient=True
+    )
+    timer = threading.Timer(0.05, getattr(client, end))
+    timer.start()
+    with pytest.raises(error):
+        client.read()
+    timer.join()
+    client.close()
+    ours.close()
 
 
 def test_the_tracer_gives_signs_of_life(
