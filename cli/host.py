@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from stalltop.serving.host.tracer_link import TracerLink
     from stalltop.serving.host.tracer_server import TracerServer
 
-    Past = Callable[[float], Iterable[tuple[Window, Peak]]]
-
 AHEAD_SECONDS: Final = 4.0
 """Seconds after which a client prepares to take the place of the tracer."""
+PAST_BYTES: Final = 16 << 20
+"""Memory for the past that clients can ask for, of a tracer without a screen."""
 _JOIN_SECONDS: Final = 5.0
 """Longest time of attempts to connect while tracers end and begin."""
 _MOST_COMMAND: Final = 200
@@ -54,19 +54,17 @@ class HostWindows:
         tell: Callable[[str], object] = say,
         history: History | None = None,
         keeps: History | None = None,
-        past: Past | None = None,
         patient: bool = False,
         only_join: bool = False,
     ) -> None:
         """``tell`` is called with lines for the user, in any thread. ``history``: gets the past of the tracer
         (a client), or has the past for clients (the tracer); the reader of the source fills it. ``keeps``:
-        filled by the tracer's source itself. ``past``: returns the past for clients otherwise. ``patient``:
-        a silent tracer is no error. ``only_join``: never become the tracer."""
+        has the past for clients; the tracer's source itself fills it. ``patient``: a silent tracer is no
+        error. ``only_join``: never become the tracer."""
         self._options = options
         self._tell = tell
         self._history = history
         self._keeps = keeps
-        self._past = past
         self._patient = patient
         self._only_join = only_join
         self._place = place(options)
@@ -92,6 +90,11 @@ class HostWindows:
     def paced(self) -> bool:
         """Whether another process sets the pace of the windows at present."""
         return self._client is not None and self._client.is_client
+
+    def leave(self) -> None:
+        """Lets reads of a client wait for one more window, but not for long. A signal handler may call it."""
+        if self._client is not None:
+            self._client.leave()
 
     def suspend_note(self) -> str:
         """Returns what a user who stops this process (Ctrl-Z) must know; '' if nothing."""
@@ -238,9 +241,7 @@ class HostWindows:
 
     def _kept(self, before: float) -> Iterable[tuple[Window, Peak]]:
         """Returns the windows that ended by ``before``, newest first."""
-        if self._past is not None:
-            return self._past(before)
-        history = self._history or self._keeps
+        history = self._keeps if self._history is None else self._history
         parts = () if history is None else history.parts
         return (
             (packed.unpack(), packed.peak) for packed in reversed(parts) if packed.window.end <= before + 1e-3

@@ -14,20 +14,18 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from stalltop.cli.host import HostWindows
+from stalltop.cli.host import PAST_BYTES, HostWindows
 from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnosed, say
 from stalltop.model.source import Source
 from stalltop.tui.terminal.interrupts import REQUESTS
 
 if TYPE_CHECKING:
-    from stalltop.model.merge.packing import Peak
-    from stalltop.model.window import Window
     from stalltop.recordings.write.bounds import Bounds
     from stalltop.recordings.write.recorded_source import RecordedSource
     from stalltop.recordings.write.recorder import Recorder
@@ -178,14 +176,14 @@ def run(options: argparse.Namespace) -> int:
     if missing and options.to:
         say(f"created the folder {missing[-1]}")
     try:
-        source = _source(options, path)
+        source, leave = _source(options)
     except BaseException:
         recorder.close(CLOSE_SECONDS)
         raise
     recorder.start()
     written = True
     try:
-        with requests() as ended:
+        with requests(leave) as ended:
             say(f"recording to {path}, at most {options.max_size / (1 << 20):,.0f} MiB; press Ctrl-C to stop")
             _record(source, recorder, options.seconds, ended)
     finally:
@@ -201,6 +199,8 @@ def _record(source: Source, recorder: Recorder, seconds: float | None, ended: th
 
     Reads one more window after that, so that the recording includes everything up to the end.
     """
+    from stalltop.serving.host.host_source import NoMoreWindowsError
+
     began = due = time.monotonic()
     last = False
     while not last:
@@ -210,7 +210,10 @@ def _record(source: Source, recorder: Recorder, seconds: float | None, ended: th
         last = ended.wait(max(due - time.monotonic(), 0.0)) or (
             seconds is not None and due >= began + seconds
         )
-        recorder.add(source.read())
+        try:
+            recorder.add(source.read())
+        except NoMoreWindowsError:
+            return
 
 
 def _told(recorder: Recorder, written: bool) -> int:
@@ -235,32 +238,31 @@ def _host(options: argparse.Namespace) -> str:
     return clean(platform.node()) or "localhost"
 
 
-def _source(options: argparse.Namespace, path: Path) -> Source:
-    """Returns the windows to record. Those that are in the file ``path`` already are the past for clients."""
+def _source(options: argparse.Namespace) -> tuple[Source, Callable[[], object]]:
+    """Returns the windows to record, and what to call when the user ends the recording: reads then wait no
+    longer than for a last window."""
     if options.simulated:
         from stalltop.demo.simulated.windows import SimulatedSource
 
-        return diagnosed(SimulatedSource())
+        return diagnosed(SimulatedSource()), bool
+    from stalltop.model.merge.history import History
 
-    def past(before: float) -> Iterator[tuple[Window, Peak]]:
-        from stalltop.recordings.read.reading import newest_first
-
-        return newest_first(path, before)
-
-    host = HostWindows(options, past=past)
+    # The past is kept in memory, not read from the file: closing the file would drop SQLite's locks, which
+    # this process has on it (``recordings.write.hold``).
+    host = HostWindows(options, keeps=History(PAST_BYTES))
     source = host.source()
     if host.cannot_trace is not None:
         source.close()
         raise host.cannot_trace
     if host.link is not None:
         say(f"windows of the tracer of this host: {host.link.tracer.text}")
-    return source
+    return source, host.leave
 
 
 @contextmanager
-def requests() -> Iterator[threading.Event]:
-    """Yields an event. The first signal that asks stalltop to end (``REQUESTS``) sets the event; a second
-    signal raises KeyboardInterrupt."""
+def requests(leave: Callable[[], object] = bool) -> Iterator[threading.Event]:
+    """Yields an event. The first signal that asks stalltop to end (``REQUESTS``) sets the event and calls
+    ``leave``; a second signal raises KeyboardInterrupt."""
     ended = threading.Event()
     before = {}
 
@@ -268,6 +270,7 @@ def requests() -> Iterator[threading.Event]:
         if ended.is_set():
             raise KeyboardInterrupt
         ended.set()
+        leave()
 
     for signum in REQUESTS:
         if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup ignores SIGHUP: keep that

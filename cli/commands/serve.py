@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stalltop.cli.host import HostWindows
+from stalltop.cli.host import PAST_BYTES, HostWindows
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import (
     add_state_options,
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from stalltop.serving.server import ServeOptions
 
 PORT = 8750
-PAST_BYTES = 16 << 20
-"""Memory for the past that other screens on this host can ask for."""
 CLOSE_SECONDS = 1.0
 """Seconds that stalltop waits at exit for the tracer to close. A tracer that takes longer ends with the
 process."""

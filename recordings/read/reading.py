@@ -277,20 +277,6 @@ def open_file(path: Path) -> Recorded:
         raise
 
 
-def newest_first(path: Path, before: float) -> Iterator[tuple[Window, Peak]]:
-    """Yield the windows of the recording ``path`` that ended by ``before`` (Unix seconds), newest first, each
-    with its peak. Windows that the recorder merges meanwhile, and damaged ones, are left out.
-
-    Raises StalltopError if the file cannot be read.
-    """
-    with open_file(path) as recorded:
-        moments = recorded.moments
-        for window_id in moments.window_id[moments.end <= before + 1e-3][::-1].tolist():
-            with contextlib.suppress(UnreadableFileError, WindowGoneError):
-                window = recorded.window(window_id)
-                yield window, read_peak(recorded.connection, window_id)
-
-
 def read_peak(connection: sqlite3.Connection, window_id: int) -> Peak:
     """Return the peak of a window (``Decoder.peak``)."""
     return Decoder(connection).peak(window_id)

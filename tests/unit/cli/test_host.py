@@ -16,6 +16,7 @@ from stalltop.cli import main as cli
 from stalltop.cli.host import HostWindows, place
 from stalltop.model.errors import TracingError, UsageError
 from stalltop.model.hosts.tracer import Tracer
+from stalltop.model.merge.history import History
 from stalltop.model.window import Window
 from stalltop.serving.host.place import TracerPlace, TracerSeat, TracerSilentError, claim, connected
 from stalltop.serving.host.tracer_server import TracerServer
@@ -165,6 +166,23 @@ def test_the_first_command_is_the_tracer_and_gives_its_place_up(
     again = HostWindows(options())
     assert again.traces
     again.source().close()
+
+
+def test_a_tracer_without_a_screen_keeps_the_past_for_clients(
+    tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stalltop.probes.monitor.Monitor", lambda _: StandInMonitor())
+    tracer = HostWindows(options(), keeps=History()).source()
+    for _ in range(3):
+        tracer.read()
+    history = History()
+    client = HostWindows(options(), history=history).source()
+    while len(history) < 3:
+        tracer.read()
+        client.read()
+    assert history.parts[0].window.start == measured(0).start
+    client.close()
+    tracer.close()
 
 
 def test_a_stopped_tracer_is_an_error_and_not_asked_again(
