@@ -39,8 +39,8 @@ def demo_source(
     them. ``traced`` has the windows of the tracer of this host, if there is one: then nothing more is traced.
 
     With ``everyone``, the windows also have the calls of other programs of this host. ``caption`` receives
-    lines that say what the scenario's faults do. If windows are simulated, their field ``simulated`` is set,
-    and ``coverage.tracing`` says why.
+    lines that say what the scenario's faults do. The windows have no problems yet: the caller diagnoses them.
+    If windows are simulated, their field ``simulated`` is set, and ``coverage.tracing`` says why.
     """
     reason = why_simulated()
     if not reason:
@@ -155,8 +155,10 @@ class TracedTenants(NamedSource):
             self._injector = FaultInjector(tenants, timetable, caption or Caption())
 
     def read(self) -> Window:
-        """Returns the next window."""
+        """Returns the next window, without problems."""
         window = super().read()
+        # The tracer's problems are those of the whole host, and do not have the tenants' names.
+        window = replace(window, chains=(), normals={})
         return window if self._everyone else only(window, self._tenants.runs)
 
     def close(self) -> None:

@@ -235,7 +235,7 @@ def source_of(options: argparse.Namespace) -> Source:
         if host is None:
             return diagnosed(simulated_source(scenario))
         if host.link is not None:
-            return demo_source(scenario, traced=host.source())
+            return diagnosed(demo_source(scenario, traced=host.source()))
         return diagnosed(demo_source(scenario, monitor_options(options)))
 
     return Later(start)

@@ -58,8 +58,8 @@ class TracerLink:
         self._ended = False
         self._waiting: list[tuple[bytes, bytes]] = []
         self.heard = self.window_at = time.monotonic()
-        """When the tracer last sent something, and when it last sent a valid window (at first: when it accepted
-        this client), by ``time.monotonic()``."""
+        """When the tracer last sent something, and when it last sent a valid window or accepted this
+        client; by ``time.monotonic()``."""
         try:
             self.tracer = self._greet()
         except BaseException:

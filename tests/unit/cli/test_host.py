@@ -177,10 +177,10 @@ def test_a_tracer_without_a_screen_keeps_the_past_for_clients(
         tracer.read()
     history = History()
     client = HostWindows(options(), history=history).source()
-    while len(history) < 3:
+    while not history.parts or history.parts[0].window.start > measured(0).start:
         tracer.read()
         client.read()
-    assert history.parts[0].window.start == measured(0).start
+    assert len(history) >= 3
     client.close()
     tracer.close()
 
