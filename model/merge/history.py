@@ -76,12 +76,14 @@ class History:
         return packed
 
     def prepend(self, parts: Sequence[Packed]) -> None:
-        """Adds windows that are older than all others, oldest first. Windows that are not older are left
-        out."""
+        """Adds windows that are older than all others, oldest first. Windows that are not older are left out,
+        and so are the oldest if the memory would be above the limit."""
         first = next((packed.window.start for level in reversed(self._levels) for packed in level), None)
         for packed in reversed(parts):
             if first is not None and packed.window.end > first + _SAME_MOMENT:
                 continue
+            if self._bytes + packed.bytes > self.most_bytes:
+                break
             first = packed.window.start
             shared = tuple(self._keys.setdefault(key, key) for key in packed.keys)
             # The coarsest level so far, because each level is older than those before it.

@@ -227,5 +227,7 @@ def test_windows_of_the_past_are_put_before_those_that_are_kept() -> None:
     small = History(most_bytes=3 * past[-1].bytes)
     small.add(seconds[699])
     small.prepend(past)
+    assert small.bytes <= small.most_bytes
+    assert small.parts[-2].window.end == seconds[690].start, "the newest of the past are kept"
     small.add(window([Calls(key(), [10])], start=1_700.0, seconds=1.0))
     assert small.bytes <= small.most_bytes
