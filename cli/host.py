@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from stalltop.cli.tracing import diagnosed, monitor_options, say, tracer_settings
 from stalltop.model.errors import StalltopError, TracingError, UsageError, described
 from stalltop.model.source import Source
-from stalltop.serving.host.place import TracerPlace, TracerSeat, claim, connected
+from stalltop.serving.host.place import NoSeat, TracerPlace, TracerSeat, claim, connected
 
 if TYPE_CHECKING:
     from stalltop.model.hosts.tracer import Tracer
@@ -121,9 +121,7 @@ class HostWindows:
                 self._refused = refused
                 return
             if not isinstance(found, socket.socket):
-                self._seat = found
-                if found is not None and found.fault:
-                    self._tell(found.fault)
+                self._take(found)
                 return
             from stalltop.serving.host.tracer_link import TracerEndedError, TracerLink
 
@@ -139,6 +137,15 @@ class HostWindows:
                 continue
             self._refuse_settings(self.link.tracer)
             return
+
+    def _take(self, found: TracerSeat | NoSeat | None) -> None:
+        if isinstance(found, TracerSeat):
+            self._seat = found
+            if found.fault:
+                self._tell(found.fault)
+        elif found is not None and (os.geteuid() == 0 or self._options.socket):
+            # Other users cannot be the tracer of a host, and need not be told.
+            self._tell(f"other stalltops cannot use the windows of this one: {found.reason}")
 
     def _refuse_settings(self, tracer: Tracer) -> None:
         """Raises UsageError if options are given that only a tracer obeys."""

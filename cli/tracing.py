@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stalltop.files.host_places import HOST_CONFIG, TRACER_SOCKET
+
 if TYPE_CHECKING:
     from stalltop.model.progress import Progress
     from stalltop.model.source import Source
@@ -78,8 +80,7 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
         "--socket",
         type=Path,
         metavar="PATH",
-        help="socket of the tracer of this host (default: /run/stalltop/tracer.sock, or as in "
-        "/etc/stalltop/config.toml)",
+        help=f"socket of the tracer of this host (default: {TRACER_SOCKET}, or as in {HOST_CONFIG})",
     )
 
 

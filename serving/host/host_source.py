@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from stalltop.model.errors import StalltopError, TracingError
 from stalltop.model.merge.history import History
 from stalltop.model.source import Source
 from stalltop.model.window import Window
-from stalltop.serving.host.place import TracerPlace, TracerSeat, claim, connected
+from stalltop.serving.host.place import NoSeat, TracerPlace, TracerSeat, claim, connected
 from stalltop.serving.host.tracer_link import TracerLink
 
 SILENT_SECONDS: Final = 10.0
@@ -138,13 +137,14 @@ class HostSource:
         before, why = self._link.tracer, ""
         until = time.monotonic() + SEARCH_SECONDS
         while not self._closed:
-            found: TracerSeat | socket.socket | None = None
             try:
                 found = connected(self._place.path) if self._trace is None else claim(self._place)
                 if isinstance(found, TracerSeat):
                     self._take_over(found, before.text)
                     return
-                if found is not None:
+                if isinstance(found, NoSeat):
+                    why = found.reason
+                elif found is not None:
                     link = TracerLink(found)
                     self._link = link
                     self._tell(f"the tracer ended ({before.text}); its place has {link.tracer.text}")

@@ -19,13 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from stalltop.files.host_places import HOST_CONFIG
 from stalltop.model.errors import StalltopError, TracingError, UsageError
+from stalltop.serving.host.peers import is_owner, peer_of
 
 WAIT_SECONDS: Final = 3.0
 """Longest wait for a process that holds the lock and does not listen yet."""
 ANSWER_SECONDS: Final = 5.0
 """Longest wait for the answer of a tracer. One that needs longer than ``starting_server.START_SECONDS`` is
 stopped, or gets no CPU."""
+ADMISSION: Final = f'run as root; root can admit a group: group = "NAME" in {HOST_CONFIG}'
+"""What a user who is not admitted can do."""
 _BACKLOG: Final = 64
 _MOST_PATH: Final = 107
 """Longest path of a Unix socket in bytes (unix(7))."""
@@ -79,9 +83,16 @@ class TracerSeat:
                 os.close(lock)
 
 
-def claim(place: TracerPlace) -> TracerSeat | socket.socket | None:
+@dataclass(frozen=True, slots=True)
+class NoSeat:
+    """There is no tracer, and this process cannot be it."""
+
+    reason: str
+
+
+def claim(place: TracerPlace) -> TracerSeat | socket.socket | NoSeat:
     """Return a connection to the tracer of this host; if there is none, the seat of the tracer for this
-    process; None if there is none and this process may not be it.
+    process, or why it cannot have it.
 
     Raises TracingError if this user may not connect, and StalltopError if a process holds the lock and does
     not answer.
@@ -93,14 +104,14 @@ def claim(place: TracerPlace) -> TracerSeat | socket.socket | None:
             return found
         try:
             lock = _locked(place.path)
-        except OSError:
-            return None
+        except OSError as error:
+            return NoSeat(f"cannot lock {_lock_path(place.path)}: {error.strerror or error}")
         if lock is not None:
             try:
                 return TracerSeat(lock, *_listening(place))
-            except OSError:
+            except OSError as error:
                 os.close(lock)
-                return None
+                return NoSeat(f"cannot listen at {place.path}: {error.strerror or error}")
             except BaseException:
                 os.close(lock)
                 raise
@@ -115,8 +126,8 @@ def claim(place: TracerPlace) -> TracerSeat | socket.socket | None:
 def connected(path: Path) -> socket.socket | None:
     """Return a connection to the tracer at ``path``; None if none listens there.
 
-    Raises TracingError if this user may not connect, TracerSilentError if too many connections wait for the
-    tracer already, and UsageError if ``path`` is no path of a socket.
+    Raises TracingError if this user may not connect or cannot trust who listens, TracerSilentError if too
+    many connections wait for the tracer already, and UsageError if ``path`` is no path of a socket.
     """
     if len(os.fsencode(path)) > _MOST_PATH:
         raise UsageError(f"the path of the socket is longer than {_MOST_PATH} bytes: {path}")
@@ -141,7 +152,31 @@ def connected(path: Path) -> socket.socket | None:
         if error.errno == errno.EPROTOTYPE:
             raise UsageError(f"{path} is a socket of another program") from None
         raise StalltopError(f"cannot connect to {path}: {error.strerror or error}") from None
+    try:
+        _expect_trusted(link, path)
+    except BaseException:
+        link.close()
+        raise
     return link
+
+
+def _expect_trusted(link: socket.socket, path: Path) -> None:
+    """Raise TracingError if any user could have made the socket at ``path``: its windows may be invented."""
+    peer = peer_of(link)
+    with contextlib.suppress(OSError):
+        if is_owner(peer) or not _open_to_others(path.parent):
+            return
+    raise TracingError(
+        f"the socket {path} is that of user {peer.uid}, whom this stalltop does not trust",
+        "name another one with --socket, or trace by yourself: --own",
+    )
+
+
+def _open_to_others(folder: Path) -> bool:
+    """Return whether others than root and this user could exchange the files in ``folder``. Raises
+    OSError."""
+    found = folder.stat()
+    return found.st_uid not in (0, os.geteuid()) or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def remedy(path: Path) -> str:
@@ -150,27 +185,30 @@ def remedy(path: Path) -> str:
         found = path.stat()
         if found.st_mode & stat.S_IWGRP and found.st_gid:
             return f"run as root, or join the group {grp.getgrgid(found.st_gid).gr_name} and log in again"
-    return 'run as root; root can admit a group: group = "NAME" in /etc/stalltop/config.toml'
+    return ADMISSION
 
 
 def _lock_path(path: Path) -> Path:
-    return path.with_suffix(".lock")
+    return path.with_name(f"{path.name}.lock")
 
 
 def _locked(path: Path) -> int | None:
-    """Return the descriptor of the locked file; None if another process holds the lock. Raises OSError if
-    this process may not lock it, or others could exchange the files."""
+    """Return the descriptor of the locked file; None if another process holds the lock, or has just removed
+    the file. Raises OSError if this process may not lock it, or others could exchange the files."""
     with contextlib.suppress(FileExistsError):
         path.parent.mkdir()
         path.parent.chmod(0o755)  # whatever the umask is
-    folder = path.parent.stat()
-    if folder.st_uid not in (0, os.geteuid()) or folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if _open_to_others(path.parent):
         raise PermissionError(f"others may write in {path.parent}")
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     lock = os.open(_lock_path(path), flags, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        # Of a file that was removed meanwhile, the lock keeps nobody out.
+        named = os.stat(_lock_path(path), follow_symlinks=False)
+        if not os.path.samestat(os.fstat(lock), named):
+            raise FileNotFoundError
+    except (BlockingIOError, FileNotFoundError):
         os.close(lock)
         return None
     except BaseException:

@@ -18,6 +18,7 @@ from stalltop.recordings.message.encoding import encode
 from stalltop.serving.host import messages
 from stalltop.serving.host.messages import MessageError, MessageInbox
 from stalltop.serving.host.peers import Peer, is_admitted, is_owner, peer_of
+from stalltop.serving.host.place import ADMISSION
 from stalltop.serving.host.recall import Past, Recall, nothing
 
 MOST_CLIENTS: Final = 64
@@ -236,7 +237,7 @@ class TracerServer:
             self._refuse(
                 client,
                 f"the tracer of this host does not admit user {client.peer.uid}",
-                'run as root; root can admit a group: group = "NAME" in /etc/stalltop/config.toml',
+                ADMISSION,
             )
         elif full:
             self._refuse(client, full, "end one of them")

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-HOST_CONFIG = Path("/etc/stalltop/config.toml")
+from stalltop.files.host_places import HOST_CONFIG as HOST_CONFIG
+from stalltop.files.host_places import TRACER_SOCKET
 
 
 class AbsolutePath:
@@ -50,7 +51,7 @@ class HostSettings:
     """The settings of a host."""
 
     socket: Path = field(
-        default=Path("/run/stalltop/tracer.sock"),
+        default=TRACER_SOCKET,
         metadata={
             "kind": AbsolutePath(),
             "about": "Socket at which the tracer of this host passes its windows to every other stalltop.",

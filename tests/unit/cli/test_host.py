@@ -261,6 +261,16 @@ def test_a_faulty_file_is_an_error(config: Path, text: str, said: str) -> None:
     assert said in told.value.reason
 
 
+def test_a_tracer_that_cannot_share_says_why(tracer_socket: Path) -> None:
+    tracer_socket.parent.mkdir()
+    tracer_socket.parent.chmod(0o777)
+    said: list[str] = []
+    assert HostWindows(options(socket=tracer_socket), tell=said.append).traces
+    (line,) = said
+    assert line.startswith("other stalltops cannot use the windows of this one: cannot lock ")
+    assert line.endswith(f"others may write in {tracer_socket.parent}")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root traces")
 def test_a_group_that_does_not_exist_is_reported(config: Path, tracer_socket: Path) -> None:
     config.write_text('group = "no-such-group"')

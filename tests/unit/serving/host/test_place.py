@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import stat
@@ -15,7 +16,7 @@ import pytest
 from stalltop.model.errors import TracingError, UsageError
 from stalltop.serving.host import place as places
 from stalltop.serving.host.peers import Peer, is_admitted, peer_of
-from stalltop.serving.host.place import TracerPlace, TracerSeat, TracerSilentError, claim, connected
+from stalltop.serving.host.place import NoSeat, TracerPlace, TracerSeat, TracerSilentError, claim, connected
 
 
 @pytest.fixture
@@ -41,12 +42,13 @@ def test_the_first_is_the_tracer_and_the_next_ones_are_clients(spot: TracerPlace
 
 
 def test_the_socket_of_an_ended_tracer_is_replaced(spot: TracerPlace, seat: TracerSeat) -> None:
-    before = spot.path.stat().st_ino
     seat.close()
     assert connected(spot.path) is None
     again = claim(spot)
     assert isinstance(again, TracerSeat)
-    assert (spot.path.stat().st_ino, connected(spot.path) is None) != (before, True)
+    link = connected(spot.path)
+    assert link is not None
+    link.close()
     again.close()
 
 
@@ -86,8 +88,51 @@ def test_a_file_that_is_no_socket_is_not_removed(spot: TracerPlace) -> None:
 def test_nobody_is_the_tracer_where_others_may_write(spot: TracerPlace, mode: int) -> None:
     spot.path.parent.mkdir()
     spot.path.parent.chmod(mode)
-    assert claim(spot) is None
+    found = claim(spot)
+    assert isinstance(found, NoSeat)
+    assert found.reason.endswith(f"others may write in {spot.path.parent}")
     assert not spot.path.exists()
+
+
+def test_a_client_does_not_trust_a_stranger(
+    spot: TracerPlace, seat: TracerSeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "peer_of", lambda link: Peer(1, 4_242, frozenset((7,))))
+    link = connected(spot.path)  # nobody else could have made the socket in this folder
+    assert link is not None
+    link.close()
+    spot.path.parent.chmod(0o777)
+    with pytest.raises(TracingError, match="is that of user 4242"):
+        connected(spot.path)
+    monkeypatch.undo()
+    link = connected(spot.path)
+    assert link is not None
+    link.close()
+
+
+def test_a_lock_on_a_removed_file_is_none(spot: TracerPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+    removed: list[Path] = []
+
+    def remove(descriptor: int, operation: int) -> None:
+        lock = Path(f"{spot.path}.lock")
+        if not removed:
+            lock.unlink()
+            removed.append(lock)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove)
+    found = claim(spot)
+    assert isinstance(found, TracerSeat)
+    with Path(f"{spot.path}.lock").open() as lock, pytest.raises(BlockingIOError):
+        flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    found.close()
+
+
+def test_places_beside_each_other_have_locks_of_their_own(spot: TracerPlace, seat: TracerSeat) -> None:
+    other = claim(TracerPlace(spot.path.with_suffix(".other")))
+    assert isinstance(other, TracerSeat)
+    other.close()
 
 
 def test_a_path_that_is_too_long_is_an_error() -> None:
