@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,7 +119,9 @@ def children_at(path: Path) -> list[str]:
 @pytest.mark.parametrize("option", ["--slots=64", "--attach=perf", "--budget=3%", "--sample"])
 def test_a_client_refuses_options_of_the_tracer(tmp_path: Path, tracer_socket: Path, option: str) -> None:
     with recorder(tmp_path) as tracer:
-        wait_until(lambda: connected(tracer_socket), what="a tracer")
+        link = wait_until(lambda: connected(tracer_socket), what="a tracer")
+        assert link is not None
+        link.close()
         with started(tmp_path, "once", option) as refused:
             out, err = refused.communicate(timeout=100)
         assert (refused.returncode, out) == (2, "")
@@ -169,7 +170,8 @@ def test_a_client_goes_back_to_what_the_tracer_recorded(tmp_path: Path, tracer_s
     with recorder(tmp_path):
         mine = client(tracer_socket, [])
         first = mine.read()
-        time.sleep(3.0)
+        while mine.read().end < first.end + 3.0:
+            pass
         link = connected(tracer_socket)
         assert link is not None
         late = TracerLink(link, past=True)

@@ -151,7 +151,7 @@ def test_the_first_command_is_the_tracer_and_gives_its_place_up(
     first = HostWindows(options())
     assert first.traces
     source = first.source()
-    link = HostWindows(options())
+    link = HostWindows(options(), only_join=True)  # so that it does not take the place that is given up
     assert not link.traces
     assert link.link is not None
     assert link.link.tracer.pid == os.getpid()
@@ -163,6 +163,7 @@ def test_the_first_command_is_the_tracer_and_gives_its_place_up(
     source.close()
     assert monitor.closed.is_set()
     client.close()
+    assert connected(tracer_socket) is None
     again = HostWindows(options())
     assert again.traces
     again.source().close()

@@ -242,6 +242,30 @@ def test_the_past_comes_newest_first_and_is_bounded(
     link.close()
 
 
+def test_the_past_ends_after_the_most_windows_and_at_a_client_that_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recall, "MOST_PAST", 2)
+    monkeypatch.setattr(recall, "STALLED_SECONDS", 0.0)
+    given: list[tuple[str, bytes]] = []
+
+    def past(before: float) -> Iterable[tuple[Window, Peak]]:
+        for number in range(5):
+            yield numbered(number), Peak()
+
+    sending = recall.Recall[str](
+        past,
+        lambda client, frame: given.append((client, frame[:1])),
+        lambda client: {"quick": True, "stuck": False}.get(client),
+    )
+    for client in ("gone", "stuck", "quick"):
+        sending.ask(client, 0.0)
+    sending.start()
+    until(lambda: ("quick", messages.END) in given)
+    assert given == [("quick", messages.KEPT), ("quick", messages.KEPT), ("quick", messages.END)]
+    sending.stop()
+
+
 def test_a_client_that_is_not_admitted_is_told_why(
     serving: Serving, tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -580,6 +604,20 @@ def tracing(seat: TracerSeat, source: Source, tracer: Tracer = TRACER, **options
     return SharedSource(source, seat, server, **options)  # type: ignore[arg-type]
 
 
+def count_looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list that gets an element each time the number of clients is asked for."""
+    looked: list[int] = []
+    count = vars(TracerServer)["clients"].fget
+
+    def clients(server: TracerServer) -> int:
+        found: int = count(server)
+        looked.append(found)
+        return found
+
+    monkeypatch.setattr(TracerServer, "clients", property(clients))
+    return looked
+
+
 def test_clients_get_windows_while_the_tracer_itself_does_not_read(
     tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -588,7 +626,8 @@ def test_clients_get_windows_while_the_tracer_itself_does_not_read(
     source = FedSource(*(numbered(number) for number in range(3)))
     history = History()
     shared = tracing(seated(tracer_socket), source, history=history)
-    time.sleep(0.1)
+    looked = count_looks(monkeypatch)
+    until(lambda: len(looked) > 3)
     assert source.reads == 0  # nobody wants windows
     link = linked(tracer_socket)
     link.start(lambda: None)
