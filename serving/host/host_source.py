@@ -146,7 +146,11 @@ class HostSource:
                     why = found.reason
                 elif found is not None:
                     link = TracerLink(found)
-                    self._link = link
+                    with self._changed:
+                        if self._closed:
+                            link.close()
+                            return
+                        self._link = link
                     self._tell(f"the tracer ended ({before.text}); its place has {link.tracer.text}")
                     link.start(self._ended)
                     return

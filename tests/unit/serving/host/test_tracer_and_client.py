@@ -769,6 +769,27 @@ def test_a_client_that_may_not_trace_goes_on_with_the_next_tracer(tracer_socket:
     next_one.close()
 
 
+def test_a_client_that_is_closed_while_it_connects_leaves_the_next_tracer(
+    tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tracing(seated(tracer_socket), FedSource(numbered(0)))
+    client = HostSource(linked(tracer_socket), TracerPlace(tracer_socket), None, tell=lambda line: None)
+    made: list[TracerLink] = []
+
+    def connect(found: socket.socket) -> TracerLink:
+        link = TracerLink(found)
+        client.close()
+        made.append(link)
+        return link
+
+    monkeypatch.setattr(host_source, "TracerLink", connect)
+    shared.close()
+    next_one = tracing(seated(tracer_socket), FedSource(numbered(1)))
+    until(lambda: made)
+    until(lambda: next_one.clients == 0)
+    next_one.close()
+
+
 @pytest.mark.parametrize("why", ["", "needs root"])
 def test_a_client_without_a_tracer_says_why(
     tracer_socket: Path, monkeypatch: pytest.MonkeyPatch, why: str
