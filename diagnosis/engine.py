@@ -135,7 +135,7 @@ class Diagnosis:
         # Then, as for most windows, the merge is skipped.
         if len(self._recent) > 1 and (now_seen or self._followed):
             joined = _joined(self._recent)
-            normal = _normal(self.normals, joined, but=newest).with_others(normal)
+            normal = _normal(self.normals, joined, known=newest).with_others(normal)
             lately = suspicions(self._facts(joined, normal, blamed), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
@@ -258,10 +258,10 @@ def explain(
     return tuple(sorted(chains, key=worst_first))
 
 
-def _normal(normals: Normals, window: Window, *, but: Window | None = None) -> Normal:
-    """Returns the baselines of a window's rows, and of the calls that are open at its end, without those of
-    the window ``but``."""
-    left_out = _keys(but) if but is not None else {}
+def _normal(normals: Normals, window: Window, *, known: Window | None = None) -> Normal:
+    """Returns the baselines of a window's rows, and of the calls that are open at its end. Those that the
+    window ``known`` has too are left out."""
+    left_out = _keys(known) if known is not None else {}
     return normals.of([key for key in _keys(window) if key not in left_out], window.tenants)
 
 

@@ -28,11 +28,8 @@ KNOWN: Final = 0.95
 """If less than this part of a loss has a culprit, the chain says that it is not known who had the CPU for the
 rest of the time."""
 LEAST_QUOTA: Final = 0.5
-"""Least quota that a fix proposes while CPUs are idle, CPUs. A smaller quota would stop the tenant most of
-the time, and a move to an idle CPU costs it nothing."""
-LEAST_QUOTA_WHEN_FULL: Final = 0.1
-"""Least quota that a fix proposes if no CPU is idle, CPUs. A quota is then the only way to give the victim
-more."""
+"""Least quota that a fix proposes, CPUs. A smaller quota would stop the tenant most of the time. In the first
+windows of a process, less than its CPU time may be known."""
 SHORT_LIVED_PER_S: Final = 1.0
 """If at least this many processes of a tenant end per second, a command for one process soon finds none."""
 GOOD_SHARE: Final = 0.15
@@ -51,7 +48,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
     fixes = _keep_off_victim(facts, loss, large)
     for who, _ in told[:1]:
         room = has_idle_cpu(facts, who.tenant, reserved(facts.window, loss.last.pid))
-        quota = _halve(facts, loss, who, LEAST_QUOTA if room else LEAST_QUOTA_WHEN_FULL)
+        quota = _halve(facts, loss, who)
         if quota is not None:
             # A process that is moved to a busy CPU takes the time of somebody else there.
             first = quota.command and not (room and _lives(facts, who))
@@ -65,12 +62,12 @@ def contention(facts: Facts, loss: Loss) -> Description:
     )
 
 
-def _halve(facts: Facts, loss: Loss, culprit: Who, least: float) -> Fix | None:
+def _halve(facts: Facts, loss: Loss, culprit: Who) -> Fix | None:
     """Returns a fix that halves the CPU time of the tenant of ``culprit``; None if the quota would be below
-    ``least`` CPUs, or if the tenant is no cgroup of its own."""
+    ``LEAST_QUOTA``, or if the tenant is no cgroup of its own."""
     tenant, use = culprit.tenant, facts.use(culprit.tenant)
     half = use.cpu_ns / facts.seconds / 1e9 / 2 if use is not None else 0.0
-    if half < least or tenant.startswith(OUTSIDE):
+    if half < LEAST_QUOTA or tenant.startswith(OUTSIDE):
         return None
     taken = sum(ns for who, ns in loss.culprits.items() if who.tenant == tenant)
     name, limit = facts.name(tenant), limit_values(half)["limit"]

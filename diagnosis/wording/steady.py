@@ -9,9 +9,9 @@ from typing import Final
 from stalltop.model.actions.catalogue import figures_of
 from stalltop.model.chain import Fix
 
-CLEARLY: Final = 3.0
-"""A command gets new figures if one of them is larger or smaller by at least this factor. What tenants use
-varies by less from second to second; a limit that somebody sets in the meantime changes it by more."""
+CLEARLY: Final = 1.5
+"""A command gets new figures if one of them is larger or smaller by at least this factor: "half of what it
+uses" stays about true. In the first seconds of a problem, less than a tenant's use may be known."""
 
 
 def steady(now: Sequence[Fix], before: Sequence[Fix], *, same: bool) -> tuple[Fix, ...]:

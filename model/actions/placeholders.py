@@ -24,8 +24,8 @@ _TOOLS: Final = ("docker", "podman")
 _CONTAINER_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]+")
 """Matches all names of containers that Docker and Podman allow."""
 _MOST_OF_NAME: Final = 14
-"""A container with a longer name, in characters, is called by the beginning of its id in commands. Then the
-longest command, a limit of writes, fits on a terminal of 80 columns."""
+"""Most characters of a container's name that commands use; a container with a longer name is given by the
+first 12 digits of its id. So the longest command, which limits writes to a disk, fits in 80 columns."""
 _USER_MANAGER: Final = re.compile(r"/user@(\d+)\.service/")
 """Matches cgroups of units and containers that a user's own systemd manages."""
 _JOB: Final = re.compile(r"(?:^|/)slurm:job_(\d+)(?:/|$)")

@@ -212,7 +212,8 @@ def _with(kind: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> NDA
 
 
 def _own(calls: U64, grouping: _Grouping) -> NDArray[np.bool_]:
-    """Returns, for each row, True if its calls are outermost and too many to be counted as repeated."""
+    """Returns, for each row, whether its calls are outermost and more than the few that ``Groups.repeated``
+    ignores."""
     inside = np.where(grouping.twin >= 0, calls[grouping.twin], 0).astype(np.float64)
     whole = inside + calls
     few = np.maximum(OWN_SHARE * whole, np.where(whole >= _ONE_CALL_FROM, 1.0, 0.0))

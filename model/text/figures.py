@@ -29,6 +29,14 @@ _ROUNDS_UP = 999.5
 used."""
 
 
+def whole_seconds(seconds: float) -> str:
+    """Formats a duration in whole seconds: ``44s``, ``4m10s``; its width varies."""
+    whole = round(max(seconds, 0.0))
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m{whole % 60:02}s" if whole < 6_000 else duration(whole * 1e9).strip()
+
+
 def pressure(system: System) -> list[str]:
     """Formats the pressure figures (PSI) of a host as a list of one text, such as ``pressure CPU 54.1% memory
     0% I/O 12.3%``; its width varies. Returns [] if all figures are unknown."""

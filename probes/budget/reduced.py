@@ -51,9 +51,10 @@ class ReducedFunction:
     """By PID: outermost calls per second of the functions that are not reduced, at that time."""
     known_users: set[int]
     on_at: float = -1.0
-    """When its probes were attached for a time; -1 if they are not."""
+    """When its probes were attached again, to see whether what was true of its calls still is (as returned by
+    time.monotonic()); -1 while nobody looks."""
     off_at: float = -1.0
-    """When they were removed again; -1 until then."""
+    """When that look ended and they were removed; -1 until then."""
     seen: dict[int, list[float]] = field(default_factory=dict)
     """By PID: outermost and nested calls that were counted since ``on_at``."""
     calm_since: float = -1.0

@@ -12,7 +12,7 @@ from stalltop.model.devices.device import DEVICE_COUNTERS, DEVICE_FIGURE, DEVICE
 from stalltop.model.text import figures
 from stalltop.model.text.words import numbered
 from stalltop.model.window import Window
-from stalltop.tui.pages.sections import Frame, Section, duration_text, heading, pair
+from stalltop.tui.pages.sections import Frame, Section, heading, pair
 from stalltop.widgets.page import PageLine
 
 Said = tuple[str, str]
@@ -38,7 +38,7 @@ def age(device: Device, *fields: str) -> Said | None:
     """Return the age of the oldest of the figures ``fields``; None if all are as new as the rest of the
     page."""
     ages = [seconds for name, seconds in device.ages if name in fields]
-    return (f"  {duration_text(max(ages))} old", "dim") if ages else None
+    return (f"  {figures.whole_seconds(max(ages))} old", "dim") if ages else None
 
 
 def aged(line: PageLine, device: Device, *fields: str) -> PageLine:

@@ -9,8 +9,8 @@ from typing import Final
 
 from stalltop.model.devices.device import DEVICE_GAUGES, Device, DeviceFigure
 from stalltop.model.merge.packing import Packed
-from stalltop.model.text.figures import with_unit
-from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, note
+from stalltop.model.text.figures import whole_seconds, with_unit
+from stalltop.tui.pages.sections import LABEL, Frame, Section, heading, note
 from stalltop.widgets.charts import Chart, Charts, area, edges
 from stalltop.widgets.page import PageLine
 
@@ -98,7 +98,7 @@ def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
     found = course(device, parts, max(frame.width - LABEL - 3 - _FIGURES, 8))
     if found is None:
         return Section("past", (heading("Over time"), note("only this moment is known, nothing before it")))
-    about = f"the last {duration_text(found.span)}, {duration_text(found.step)} a column; "
+    about = f"the last {whole_seconds(found.span)}, {whole_seconds(found.step)} a column; "
     about += "at the right: the latest, the least, the most"
     lines = [heading("Over time", about)]
     high = min(max((frame.height - _OTHER_LINES) // len(DEVICE_GAUGES), 1), _MOST_LINES)
@@ -171,5 +171,5 @@ def span_text(devices: Sequence[Device], parts: Sequence[Packed], frame: Frame) 
     for device in devices[:1]:
         found = course(device, parts, cells, CHARTED_SECONDS)
         if found is not None:
-            return f"the last {duration_text(found.span)}, {duration_text(found.step)} a column"
+            return f"the last {whole_seconds(found.span)}, {whole_seconds(found.step)} a column"
     return ""

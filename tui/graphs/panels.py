@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from stalltop.model.chain import SEVERITIES, Chain
 from stalltop.model.merge.packing import Packed
+from stalltop.model.text.figures import whole_seconds
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.tui.graphs.choice import HeldChoice, chosen
 from stalltop.tui.graphs.course import Floats, GraphAxis, PastValues, axis_of, spread, within
 from stalltop.tui.graphs.figures import BY_ID, EVERYTHING, MOST, GraphFigure, Path, Subject, high_of
-from stalltop.tui.pages.sections import duration_text
 from stalltop.tui.settings.settings import AUTO
 from stalltop.tui.views.groups import PathStep
 from stalltop.widgets.graph import Graph, GraphData, columns
@@ -128,7 +128,7 @@ class GraphPanels:
             values=values,
             high=high,
             top=figure.text(high, glyphs),
-            since=f"-{duration_text(axis.seconds)}",
+            since=f"-{whole_seconds(axis.seconds)}",
             until="end" if file else "now",
             roles=_ROLES if marks is not None else (),
             marks=marks,

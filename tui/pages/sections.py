@@ -57,14 +57,6 @@ class Section:
     lines: tuple[PageLine, ...]
 
 
-def duration_text(seconds: float) -> str:
-    """Format a duration in whole seconds: ``44s``, ``4m10s``."""
-    whole = round(max(seconds, 0.0))
-    if whole < 60:
-        return f"{whole}s"
-    return f"{whole // 60}m{whole % 60:02}s" if whole < 6_000 else figures.duration(whole * 1e9).strip()
-
-
 def heading(text: str, about: str = "") -> PageLine:
     """Return the first line of a section; ``about`` explains how to read it."""
     return PageLine(((text, "head"), (f"  {about}" if about else "", "dim")), indent=2)

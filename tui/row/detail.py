@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from stalltop.formats.text.chains import sureness
 from stalltop.model.actions.offers import Offer, for_chain
@@ -23,6 +24,9 @@ TWO_COLUMNS_FROM = 110
 """Least width in cells at which what to do stands beside the causes, not below them."""
 _HEADED_FROM = 6
 """Least height in lines at which the columns have headings."""
+ROW_SECONDS: Final = 5.0
+"""Seconds after which the text about a row is made anew, while there is no problem. Collecting what is known
+of a row every second would be a fifth of the screen's CPU time; the table has the row's newest figures."""
 
 
 class Details:
@@ -32,14 +36,16 @@ class Details:
         self._offers_of: tuple[str, tuple[Fix, ...]] | None = None
         self._offers: Sequence[Offer] = ()
         self._facts: RowFacts | None = None
+        self._row_lines: dict[Frame, list[PageLine]] = {}
+        """The lines about ``_facts``, for each frame that was asked for."""
 
     def text(self, window: Window, chain: Chain | None, path: Path, frame: Frame) -> PanelText:
         """Return the way from what is slow to the cause of ``chain``, and the commands that help, each with
         its undo. Without a chain, return the calls of the row at ``path``, and where their time went.
         ``frame`` has the room inside the panel."""
         if chain is None:
-            found = self._facts_of(window, path)
-            return PanelText(f"row: {found.name}", f"{key('details')} details", row_lines(found, frame))
+            name, lines = self._row(window, path, frame)
+            return PanelText(f"row: {name}", f"{key('details')} details", lines)
         about = f"since {figures.clock(chain.since)}, {sureness(chain, 'confidence ')}"
         lines = problem_lines(chain, window, self._offers_for(window, chain), frame)
         return PanelText(f"why: {chain.title}", about, lines)
@@ -50,7 +56,7 @@ class Details:
         """Return how many lines the text fills in ``frame``, and how many the steps of ``chain`` fill in
         ``narrow`` cells; 0 without a chain."""
         if chain is None:
-            return len(row_lines(self._facts_of(window, path), frame)), 0
+            return len(self._row(window, path, frame)[1]), 0
         whole = len(problem_lines(chain, window, self._offers_for(window, chain), frame))
         return whole, filled(steps(chain, window, frame.glyphs), _column(narrow))
 
@@ -59,11 +65,15 @@ class Details:
             self._offers_of, self._offers = (chain.id, chain.fixes), for_chain(window, chain)
         return self._offers
 
-    def _facts_of(self, window: Window, path: Path) -> RowFacts:
+    def _row(self, window: Window, path: Path, frame: Frame) -> tuple[str, list[PageLine]]:
+        """Return the name of the row at ``path``, and the lines about it."""
         known = self._facts
-        if known is None or known.window is not window or known.path != path:
+        if known is None or known.path != path or not 0.0 <= window.end - known.window.end < ROW_SECONDS:
             known = self._facts = facts(window, path)
-        return known
+            self._row_lines.clear()
+        if frame not in self._row_lines:
+            self._row_lines[frame] = row_lines(known, frame)
+        return known.name, self._row_lines[frame]
 
 
 def row_lines(found: RowFacts, frame: Frame) -> list[PageLine]:

@@ -15,7 +15,7 @@ from stalltop.model.text import figures
 from stalltop.model.text.words import with_pid
 from stalltop.model.window import PARTS, SPLITS
 from stalltop.tui.columns.split import piece
-from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
+from stalltop.tui.pages.sections import LABEL, Frame, Section, heading, more, note, pair
 from stalltop.tui.problems.chains import MARK, ROLE, culprit, loss
 from stalltop.tui.row.facts import RowFacts, waits_ns
 from stalltop.tui.row.past import Sample
@@ -172,7 +172,7 @@ def past(
     if len(known) < 2:
         return Section("past", (heading("Over time"), note("only this window is known, nothing before it")))
     span = known[-1].start + known[-1].seconds - known[0].start
-    about = f"the last {duration_text(span)}, one column a window; at the right: the latest, the most"
+    about = f"the last {figures.whole_seconds(span)}, one column a window; at the right: the latest, the most"
     lines = [heading("Over time", about)]
 
     def line(name: str, values: Sequence[float | None], high: float, figured: Sequence[str]) -> PageLine:

@@ -348,7 +348,7 @@ def _band(room: Room, y: int, height: int, names: Sequence[str]) -> Iterator[Pan
 
 
 def _row(room: Room, x: int, y: int, width: int, height: int, names: Sequence[str]) -> Iterator[PanelPlace]:
-    """Place graphs side by side."""
+    """Place the graphs ``names`` side by side, as many as have room in ``width`` columns."""
     number = min(len(names), max(width // GRAPH_CELLS, 1))
     ends = [x + width * at // max(number, 1) for at in range(number + 1)]
     for at, name in enumerate(names[:number]):

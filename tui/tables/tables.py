@@ -41,8 +41,11 @@ NAMED_FROM: Final = 100
 does."""
 CULPRIT: Final = Cell("<", "accent")
 """Marks the row of a culprit."""
-_CULPRITS: Final[tuple[tuple[str, Role], ...]] = (("   <", "accent"), (" causes a problem", "dim"))
-"""Explains ``CULPRIT`` in the title of a table."""
+_CULPRITS: Final[tuple[tuple[str, Role], ...]] = (
+    (f"   {CULPRIT.text}", CULPRIT.role),
+    (" causes a problem", "dim"),
+)
+"""What the title of a table with culprits says about their mark."""
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
@@ -136,7 +139,7 @@ class Tables(Panel):
         self._looks_back = bool(past)
         if window is not None:
             self._past.follow(past, window.end)
-            self._alike = self._are_alike(window)
+            self._alike = not self._several.need(_have_several(window, self._chains), window.end)
         self.redraw()
 
     def lay_out(self, layout: TablesLayout) -> None:
@@ -202,16 +205,6 @@ class Tables(Panel):
         if self._alike and {"container", "process"} <= {view.by, *found}:
             return found[:1]
         return found
-
-    def _are_alike(self, window: Window) -> bool:
-        """Return whether a table of processes would repeat a table of containers: each container has one
-        process, now and in the latest windows: tables that come and go would move each other."""
-        made = {(key.tenant, key.pid) for key in window.rows.keys}
-        made.update((call.tenant, call.pid) for call in window.open_calls if not call.ended)
-        for chain in self._chains:
-            made.update((key.tenant, key.pid) for key in culprits_of(chain, window))
-        several = len(made) > len({tenant for tenant, _ in made})
-        return not self._several.need(several, window.end)
 
     def redraw(self) -> None:
         """Fill the tables again."""
@@ -360,3 +353,13 @@ class Tables(Panel):
         self.post_message(self.ViewChanged())
         self.redraw()
         return None if isinstance(found, str) else found
+
+
+def _have_several(window: Window, chains: Sequence[Chain]) -> bool:
+    """Return whether a container has several processes. Otherwise a table of processes would repeat that of
+    containers. The culprits of ``chains`` have rows, too."""
+    made = {(key.tenant, key.pid) for key in window.rows.keys}
+    made.update((call.tenant, call.pid) for call in window.open_calls if not call.ended)
+    for chain in chains:
+        made.update((key.tenant, key.pid) for key in culprits_of(chain, window))
+    return len(made) > len({tenant for tenant, _ in made})

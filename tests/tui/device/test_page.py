@@ -8,10 +8,11 @@ import pytest
 
 from stalltop.model.devices.device import DeviceProcess
 from stalltop.model.merge.packing import Packed, pack
+from stalltop.model.text.figures import whole_seconds
 from stalltop.tui.device import page as device_page
 from stalltop.tui.device import past as device_past
 from stalltop.tui.device.screen import table
-from stalltop.tui.pages.sections import Frame, Places, Section, duration_text, note, plain
+from stalltop.tui.pages.sections import Frame, Places, Section, note, plain
 from stalltop.widgets.page import PageLine
 from tests.tui.device.page_text import BARE, FRAME, said, text
 from tests.windows.by_hand import window
@@ -162,4 +163,4 @@ def test_sections_keep_their_height() -> None:
     ("seconds", "expected"), [(0, "0s"), (59.4, "59s"), (61, "1m01s"), (5_999, "99m59s"), (7_200, "2h00m")]
 )
 def test_durations_are_shown_in_whole_seconds(seconds: float, expected: str) -> None:
-    assert duration_text(seconds) == expected
+    assert whole_seconds(seconds) == expected

@@ -75,6 +75,8 @@ async def test_idle_rows_and_rows_without_problems_can_be_left_out() -> None:
     async with running(numbered(0), size=(100, 24)) as screen:
         await start(screen)
         await screen.press("f")
+        await screen.sees("containers   all rows")
+        await screen.press("f")
         await screen.sees("without idle rows")
         await screen.press("f")
         await screen.sees("containers   with problems or open calls")

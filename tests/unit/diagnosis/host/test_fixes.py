@@ -178,13 +178,13 @@ def test_a_neighbour_that_uses_little_gets_no_quota(used: float, quota: bool) ->
     ("busy", "exits", "first"),
     [
         ((100, 100, 20, 20), 0, "taskset"),  # an idle CPU that the victim does not use
-        ((100, 100, 100, 100), 0, "podman update --cpus 0.45 "),
-        ((20, 20, 100, 100), 0, "podman update --cpus 0.45 "),  # only those of the victim are idle
-        ((100, 100, 20, 20), 50, "taskset"),  # short-lived, but a quota of less than half a CPU
+        ((100, 100, 100, 100), 0, "podman update --cpus 0.55 "),
+        ((20, 20, 100, 100), 0, "podman update --cpus 0.55 "),  # only those of the victim are idle
+        ((100, 100, 20, 20), 50, "podman update --cpus 0.55 "),  # short-lived
     ],
 )
 def test_a_quota_comes_first_if_no_cpu_is_idle(busy: tuple[float, ...], exits: int, first: str) -> None:
-    low = replace_evidence(cpu_contention(), events=(), cpu_ns=900 * MS, exits=exits)
+    low = replace_evidence(cpu_contention(), events=(), cpu_ns=1_100 * MS, exits=exits)
     assert fixes_of(with_idle_cpus(low, busy))[0].command.startswith(first)
 
 
