@@ -158,7 +158,7 @@ def test_the_first_command_is_the_tracer_and_gives_its_place_up(
     client = link.source()
     assert (link.paced, first.paced) == (True, False)
     source.read()
-    assert first.suspend_note().startswith("this stalltop is the tracer of this host: 1 others")
+    assert first.suspend_note().startswith("this stalltop is the tracer of this host: its clients (1) get no")
     assert link.suspend_note() == ""
     source.close()
     assert monitor.closed.is_set()
