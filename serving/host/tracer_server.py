@@ -18,7 +18,7 @@ from stalltop.recordings.message.encoding import encode
 from stalltop.serving.host import messages
 from stalltop.serving.host.messages import MessageError, MessageInbox
 from stalltop.serving.host.peers import Peer, is_admitted, is_owner, peer_of
-from stalltop.serving.host.place import ADMISSION
+from stalltop.serving.host.place import ADMISSION, released_first
 from stalltop.serving.host.recall import Past, Recall, nothing
 
 MOST_CLIENTS: Final = 64
@@ -219,11 +219,12 @@ class TracerServer:
 
     def _accept(self) -> None:
         try:
-            link, _ = self._listener.accept()
+            accepted, _ = self._listener.accept()
         except OSError:
             # No descriptor is left, or the client is gone. The listener stays readable: do not spin.
             time.sleep(0.01)
             return
+        link = socket.socket(fileno=released_first(accepted.detach()))
         try:
             link.setblocking(False)
             client = _Client(link, peer_of(link))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import socket
 import stat
 import time
@@ -39,6 +40,32 @@ def test_the_first_is_the_tracer_and_the_next_ones_are_clients(spot: TracerPlace
         link.close()
     assert stat.S_IMODE(spot.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(spot.path.parent.stat().st_mode) == 0o755
+
+
+def test_the_files_of_a_killed_tracer_are_released_before_its_links(
+    spot: TracerPlace, seat: TracerSeat
+) -> None:
+    """The Linux kernel releases the file with the highest number first."""
+    high = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1 << 16) * 3 // 4
+    of_seat = {
+        name
+        for name in map(int, os.listdir("/proc/self/fd"))
+        if name >= high and os.readlink(f"/proc/self/fd/{name}").startswith(("socket:", str(spot.path)))
+    }
+    assert seat.listener.fileno() in of_seat
+    assert len(of_seat) == 2
+
+
+def test_few_open_files_are_no_error(spot: TracerPlace) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    reading, writing = os.pipe()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        assert places.released_first(reading) == reading
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    os.close(reading)
+    os.close(writing)
 
 
 def test_the_socket_of_an_ended_tracer_is_replaced(spot: TracerPlace, seat: TracerSeat) -> None:
