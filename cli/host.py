@@ -268,12 +268,19 @@ def place(options: argparse.Namespace) -> TracerPlace:
     """Returns where the tracer of this host is. Raises UsageError if the settings of the host are invalid."""
     from stalltop.tui.settings import host as known
 
+    try:
+        known.HOST_CONFIG.stat()
+        given_there = True
+    except OSError as error:
+        # A file that this user may not read is an error: without it, the tracer would not be found.
+        given_there = not isinstance(error, FileNotFoundError | NotADirectoryError)
     settings = known.HostSettings()
-    if known.HOST_CONFIG.exists():
+    if given_there:
         # imported here, because it imports the settings of the screen
         from stalltop.tui.settings.file import load
 
-        settings = known.HostSettings(**load(known.HOST_CONFIG, known.HOST_SETTINGS, "correct it, as root"))
+        remedy = "correct it, as root; all users must be able to read it"
+        settings = known.HostSettings(**load(known.HOST_CONFIG, known.HOST_SETTINGS, remedy))
     given = options.socket or os.environ.get("STALLTOP_SOCKET", "")
     return TracerPlace(Path(os.path.abspath(given)) if given else settings.socket, settings.group)
 

@@ -4,8 +4,8 @@ older or newer stalltop."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,8 @@ from stalltop.recordings.file.seal import MOST_ROWS
 from stalltop.recordings.file.values import Sql, read_flag
 from stalltop.recordings.message.arrays import unpacked
 from stalltop.recordings.message.encoding import COLUMNS, LENGTH, MOST_BYTES, PARTS
-from stalltop.recordings.read.row_decoding import DECODE, RowDecoder, merged_alike
+from stalltop.recordings.read.row_decoding import RowDecoder, merged_alike
 
-_KNOWN: Final = 1 << 16
-"""Largest number of decoded rows that are kept of each shared table."""
 _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "windows": schema.WINDOWS.names[1:-1],
     **{table.name: table.names[1:-1] for table in schema.SHARED},
@@ -45,8 +43,6 @@ class MessageDecoder(RowDecoder):
     def __init__(self) -> None:
         super().__init__()
         self._tables: dict[str, list[tuple[Sql, ...]]] = {}
-        self._decoded: dict[str, dict[tuple[Sql, ...], Any]] = {name: {} for name in _NAMES}
-        self._of_series: dict[tuple[Sql, ...], RowKey] = {}
         self._owners: tuple[object, ...] = ()
         """Hosts and tenants of the message before. Decoded rows refer to them by number."""
 
@@ -84,31 +80,12 @@ class MessageDecoder(RowDecoder):
         the sender does not have are None, and their fields get the default."""
         self._tables = {name: _rows(tables.get(name), names, name) for name, names in _NAMES.items()}
         owners = (self._tables["hosts"], self._tables["tenants"])
-        if owners != self._owners or max(map(len, self._decoded.values())) > _KNOWN:
+        if owners != self._owners:
             self._owners = owners
-            self._of_series.clear()
-            for decoded in self._decoded.values():
-                decoded.clear()
+            self._forget()
 
-    def values(self, table: str, number: Sql) -> Sequence[Any]:
-        """Return the values of a row of a shared table (``records.Resolving``)."""
-        row = self._row(table, number)
-        decode = DECODE.get(table)
-        if decode is None:
-            return row
-        found = self._decoded[table].get(row)
-        if found is None:
-            found = self._decoded[table][row] = decode(self, row)
-        return cast(Sequence[Any], found)
-
-    def key(self, number: Sql) -> RowKey:
-        """Return the ``RowKey`` of series ``number``."""
-        row = self._row("series", number)
-        found = self._of_series.get(row)
-        if found is None:
-            found = RowKey(self.values("hosts", row[0])[0], *self.values("series", number))
-            self._of_series[row] = found
-        return found
+    def _name(self, table: str, number: Sql) -> Hashable:
+        return self._row(table, number)  # numbers differ from message to message
 
     def _row(self, table: str, number: Sql) -> tuple[Sql, ...]:
         rows = self._tables[table]

@@ -4,7 +4,7 @@ from a stranger."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, cast, get_type_hints
 
 import numpy as np
@@ -59,34 +59,45 @@ class RowDecoder(ABC):
     """Makes the values of a window from its rows. Shared rows are fetched when they are needed, and kept."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[Sql, Any]] = {table.name: {} for table in schema.SHARED}
-        self._keys: dict[Sql, RowKey] = {}
+        self._known: dict[str, dict[Hashable, Any]] = {table.name: {} for table in schema.SHARED}
+        self._keys: dict[Hashable, RowKey] = {}
 
     @abstractmethod
     def _row(self, table: str, number: Sql) -> tuple[Sql, ...]:
         """Return a row of a shared table as it is stored, without number and checksum. Raises ValueError if
         there is no such row."""
 
+    def _name(self, table: str, number: Sql) -> Hashable:
+        """Return what identifies a row of a shared table for as long as it is kept."""
+        return number
+
+    def _forget(self) -> None:
+        """Keep none of the rows so far."""
+        self._keys.clear()
+        for known in self._known.values():
+            known.clear()
+
     def values(self, table: str, number: Sql) -> Sequence[Any]:
         """Return the values of a row of a shared table (``records.Resolving``)."""
-        known = self._known[table]
-        found = known.get(number)
+        known, name = self._known[table], self._name(table, number)
+        found = known.get(name)
         if found is None:
             row = self._row(table, number)
-            decode = DECODE.get(table)
+            decode = _DECODE.get(table)
             if len(known) >= _KNOWN:
                 known.clear()
-            found = known[number] = row if decode is None else decode(self, row)
+            found = known[name] = row if decode is None else decode(self, row)
         return cast(Sequence[Any], found)
 
     def key(self, number: Sql) -> RowKey:
         """Return the ``RowKey`` of series ``number``."""
-        found = self._keys.get(number)
+        name = self._name("series", number)
+        found = self._keys.get(name)
         if found is None:
             if len(self._keys) >= _KNOWN:
                 self._keys.clear()
             host = self._row("series", number)[0]
-            found = self._keys[number] = RowKey(self.values("hosts", host)[0], *self.values("series", number))
+            found = self._keys[name] = RowKey(self.values("hosts", host)[0], *self.values("series", number))
         return found
 
     def tenant(self, number: Sql) -> Tenant:
@@ -202,7 +213,7 @@ def _coverage(decoder: RowDecoder, row: tuple[Sql, ...]) -> tuple[dict[str, Any]
     return said, [decoder.tenant(number) for number in said.pop("tenants", ())]
 
 
-DECODE: Final[dict[str, Callable[[RowDecoder, tuple[Sql, ...]], Sequence[Any]]]] = {
+_DECODE: Final[dict[str, Callable[[RowDecoder, tuple[Sql, ...]], Sequence[Any]]]] = {
     "hosts": _host,
     "kernels": _kernel,
     "tenants": _tenant_id,

@@ -185,9 +185,9 @@ def _open_to_others(folder: Path) -> bool:
 def released_first(descriptor: int) -> int:
     """Give ``descriptor`` a high number, and return that number.
 
-    When a process is killed, the Linux kernel releases its files one after the other, the one with the highest
-    number first. A BPF link takes 40 ms, and those of a tracer seconds. If the connections came after them,
-    clients would wait that long for the end of the tracer, and for its lock.
+    When a process is killed, the Linux kernel releases its files one after the other, the one with the
+    highest number first. A BPF link takes 40 ms, and those of a tracer seconds. If the connections came after
+    them, clients would wait that long for the end of the tracer, and for its lock.
     """
     least = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MOST_DESCRIPTORS) * 3 // 4
     try:

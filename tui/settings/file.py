@@ -73,7 +73,7 @@ def load(
 ) -> dict[str, Any]:
     """Return the settings in the file; empty if there is no file. Raises UsageError with all faults, and with
     ``remedy``."""
-    content = _content(path)
+    content = _content(path, remedy)
     if content is None:
         return {}
     values, faults = parsed(content, settings)
@@ -83,13 +83,13 @@ def load(
     return values
 
 
-def _content(path: Path) -> bytes | None:
+def _content(path: Path, remedy: str = "ignore it with --no-config") -> bytes | None:
     try:
         # a link is allowed: users keep all their settings in one place
         return read_regular(path, MOST_BYTES, follow=True)
     except (UnsuitableFileError, OSError) as error:
         reason = str(error) if isinstance(error, UnsuitableFileError) else error.strerror or str(error)
-        raise UsageError(f"cannot read {path}: {reason}", "ignore it with --no-config") from None
+        raise UsageError(f"cannot read {path}: {reason}", remedy) from None
 
 
 def load_left(path: Path) -> tuple[dict[str, Any], str]:

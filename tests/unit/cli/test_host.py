@@ -262,6 +262,20 @@ def test_a_faulty_file_is_an_error(config: Path, text: str, said: str) -> None:
     assert said in told.value.reason
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("hidden", ["file", "folder"])
+def test_a_file_that_a_user_may_not_read_is_an_error(tmp_path: Path, config: Path, hidden: str) -> None:
+    config.write_text("")
+    (config if hidden == "file" else tmp_path).chmod(0o700)
+    os.seteuid(12_345)
+    try:
+        with pytest.raises(UsageError, match=r"cannot read .*: Permission denied") as told:
+            place(options())
+    finally:
+        os.seteuid(0)
+    assert told.value.remedy.endswith("all users must be able to read it")
+
+
 def test_a_tracer_that_cannot_share_says_why(tracer_socket: Path) -> None:
     tracer_socket.parent.mkdir()
     tracer_socket.parent.chmod(0o777)
