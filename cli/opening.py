@@ -29,8 +29,9 @@ def opening() -> Iterator[None]:
     terminal = drawn_on()
     assert terminal is not None
     header = f" stalltop {clean(platform.node())}  STARTING"
-    _write(terminal, f"{_ENTER}\x1b[{_HEADER_LINE};1H{header}")
     try:
+        # A signal may end stalltop as soon as the picture is drawn.
+        _write(terminal, f"{_ENTER}\x1b[{_HEADER_LINE};1H{header}")
         yield
     except BaseException:
         _write(terminal, _LEAVE)

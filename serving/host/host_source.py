@@ -25,6 +25,8 @@ LEAVE_SECONDS: Final = 1.5
 """Longest wait for a last window: as long as a tracer usually needs for one."""
 SEARCH_SECONDS: Final = 10.0
 """Longest search for a new tracer by a client that cannot trace itself."""
+SAY_SECONDS: Final = 1.5
+"""A search that takes longer than this is reported."""
 _STEP_SECONDS: Final = 0.05
 
 Trace = Callable[[TracerSeat], Source]
@@ -135,7 +137,7 @@ class HostSource:
     def _go_on(self) -> None:
         """Find the next tracer, or become it."""
         before, why = self._link.tracer, ""
-        until = time.monotonic() + SEARCH_SECONDS
+        began, said = time.monotonic(), False
         while not self._closed:
             try:
                 found = connected(self._place.path) if self._trace is None else claim(self._place)
@@ -158,12 +160,16 @@ class HostSource:
                 why, self._trace = error.reason, None
             except StalltopError as error:
                 why = error.reason
-            if time.monotonic() > until:
+            cannot = f"; this process cannot trace: {why}" if why else ""
+            searched = time.monotonic() - began
+            if searched > SEARCH_SECONDS:
                 raise StalltopError(
-                    f"the tracer of this host ended ({before.text}) and there is no other"
-                    + (f"; this process cannot trace: {why}" if why else ""),
+                    f"the tracer of this host ended ({before.text}) and there is no other{cannot}",
                     "start one as root: stalltop record",
                 )
+            if searched > SAY_SECONDS and not said:
+                said = True
+                self._tell(f"the tracer ended ({before.text}){cannot}; looking for another one")
             time.sleep(_STEP_SECONDS)
 
     def _take_over(self, seat: TracerSeat, before: str) -> None:

@@ -129,7 +129,9 @@ def test_a_client_that_is_closed_while_it_connects_leaves_the_next_tracer(
 def test_a_client_without_a_tracer_says_why(
     tracer_socket: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    monkeypatch.setattr(host_source, "SEARCH_SECONDS", 0.2)
+    monkeypatch.setattr(host_source, "SEARCH_SECONDS", 0.4)
+    monkeypatch.setattr(host_source, "SAY_SECONDS", 0.0)
+    said: list[str] = []
     shared = tracing(seated(tracer_socket), FedSource())
 
     def trace(seat: TracerSeat) -> Source:
@@ -137,12 +139,15 @@ def test_a_client_without_a_tracer_says_why(
         raise TracingError(why)
 
     client = HostSource(
-        linked(tracer_socket), TracerPlace(tracer_socket), trace if why else None, tell=lambda line: None
+        linked(tracer_socket), TracerPlace(tracer_socket), trace if why else None, tell=said.append
     )
     shared.close()
     with pytest.raises(StalltopError, match=f"there is no other.*{why}") as failed:
         client.read()
     assert "stalltop record" in failed.value.remedy
+    (line,) = said  # long before it gives up
+    assert line.endswith("looking for another one")
+    assert why in line
     client.close()
 
 
