@@ -33,10 +33,10 @@ pytestmark = [
 
 
 @contextlib.contextmanager
-def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Runs a command of stalltop until the block ends."""
+def started(folder: Path, *arguments: str, within: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
+    """Runs a command of stalltop until the block ends. ``within`` is a command that executes it."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "stalltop", *arguments],
+        [*within, sys.executable, "-P", "-m", "stalltop", *arguments],
         cwd=ROOT,
         env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
         stdin=subprocess.DEVNULL,
@@ -164,6 +164,47 @@ def test_clients_go_on_when_the_tracer_is_killed(tmp_path: Path, tracer_socket: 
     assert err.count("this stalltop traces now") == 1
     assert "cannot trace" not in err
     assert last.returncode == 0
+
+
+def test_of_two_that_start_at_once_one_traces(tmp_path: Path, tracer_socket: Path) -> None:
+    with (
+        started(tmp_path, "once", "--json", "--seconds", "2") as one,
+        started(tmp_path, "once", "--json", "--seconds", "2") as other,
+    ):
+        told = {process.pid: process.communicate(timeout=100) for process in (one, other)}
+    assert (one.returncode, other.returncode) == (0, 0)
+    tracers = [json.loads(out)["probes"]["tracer"] for out, _ in told.values()]
+    # The client traces at last, if the tracer ends before it.
+    clients = [err for _, err in told.values() if "windows of the tracer of this host" in err]
+    assert len(clients) == 1
+    assert None in tracers
+    assert {tracer["pid"] for tracer in tracers if tracer} <= set(told)
+
+
+def test_a_client_in_other_namespaces_gets_the_windows_of_the_host(
+    tmp_path: Path, tracer_socket: Path
+) -> None:
+    with recorder(tmp_path) as tracer:
+        client(tracer_socket, []).close()
+        unshared = ("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--mount-proc")
+        with started(tmp_path, "once", "--json", "--seconds", "1", within=unshared) as inside:
+            out, err = inside.communicate(timeout=100)
+        assert inside.returncode == 0, err
+        assert json.loads(out)["probes"]["tracer"]["pid"] == tracer.pid
+
+
+def test_a_stopped_tracer_is_named_with_what_to_do(tmp_path: Path, tracer_socket: Path) -> None:
+    with recorder(tmp_path) as tracer:
+        client(tracer_socket, []).close()
+        tracer.send_signal(signal.SIGSTOP)
+        with started(tmp_path, "once", "--json", "--seconds", "1") as late:
+            out, err = late.communicate(timeout=100)
+        assert (late.returncode, out) == (1, "")
+        assert f"kill -CONT {tracer.pid}" in err
+        tracer.send_signal(signal.SIGCONT)
+        with started(tmp_path, "once", "--json", "--seconds", "1") as later:
+            out, err = later.communicate(timeout=100)
+        assert json.loads(out)["probes"]["tracer"]["pid"] == tracer.pid, err
 
 
 def test_a_client_goes_back_to_what_the_tracer_recorded(tmp_path: Path, tracer_socket: Path) -> None:
