@@ -70,11 +70,6 @@ class HostSource:
         link.start(self._ended)
 
     @property
-    def link(self) -> TracerLink:
-        """The connection to the present tracer, or to the last one."""
-        return self._link
-
-    @property
     def is_client(self) -> bool:
         """Whether the windows come from a tracer: this process has not taken its place."""
         return self._own is None

@@ -140,11 +140,6 @@ class TracerServer:
         return self._greeted
 
     @property
-    def most_waiting(self) -> int:
-        """The most bytes that wait for one client."""
-        return max((client.queued for client in list(self._clients.values())), default=0)
-
-    @property
     def waiting(self) -> int:
         """The bytes that wait for all clients."""
         return sum(client.queued for client in list(self._clients.values()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -45,8 +46,6 @@ def tracer(tracer_socket: Path) -> Iterator[TracerServer]:
 
 class Publishing:
     def __init__(self, seat: TracerSeat) -> None:
-        import threading
-
         self._seat = seat
         self.server = TracerServer(seat.listener, TRACER)
         self.server.start()

@@ -176,7 +176,9 @@ def test_a_path_without_a_tracer_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_group_is_admitted_by_the_file_and_by_the_tracer(tracer_socket: Path) -> None:
-    with claimed(TracerPlace(tracer_socket, "nogroup")) as found:
+    found = claim(TracerPlace(tracer_socket, "nogroup"))
+    assert isinstance(found, TracerSeat)
+    with contextlib.closing(found):
         assert stat.S_IMODE(tracer_socket.stat().st_mode) == 0o660
         gid = tracer_socket.stat().st_gid
         open_way(tracer_socket)
@@ -187,24 +189,6 @@ def test_a_group_is_admitted_by_the_file_and_by_the_tracer(tracer_socket: Path) 
         assert is_admitted(peer, gid)
         link.close()
         assert as_user(12_345, [], tracer_socket) == 3
-
-
-def claimed(spot: TracerPlace) -> _Claimed:
-    return _Claimed(spot)
-
-
-class _Claimed:
-    def __init__(self, spot: TracerPlace) -> None:
-        self._spot = spot
-
-    def __enter__(self) -> TracerSeat:
-        found = claim(self._spot)
-        assert isinstance(found, TracerSeat)
-        self._seat = found
-        return found
-
-    def __exit__(self, *_: object) -> None:
-        self._seat.close()
 
 
 def open_way(path: Path) -> None:
