@@ -30,7 +30,6 @@ def opening() -> Iterator[None]:
     assert terminal is not None
     header = f" stalltop {clean(platform.node())}  STARTING"
     try:
-        # A signal may end stalltop as soon as the picture is drawn.
         _write(terminal, f"{_ENTER}\x1b[{_HEADER_LINE};1H{header}")
         yield
     except BaseException:

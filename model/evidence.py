@@ -27,6 +27,18 @@ time has a split, as calls have."""
 HOST_WORK: Final = "host work"
 """Name of the operation that stands for the time of a followed thread from waking a thread to waking the
 next. A followed thread wakes threads that make traced calls, or other followed threads."""
+_SHOWN: Final = {HOST_GAP: "time between calls", HOST_WORK: "worker time"}
+
+
+def shown_operation(operation: str) -> str:
+    """Returns the name of ``operation`` for readers. JSON, SQL and files keep the short names of times that
+    are no calls."""
+    return _SHOWN.get(operation, operation)
+
+
+def operation_names(operation: str) -> str:
+    """Returns all names of ``operation``, for searching."""
+    return f"{operation} {_SHOWN[operation]}" if operation in _SHOWN else operation
 
 
 class Charge(NamedTuple):

@@ -5,7 +5,7 @@ Without the focus the list shows its first lines. With the focus it has a cursor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -35,7 +35,7 @@ class AlertList(Lines, can_focus=True):
         self._rows: tuple[AlertRow, ...] = ()
         self._more: tuple[AlertRow, ...] = ()
         self._tail = ""
-        self._above: frozenset[Hashable] = frozenset()
+        self._brief: tuple[AlertRow, ...] = ()
         self._drawn_rows: tuple[AlertRow, ...] = ()
         """The rows as last drawn without the focus."""
         self._focus_is_new = False
@@ -55,16 +55,16 @@ class AlertList(Lines, can_focus=True):
         rows: Sequence[AlertRow],
         more: Sequence[AlertRow] = (),
         tail: str = "",
-        above: Collection[Hashable] = (),
+        brief: Sequence[AlertRow] | None = None,
     ) -> None:
         """Show ``rows``. While the list has the focus, also show ``more`` below them. The cursor stays on its
         row.
 
-        The last line ends with the number of hidden rows, if any, and ``tail``. Without the focus, the rows
-        whose keys are in ``above`` are left out, because another widget shows them already.
+        The last line ends with the number of hidden rows, if any, and ``tail``. Without the focus, ``brief``
+        is shown in place of ``rows``.
         """
         self._rows, self._more, self._tail = tuple(rows), tuple(more), tail
-        self._above = frozenset(above)
+        self._brief = self._rows if brief is None else tuple(brief)
         keys = [row.key for row in self._all]
         if self._cursor_key in keys:
             self._cursor = keys.index(self._cursor_key)
@@ -73,14 +73,12 @@ class AlertList(Lines, can_focus=True):
 
     @property
     def _all(self) -> tuple[AlertRow, ...]:
-        if self.has_focus:
-            return self._rows + self._more
-        return tuple(row for row in self._rows if row.key not in self._above)
+        return self._rows + self._more if self.has_focus else self._brief
 
     @property
     def needed(self) -> int:
         """Return the number of lines that the list takes without the focus."""
-        return sum(row.key not in self._above for row in self._rows)
+        return len(self._brief)
 
     @property
     def wanted(self) -> int:
@@ -95,7 +93,7 @@ class AlertList(Lines, can_focus=True):
     def put_cursor(self, key: Hashable) -> None:
         """Move the cursor to the row ``key``, now or as soon as it is shown."""
         self._cursor_key = key
-        self.show(self._rows, self._more, self._tail, self._above)
+        self.show(self._rows, self._more, self._tail, self._brief)
 
     def _keep_in_view(self) -> None:
         rows, page = len(self._all), max(self.size.height - self.frame.lines, 1)
@@ -184,7 +182,7 @@ class AlertList(Lines, can_focus=True):
         rows = self._all
         if not self.has_focus:
             self._drawn_rows = rows
-        if not rows and self._above:
+        if not rows and self._rows:
             return [line_of([("  the problem above is the only one", paint.dim)], width)]
         shown = rows[self._top : self._top + height]
         hidden = _hidden(self._top, len(shown), len(rows), focused=self.has_focus)

@@ -13,7 +13,7 @@ from textual import events
 from textual.message import Message
 
 from stalltop.model.text.figures import fit
-from stalltop.model.text.sentence import Sentence, cells
+from stalltop.model.text.sentence import FIX, Sentence, cells
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
@@ -30,6 +30,8 @@ class AnswerState:
 
     mark: str = " "
     """The letter of the severity."""
+    severity: str = ""
+    """The severity as a word. It replaces the letter if the whole sentence still fits."""
     role: str = "dim"
     """Name of the palette's style for the severity."""
     sentence: Sentence | None = None
@@ -87,6 +89,9 @@ class AnswerLines(Lines):
                 below = [(fit(slowest, min(cell_len(slowest), room), self.glyphs), role)]
             first.append((fit(text, min(cell_len(text), room), self.glyphs), role))
             return [line_of(first, width), *self._second(below, room, paint, width)][:height]
+        longer = len(state.severity) - len(state.mark)
+        if state.severity and cells(sentence.parts()) + longer <= room:
+            first[1] = (state.severity.upper(), role)
         said = [(printable(text), part) for text, part in sentence.fitted(room, self.glyphs)]
         loud = role if not role.bgcolor else paint.bad
         styles = {
@@ -126,13 +131,15 @@ class AnswerLines(Lines):
             found = product((*advice[-1:], ""), (" copy", ""), reserves, times, effects)
             orders = ((before, word, reserve, text, time) for before, word, reserve, time, text in found)
         for before, word, reserve, text, time in orders:
-            shown: list[Part] = [(time, loud), (" ", None)] if time else []
-            shown.append((self.glyphs.remedy, paint.dim))
+            shown: list[Part] = [(time, loud), ("  ", None)] if time else []
             if sentence.command:
-                shown += [(before, paint.text), ("  ", None)] if before else []
+                shown += [(FIX, paint.label), (before, paint.text), ("  ", None)] if before else []
+                shown.append((sentence.label, paint.label))
                 shown += [(self.glyphs.plain(printable(sentence.command)), paint.accent)]
                 shown += self._key(word, paint)
                 text = f"  {text}" if text else ""
+            else:
+                shown.append((FIX, paint.label))
             shown.append((text, paint.text))
             if _cells(shown) <= room - reserve:
                 return shown
@@ -149,9 +156,9 @@ class AnswerLines(Lines):
         if sentence is None or not sentence.command:
             return []
         key = self._key("", paint)
-        rest = room - cell_len(self.glyphs.remedy) - _cells(key)
+        rest = room - cell_len(sentence.label) - _cells(key)
         command = fit(printable(sentence.command), max(rest, 0), self.glyphs)
-        return [(self.glyphs.remedy, paint.dim), (command, paint.accent), *key]
+        return [(sentence.label, paint.label), (command, paint.accent), *key]
 
     def _second(self, fix: list[Part], room: int, paint: Palette, width: int) -> list[Line]:
         """Return the second line: ``fix``, and as many of the other problems as there is room for."""

@@ -1,9 +1,9 @@
-"""One line about the host: CPU, memory, swap, load and network."""
+"""One line about the host: CPU, memory, swap, load, disks and network."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
@@ -23,12 +23,19 @@ _ROOMY_FROM: Final = 100
 """Least width in cells at which the line has all three load averages and a bar for swap."""
 
 
+class DiskRates(NamedTuple):
+    """Bytes that block devices moved per second."""
+
+    read_bytes: float
+    written_bytes: float
+
+
 def _share(part: float, whole: float) -> float | None:
     return 100.0 * part / whole if whole else None
 
 
 class SystemBars(Lines):
-    """Shows the CPU, memory, swap and load of a ``System``, and the throughput of its network."""
+    """Shows the CPU, memory, swap and load of a ``System``, and the throughput of its disks and network."""
 
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
@@ -37,11 +44,18 @@ class SystemBars(Lines):
         self._system: System | None = None
         self._network: Throughput | None = None
         self._rdma: Throughput | None = None
+        self._disk: DiskRates | None = None
 
-    def show(self, system: System | None, ports: Sequence[NetworkPort] = (), seconds: float = 0.0) -> None:
+    def show(
+        self,
+        system: System | None,
+        ports: Sequence[NetworkPort] = (),
+        seconds: float = 0.0,
+        disk: DiskRates | None = None,
+    ) -> None:
         """Show ``system``; None if nothing is known of the host yet. ``ports`` are the network ports, with
-        what they moved in ``seconds`` seconds."""
-        self._system = system
+        what they moved in ``seconds`` seconds. ``disk``: None if it was not measured."""
+        self._system, self._disk = system, disk
         self._network, self._rdma = throughput(ports, seconds), throughput(of_rdma(ports), seconds)
         self.redraw()
 
@@ -58,19 +72,22 @@ class SystemBars(Lines):
         return [line_of(self._fitting(system, width, wide, paint), width)]
 
     def _fitting(self, system: System, width: int, wide: int, paint: Palette) -> list[Part]:
-        """Return the parts of the line. The network is left out if it does not fit beside short bars and one
-        load average. Its fields have fixed widths, so that nothing moves when its figures change."""
+        """Return the parts of the line: the host, and what fits beside short bars of network and disks. Their
+        fields have fixed widths, so that nothing moves when their figures change."""
         roomy = width >= _ROOMY_FROM
         network = _moved("NET", self._network, self.glyphs, paint)
         rdma = _moved("RDMA", self._rdma, self.glyphs, paint) if network else []
-        for added, all_loads in (([*network, *rdma], roomy), (network, roomy), (network, False)):
+        errors = _errors(self._network, self.glyphs, paint)
+        disk, brief = _disks(self._disk, self.glyphs, paint)
+        wider = [[*network, *rdma, *errors, *disk], [*network, *rdma, *errors], [*network, *disk], network]
+        choices = [(added, roomy) for added in wider]
+        choices += [(added, False) for added in ([*network, *disk], [*network, *brief], network, disk, brief)]
+        for added, all_loads in choices:
             lacking = _length([*self._host(system, wide, paint, roomy=all_loads), *added]) - width
             bars = 3 if all_loads and system.swap_total_bytes else 2
             cells = wide - max(-(-lacking // bars), 0)
             if added and cells >= min(wide, _LEAST_BAR):
-                errors = _errors(self._network, self.glyphs, paint)
-                parts = [*self._host(system, cells, paint, roomy=all_loads), *added]
-                return [*parts, *errors] if _length([*parts, *errors]) <= width else parts
+                return [*self._host(system, cells, paint, roomy=all_loads), *added]
         return self._host(system, wide, paint, roomy=roomy)
 
     def _host(self, system: System, wide: int, paint: Palette, *, roomy: bool) -> list[Part]:
@@ -107,6 +124,17 @@ def _moved(label: str, moved: Throughput | None, glyphs: Glyphs, paint: Palette)
     received = f" {glyphs.received}{figures.size(moved.rx_bytes, glyphs)}/s"
     sent = f" {glyphs.sent}{figures.size(moved.tx_bytes, glyphs)}/s"
     return [(f"  {label}", paint.warn if moved.errors else paint.label), (received + sent, None)]
+
+
+def _disks(moved: DiskRates | None, glyphs: Glyphs, paint: Palette) -> tuple[list[Part], list[Part]]:
+    """Return the parts about bytes read and written per second, and those about their sum; empty if they are
+    not known."""
+    if moved is None:
+        return [], []
+    label: Part = ("  DISK", paint.label)
+    read, written = figures.size(moved.read_bytes, glyphs), figures.size(moved.written_bytes, glyphs)
+    both = figures.size(moved.read_bytes + moved.written_bytes, glyphs)
+    return [label, (f" r{read}/s w{written}/s", None)], [label, (f" {both}/s", None)]
 
 
 def _errors(moved: Throughput | None, glyphs: Glyphs, paint: Palette) -> list[Part]:

@@ -41,6 +41,8 @@ refreshes."""
 _SLOW_KEY_SECONDS: Final = (1.5, 3.0)
 """Range of the random pause between two keys on a slow line. It is longer there, because the effect of a key
 must be painted before the next key."""
+BTOP_SHOWS: Final = "proc"
+"""A text that btop has on its screen."""
 _OTHERS: Final = ("stock", "btop")
 _DOWN, _UP = b"\x1b[B", b"\x1b[A"
 
@@ -173,11 +175,18 @@ def _btop(folder: Path, hz: float) -> Iterator[ScreenProgram]:
     installed."""
     if shutil.which("btop") is None:
         return
+    yield ScreenProgram(
+        "btop", ("btop",), BTOP_SHOWS, 100, None, hz, prepare=_DOWN, environment=btop_settings(folder, hz)
+    )
+
+
+def btop_settings(folder: Path, hz: float) -> dict[str, str]:
+    """Returns the environment in which btop has its default settings, except that it refreshes at ``hz``.
+    Its file of settings is written below ``folder``."""
     place = folder / f"btop-{hz:.0f}"
     (place / "btop").mkdir(parents=True, exist_ok=True)
     (place / "btop/btop.conf").write_text(f"update_ms = {1000 / hz:.0f}\n")
-    environment = {"XDG_CONFIG_HOME": str(place)}
-    yield ScreenProgram("btop", ("btop",), "proc", 100, None, hz, prepare=_DOWN, environment=environment)
+    return {"XDG_CONFIG_HOME": str(place)}
 
 
 def _described(program: ScreenProgram) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import select
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +18,7 @@ from bench.measuring.cpu import cpu_ns
 from bench.measuring.figures import FigureColumn, measured
 from bench.measuring.program import ROOT
 from bench.measuring.table import TextTable
+from bench.monitor.screen import BTOP_SHOWS, btop_settings
 from bench.monitor.terminal import WAIT_SECONDS, OnTerminal
 from bench.monitor.workload import OPERATIONS, TENANTS, scenario
 from stalltop.demo.build import Built
@@ -25,6 +28,7 @@ from stalltop.model.errors import StalltopError
 SUMMARY: Final = "CPU, memory and terminal bytes of the monitor, with and without the screen, by load"
 RATES: Final = (0, 1_000, 50_000, 500_000)
 """Target rates of traced calls per second; 0: there are no calls to watch."""
+_BTOP: Final = "btop"
 _SETTLE_SECONDS: Final = 12.0
 """Time to wait before measuring, until the sliding window of ten seconds is full."""
 _FULL_RATE: Final = 50_000
@@ -50,8 +54,8 @@ class MonitorFigures:
     probe_percent: float = 0.0
 
 
-def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
-    """Measures and returns the table. Raises StalltopError."""
+def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list[TextTable]:
+    """Measures and returns the table; with ``alone``, only of stalltop, not of btop. Raises StalltopError."""
     seconds = 10.0 if quick else 25.0
     table = TextTable(
         f"watching: the monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations, {seconds:.0f} s each",
@@ -67,7 +71,9 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
             FigureColumn("own MB", "MB"),
             FigureColumn("probes CPU %", "%"),
         ),
+        others=(_BTOP,),
     )
+    has_btop = not alone and shutil.which(_BTOP) is not None
     for rate in RATES:
         with contextlib.ExitStack() as stack:
             if rate:
@@ -77,19 +83,23 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
             print(f"watching: {rate} calls/s, with the screen", file=sys.stderr)
             settle = _FULL_SECONDS if rate == _FULL_RATE and not quick else _SETTLE_SECONDS
             full = _with_screen(seconds, settle)
+            found = [("no", bare), ("120x40", full)]
+            if has_btop:
+                print(f"watching: {rate} calls/s, btop", file=sys.stderr)
+                found.append((_BTOP, _btop(folder, seconds)))
         probes = measured(bare.probe_percent, ".1f")
-        for name, found in (("no", bare), ("120x40", full)):
+        for name, figures in found:
             table.add(
                 f"{rate:,} calls/s",
                 measured(bare.calls_per_s, ",.0f"),
                 measured(bare.rows, "d"),
                 measured(bare.lost, "d"),
                 name,
-                measured(found.cpu_percent, ".2f"),
-                measured(found.bytes_per_s / 1e3, ".1f") if found is full else "-",
-                measured(found.memory_mb, ".0f"),
-                measured(found.own_mb, ".0f"),
-                probes if found is bare else "-",
+                measured(figures.cpu_percent, ".2f"),
+                measured(figures.bytes_per_s / 1e3, ".1f") if figures is not bare else "-",
+                measured(figures.memory_mb, ".0f"),
+                measured(figures.own_mb, ".0f"),
+                probes if figures is bare else "-",
             )
     table.notes.append("")
     if not quick:
@@ -100,6 +110,9 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     table.notes += [
         "load: the target; calls/s: counted, including nested calls",
         "CPU %: of one core, by the monitor's process",
+        f"{_BTOP}: on a terminal of the same size, at 1 Hz; it shows processes, no calls"
+        if has_btop
+        else f"{_BTOP} was not measured",
         "resident: with the mapped histograms, 16 KiB per row; own: without shared memory",
         "probes CPU %: what the probes cost the traced processes, of one core, by calibration",
     ]
@@ -141,8 +154,20 @@ def _without_screen(seconds: float) -> MonitorFigures:
 
 
 def _with_screen(seconds: float, settle: float) -> MonitorFigures:
-    with OnTerminal([sys.executable, "-P", "-m", "stalltop", "live"]) as program:
-        program.wait_for("LIVE")
+    return _on_terminal([sys.executable, "-P", "-m", "stalltop", "live"], "LIVE", {}, seconds, settle)
+
+
+def _btop(folder: Path, seconds: float) -> MonitorFigures:
+    return _on_terminal([_BTOP], BTOP_SHOWS, btop_settings(folder, 1.0), seconds, _SETTLE_SECONDS)
+
+
+def _on_terminal(
+    command: Sequence[str], shows: str, environment: Mapping[str, str], seconds: float, settle: float
+) -> MonitorFigures:
+    """Measures a program that writes the text ``shows`` once it has started, from ``settle`` seconds after
+    that on."""
+    with OnTerminal(command, environment) as program:
+        program.wait_for(shows)
         time.sleep(settle)
         before = program.written_bytes
         began = time.monotonic()

@@ -3,6 +3,7 @@ containers and the slowest operation."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -16,7 +17,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.telling import Telling, Tellings
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.model.text.sentence import Sentence
+from stalltop.model.text.sentence import FIX, Sentence
 from stalltop.model.text.style import BOLD, RED, YELLOW, Style
 from stalltop.model.text.words import SEVERAL
 from stalltop.model.window import Window
@@ -48,7 +49,7 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     few = remedy.short or briefly(remedy.command)
     # What a command shows is said in a few words: the long text describes the same as the sentence.
     long = remedy.text if not few or not remedy.look else ""
-    return replace(said, command=remedy.command, effects=_forms(long, few))
+    return replace(said, command=remedy.command, looks=remedy.look, effects=_forms(long, few))
 
 
 def _forms(*texts: str) -> tuple[str, ...]:
@@ -133,22 +134,22 @@ def _filled(text: str, chain: Chain, telling: Telling, culprit: Link | None) -> 
 
 
 def healthy(
-    window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None, *, young: bool = False
+    window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None, *, verdict_in: float = 0.0
 ) -> tuple[str, str]:
     """Return the answer for a ``window`` without an open problem, in two parts that belong together: ``No
     problems. 4 containers`` and ``slowest p99 cudaStreamSynchronize 5.20 ms (train)``. The second part may be
     empty.
 
     ``kept`` is the row to name as long as it has calls in the window, so that the text does not change every
-    second. ``young``: tracing began less than ``UNSURE_SECONDS`` ago.
+    second. ``verdict_in``: seconds until it may be said that there is no problem.
     """
     coverage = window.coverage
     if coverage.tracing:
         return f"Nothing is traced: {coverage.tracing}", ""
     untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
     no_problems = "No problems."
-    if young:
-        no_problems = f"Measuring: first verdict in about {UNSURE_SECONDS:.0f} s."
+    if verdict_in > 0:
+        no_problems = f"Measuring: first verdict in {math.ceil(verdict_in)} s."
     elif untraced:
         processes = coverage.processes + untraced
         no_problems = f"No problems in {coverage.processes} of {processes} processes ({untraced} untraced)."
@@ -209,7 +210,7 @@ def answer_lines(window: Window, chains: Iterable[Chain], tellings: Tellings, st
     said = "".join(text for text, _ in worst.parts()) + more
     lines = [style.paint(line, RED if loud else YELLOW) for line in style.folded("", said)]
     if worst.advice:
-        lines += style.folded(style.glyphs.remedy, worst.advice[0])
+        lines += style.folded(FIX, worst.advice[0])
     if worst.command:  # a command that is printed is never broken
-        lines.append(f"{style.glyphs.remedy}{style.plain(worst.command)}")
+        lines.append(worst.label + style.plain(worst.command))
     return lines

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stalltop.model.chain import Chain, Fix, Link, Severity
+from stalltop.model.evidence import shown_operation
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
@@ -185,7 +186,9 @@ def explained(chain: Chain, window: Window, style: Style) -> list[str]:
 def about(chain: Chain, glyphs: Glyphs) -> str:
     """Return cause, confidence, place, p99 and number of calls of a chain as one text."""
     parts = [chain.title, sureness(chain, "confidence ")]
-    place = " ".join(part for part in (with_pid(chain.process, chain.pid), chain.operation) if part)
+    place = " ".join(
+        part for part in (with_pid(chain.process, chain.pid), shown_operation(chain.operation)) if part
+    )
     parts += [place] if place else []
     if chain.p99_ns is not None:
         found = slowest(chain, glyphs)

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.devices.labels import is_wanted, text_of, wanted_of
+from stalltop.model.evidence import operation_names
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.expression import MOST_LETTERS, compiled, found
 from stalltop.model.sharing.placing import Labels, placement
@@ -38,7 +39,7 @@ KEYS: Mapping[str, Callable[[RowKey, Tenant, Labels], str]] = {
     "container": lambda key, tenant, on: f"{tenant.name} {tenant.container_id} {key.tenant}",
     "process": lambda key, tenant, on: key.process,
     "pid": lambda key, tenant, on: str(key.pid),
-    "operation": lambda key, tenant, on: key.operation,
+    "operation": lambda key, tenant, on: operation_names(key.operation),
     "layer": lambda key, tenant, on: key.layer,
     "host": lambda key, tenant, on: key.host,
     "pod": lambda key, tenant, on: tenant.pod,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.devices.labels import text_of
-from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.evidence import HOST_LAYER, shown_operation
 from stalltop.model.histograms.hdr import indices_of
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.row_key import RowKey
@@ -343,7 +343,7 @@ _PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {
     "namespace": lambda key, tenant: (tenant.namespace, tenant.namespace or "no namespace"),
     "pod": lambda key, tenant: (f"{tenant.namespace}/{tenant.pod}", tenant.pod or "no pod"),
     "process": lambda key, tenant: (f"{key.host}/{key.pid}/{key.process}", _process(key)),
-    "operation": lambda key, tenant: (key.operation, key.operation),
+    "operation": lambda key, tenant: (key.operation, shown_operation(key.operation)),
     "layer": lambda key, tenant: (key.layer, key.layer),
     "host": lambda key, tenant: (key.host, key.host),
 }

@@ -18,6 +18,10 @@ SentenceRole = Literal["victim", "culprit", "text", "lost"]
 """Role of a part of the sentence, which determines the style of the part."""
 SentencePart = tuple[str, SentenceRole]
 
+FIX = "Fix: "
+LOOK = "Look: "
+"""What stands before something that helps, and before a command that shows more of the problem."""
+
 LEAST_NAME = 8
 """Minimum width of a shortened name, in cells."""
 
@@ -44,8 +48,15 @@ class Sentence:
     command: str = ""
     """The command that helps or, if there is none, one that shows more of the problem; empty if there is
     none."""
+    looks: bool = False
+    """Whether ``command`` only shows more of the problem."""
     effects: tuple[str, ...] = ()
     """What ``command`` does: as a long and as a short text, or as one text."""
+
+    @property
+    def label(self) -> str:
+        """Return what stands before ``command``."""
+        return LOOK if self.looks else FIX
 
     def parts(self, *, detail: bool = True, lost: str | None = None) -> list[SentencePart]:
         """Return the sentence without its fix, in parts, with ``lost`` as the lost time; None: in words."""
@@ -61,12 +72,6 @@ class Sentence:
         if lost:
             parts += [(": ", "text"), (lost, "lost")]
         return parts
-
-    def text(self, glyphs: Glyphs = UNICODE) -> str:
-        """Return the whole sentence with its fix."""
-        said = "".join(text for text, _ in self.parts())
-        does = "; ".join(text for text in (*self.advice[:1], self.command) if text)
-        return f"{said} {glyphs.remedy}{does}" if does else said
 
     def fitted(self, width: int, glyphs: Glyphs = UNICODE) -> list[SentencePart]:
         """Return the sentence without its fix, shortened to fit into ``width`` cells."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from bench.measuring.cpu import cpu_ns
 from stalltop.demo.build import Built
@@ -15,6 +16,7 @@ from stalltop.demo.caller import Caller
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
+from stalltop.probes.libraries import elf
 from stalltop.probes.libraries.elf import read_image
 from stalltop.probes.libraries.placement import places
 from stalltop.probes.maps.raw import RawCharge
@@ -222,7 +224,8 @@ def count_cuda(side: TracedSide, found: dict[str, object]) -> None:
 def _placed(library: Path, layer: str) -> list[Point]:
     """Return the points of the functions that `count_cuda` calls, at the instructions that stalltop
     chooses."""
-    with library.open("rb") as file:
+    # An emulated CPU takes some thirty times as long as a real one.
+    with library.open("rb") as file, patch.object(elf, "FILE_SECONDS", 30 * elf.FILE_SECONDS):
         chosen = places(file.fileno(), read_image(file.fileno(), (layer,)))
     return [
         Point(place.offset, place.found.function.id)

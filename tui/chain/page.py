@@ -8,6 +8,7 @@ import numpy as np
 
 from stalltop.formats.text.chains import branches, cost, name_of, rate, slowest, step, sureness
 from stalltop.model.chain import Chain
+from stalltop.model.evidence import HOST_LAYER, shown_operation
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
@@ -57,7 +58,8 @@ def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
     lines.append(_pair(*cost(chain, glyphs)))
     place = [name_of(chain.tenant, window), with_pid(chain.process, chain.pid)]
     if chain.operation:
-        place.append(f"{chain.operation} ({chain.layer})" if chain.layer else chain.operation)
+        layer = f" ({chain.layer})" if chain.layer not in ("", HOST_LAYER) else ""
+        place.append(shown_operation(chain.operation) + layer)
     lines.append(_pair("in", glyphs.separator.join(part for part in place if part)))
     if chain.p99_ns is not None:
         said = slowest(chain, glyphs)
@@ -145,7 +147,7 @@ def _rows(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> lis
         calls = figures.rate(int(rows.calls[at]) / (window.seconds or 1.0), glyphs)
         numbers = [(f" {figures.duration(int(ns), glyphs)}", brightness(int(ns))) for ns in durations]
         split = bar(None if rows.split_ns is None else rows.split_ns[at], glyphs=glyphs, letters=letters)
-        name = key.operation
+        name = shown_operation(key.operation)
         if (key.tenant, key.pid) != (chain.tenant, chain.pid):
             name += f"  {name_of(key.tenant, window)}: {with_pid(key.process, key.pid)}"
         lines.append(

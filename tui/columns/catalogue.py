@@ -13,10 +13,10 @@ from typing import Final, Literal
 
 from stalltop.tui.views.orders import WORST
 
-Need = Literal["", "split", "past", "mark", "baseline", "use", "owner", "held"]
+Need = Literal["", "split", "past", "mark", "baseline", "use", "owner", "held", "errors"]
 """What data a column needs: measured splits, earlier windows, a mark (the window to compare with,
 ``Grouped.before``), baselines of some rows, the resources that processes used, the user or namespace of some
-tenants, or the device memory that processes hold."""
+tenants, the device memory that processes hold, or calls that failed."""
 WITHOUT: Final[Mapping[Need, str]] = {
     "split": "empty: where the time went was not measured",
     "past": "empty: there are no earlier windows; a recording has them, a saved window has not",
@@ -24,6 +24,7 @@ WITHOUT: Final[Mapping[Need, str]] = {
     "use": "empty: what processes use was not measured",
     "owner": "empty: no tenant has a known user or namespace",
     "held": "empty: no process holds memory of a GPU, as far as is known",
+    "errors": "not needed now: no call of this window returned an error",
 }
 """Why a column is empty, by the need that the data does not meet."""
 Usual = Literal["", "first", "last", "roomy", "changes", "wider", "normal", "resources"]
@@ -88,7 +89,8 @@ COLUMNS: Final = (
                 "time in which the calls waited for a CPU, the disk or memory, summed over threads",
                 needs="split"),
     TableColumn("open", "OPEN", 6, "age of the oldest call that has not returned yet", "first"),
-    TableColumn("errors", "ERR", 5, "calls that returned an error", "first"),
+    TableColumn("errors", "ERR", 5, "calls that returned an error; shown when there are any",
+                "first", needs="errors"),
     TableColumn("bytes", "BYTES/S", 7, "bytes moved per second; empty for calls that move none", "last"),
     TableColumn("n", "CALLS", 6, "calls within the window", "last", sort="calls"),
     TableColumn("trend", "P99 TREND", TREND_WINDOWS,

@@ -129,7 +129,7 @@ def _starved_values(rows: Grouped) -> Values:
 
 def _errors(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     errors = int(rows.value("errors", i))
-    return Cell(figures.count(errors, style.glyphs), "bad" if errors else "dim")
+    return Cell(figures.count(errors, style.glyphs), "bad") if errors else Cell("")
 
 
 def _bytes(rows: Grouped, i: int, style: ColumnStyle) -> Cell:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.chain import SEVERITIES, Chain
+from stalltop.model.evidence import shown_operation
 from stalltop.model.merge.packing import Packed
 from stalltop.model.text.figures import whole_seconds
 from stalltop.model.text.glyphs import Glyphs
@@ -166,9 +167,9 @@ def _row_of(chain: Chain, newest: Packed) -> Subject:
     """Return the row that ``chain`` says is slow; no row if it names no operation."""
     if not (chain.tenant and chain.operation):
         return EVERYTHING
-    tenant = newest.window.tenants.get(chain.tenant)
+    tenant, name = newest.window.tenants.get(chain.tenant), shown_operation(chain.operation)
     path = (
         PathStep("container", chain.tenant, tenant.name if tenant else chain.tenant),
-        PathStep("operation", chain.operation, chain.operation),
+        PathStep("operation", chain.operation, name),
     )
-    return Subject(path=path, name=chain.operation)
+    return Subject(path=path, name=name)

@@ -24,7 +24,7 @@ from stalltop.tui.tables.sizes import DETAIL, NO_DETAIL, DetailNeeds, detail_cel
 from stalltop.tui.tables.tables import Tables
 from stalltop.tui.views.groups import Path
 from stalltop.widgets.answer import AnswerLines
-from stalltop.widgets.bars import SystemBars
+from stalltop.widgets.bars import DiskRates, SystemBars
 from stalltop.widgets.caption import CaptionLines
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
 from stalltop.widgets.footer import KeyLine
@@ -95,7 +95,8 @@ class Drawing:
             return
         app.slow_line.drawn()
         ports = window.evidence.network_ports
-        self._screen.query_one("#system", SystemBars).show(window.system, ports, window.seconds)
+        bars = self._screen.query_one("#system", SystemBars)
+        bars.show(window.system, ports, window.seconds, _disk_rates(window))
         self._screen.query_one("#devices", DeviceRows).show(window.devices, self._devices_before(window))
         arrangement = self._arrangement
         arrangement.at, arrangement.devices = window.end, len(window.devices.devices)
@@ -197,16 +198,16 @@ class Drawing:
         step = progress.step if progress is not None and window is None else None
         options = app.options
         newest = self._moments.newest
-        young = False
+        verdict_in = 0.0
         if window is not None and newest is not None and not (self._file or options.still):
-            young = window.end - newest.began < UNSURE_SECONDS
+            verdict_in = UNSURE_SECONDS - (window.end - newest.began)
         shown = self._panel.update_from(
             window,
             self.notes,
             starting_text(step, app.glyphs),
             tellings=options.tellings() if window is not None else NO_TELLINGS,
             still=options.still or self._moments.frozen,
-            young=young,
+            verdict_in=verdict_in,
             told_above=self._arrangement.layout.answer > 0,
         )
         self._screen.query_one("#answer", AnswerLines).show(shown)
@@ -269,3 +270,13 @@ class Drawing:
         if line.display and newest is not None:
             mark = moments.mark.at if moments.mark is not None else None
             line.show(timespan(newest.kept.stretch, moments.at, mark, moments.span, all_of_it=self._file))
+
+
+def _disk_rates(window: Window) -> DiskRates | None:
+    """Return what the disks of the host moved per second; None if that is not traced."""
+    if window.coverage.tracing or not window.seconds:
+        return None
+    moved = {False: 0, True: 0}
+    for io in window.evidence.block_io:
+        moved[io.write] += io.bytes
+    return DiskRates(moved[False] / window.seconds, moved[True] / window.seconds)

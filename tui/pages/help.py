@@ -26,7 +26,7 @@ SIGNS = (
     ("traced 15/16", "15 of 16 processes are traced ({problems}: why)"),
     ("missed", "calls that no row contains ({problems}: why)"),
     ("partial", "events that lack some figures"),
-    ("host gap", "time between two calls; in no total"),
+    ("host", "layer of times that are no calls; in no total"),
     ("probes", "CPU time of tracing in the programs"),
     ("own", "CPU time and memory of stalltop"),
     ("NET RDMA", "bytes/s in and out; coloured: port errors"),

@@ -9,6 +9,7 @@ from stalltop.model.window import Window
 from stalltop.tui.keys.actions import bindings
 from stalltop.tui.problems.answer import Answering
 from stalltop.tui.problems.chains import Listed, listed, stands
+from stalltop.tui.problems.folding import together
 from stalltop.tui.problems.silenced import Silenced
 from stalltop.tui.screens.steady import Steady
 from stalltop.widgets.alerts import AlertList, AlertRow
@@ -82,14 +83,15 @@ class AlertPanel(AlertList, can_focus=True):
         *,
         tellings: Tellings = NO_TELLINGS,
         still: bool = False,
-        young: bool = False,
+        verdict_in: float = 0.0,
         told_above: bool = False,
     ) -> AnswerState:
         """Show the problems of ``window`` and ``notes``, or the text ``starting`` while there is no window.
         Returns what the first lines of the screen show.
 
-        ``tellings``, ``still`` and ``young`` are those of ``Answering.update``. With ``told_above`` the list
-        leaves out what the first lines show already, except while it has the focus.
+        ``tellings``, ``still`` and ``verdict_in`` are those of ``Answering.update``. With ``told_above`` the
+        list leaves out what the first lines show already. While the list has the focus, it has a line for
+        each problem.
         """
         before = self.found
         found = self.found = listed(
@@ -114,14 +116,18 @@ class AlertPanel(AlertList, can_focus=True):
             silenced=self.silenced.keys,
             tellings=tellings,
             still=still,
-            young=young,
+            verdict_in=verdict_in,
             starting=starting,
             glyphs=self.glyphs,
         )
         told = self.answering.chain
         first = self.answering.warned if told is None else told.id
         above = {QUIET_LINE, first} if told_above else ()
-        self.show(rows, [*found.aside, coverage], silenced, above)
+        others = [(found.chain(row.key), row) for row in rows if row.key not in above]
+        if told is not None:  # what is no fault can wait
+            others = [(one, row) for one, row in others if one is None or one.severity != "info"]
+        brief = [row for _, row in others] if window is None else together(others, window, self.glyphs)
+        self.show(rows, [*found.aside, coverage], silenced, brief)
         return answer
 
 

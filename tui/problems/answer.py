@@ -69,15 +69,15 @@ class Answering:
         silenced: Collection[Hashable] = (),
         tellings: Tellings = NO_TELLINGS,
         still: bool = False,
-        young: bool = False,
+        verdict_in: float = 0.0,
         starting: str = "",
         glyphs: Glyphs = UNICODE,
     ) -> AnswerState:
         """Return what to show of ``window``, whose list of problems is ``found``.
 
         ``silenced`` has ids of chains that are not shown. ``still``: the window is a moment of the past; its
-        worst problem is always shown. ``young``: tracing began only some seconds ago. ``starting`` is shown
-        while there is no window.
+        worst problem is always shown. ``verdict_in``: seconds until it may be said that there is none.
+        ``starting`` is shown while there is no window.
         """
         self.chain = self.warned = None
         if window is None:
@@ -87,10 +87,11 @@ class Answering:
         self._standing = stand(before, faults, window.end)
         self.chain = next((one for one in faults if one.id == self._standing.shown), None)
         if self.chain is None:
-            return self._healthy(window, found, silenced, glyphs, young=young)
+            return self._healthy(window, found, silenced, glyphs, verdict_in=verdict_in)
         shown = self.chain
         return AnswerState(
             mark=MARK[shown.severity],
+            severity=shown.severity,
             role=ROLE[shown.severity],
             sentence=sentence_of(shown, window, tellings, glyphs),
             more=tuple(_named(one, window) for one in faults if one is not shown),
@@ -105,14 +106,14 @@ class Answering:
         silenced: Collection[Hashable],
         glyphs: Glyphs,
         *,
-        young: bool,
+        verdict_in: float,
     ) -> AnswerState:
         row, since = self._slowest
         if row is None or not 0.0 <= window.end - since < STANDS_SECONDS:
             known = slowest(window)
             row, since = known[0] if known is not None else None, window.end
         self._slowest = row, since
-        text, last_part = healthy(window, glyphs, row, young=young)
+        text, last_part = healthy(window, glyphs, row, verdict_in=verdict_in)
         bad = bool(window.coverage.tracing)
         warned = [one for one in found.rows if one.role in ("warn", "bad") and warns(one.key)]
         ended = [one for one in found.chains if not one.open]
@@ -136,7 +137,7 @@ class Answering:
             told += [_fact(facts[0], facts, window)] if facts else []
         about = ", ".join(told)
         return AnswerState(
-            role="bad" if bad else "text" if young else "good",
+            role="bad" if bad else "text" if verdict_in > 0 else "good",
             text=text,
             slowest=last_part,
             about=about,

@@ -9,6 +9,7 @@ from typing import Final
 
 from stalltop.formats.text.chains import name_of, rate
 from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, uncontradicted, worst_first
+from stalltop.model.evidence import shown_operation
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import RowNaming
@@ -16,6 +17,7 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
+from stalltop.tui.problems.folding import device_numbers, folded
 from stalltop.tui.problems.warnings import Warn, warnings
 from stalltop.tui.views.view import View
 from stalltop.widgets.alerts import AlertRow
@@ -49,8 +51,6 @@ CLEARLY: Final = 2.0
 factor."""
 HELD_SECONDS: Final = 30.0
 """Seconds for which a problem keeps its severity after it became less severe."""
-_MOST_NAMED: Final = 3
-"""The most tenants that a line for several problems names."""
 _NOT_SHOWN: Final[Mapping[str, float]] = {}
 _NOT_HELD: Final[Mapping[str, tuple[Severity, float]]] = {}
 
@@ -216,31 +216,6 @@ def listed(
     )
 
 
-def folded(alike: Sequence[tuple[Chain, AlertRow]], window: Window) -> AlertRow:
-    """Return one line for ``alike``, chains of one kind. If there are several, the loss and the fix are left
-    out, and so is a column in which they differ. Only in place of different victims there is a text
-    (``_several``). Enter opens the worst chain if the chains are open, else the chain that was seen last."""
-    newest, row = max(alike, key=lambda pair: pair[0].seen)
-    if len(alike) == 1:
-        return row
-    if newest.open:
-        row = alike[0][1]  # all are in this window: take the worst
-
-    def common(values: set[str], otherwise: str = "") -> str:
-        return values.pop() if len(values) == 1 else otherwise
-
-    return replace(
-        row,
-        title=f"{len(alike)}x {row.title}",
-        who=common({one.who for _, one in alike}, _several([chain for chain, _ in alike], window)),
-        lost="",
-        where=common({one.where for _, one in alike}),
-        culprit=common({one.culprit for _, one in alike}),
-        since=common({one.since for _, one in alike}),
-        fix="",
-    )
-
-
 def _sentence(warn: Warn, key: tuple[str, str, int]) -> AlertRow:
     mark = _WARNING_MARK[warn.level]
     return AlertRow(key=key, mark=mark, role=warn.level, text=warn.text, name=warn.name)
@@ -257,7 +232,7 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: G
         who=name_of(chain.tenant, window) if chain.tenant else _devices(chain) or window.host,
         lost=loss(chain, glyphs),
         lost_role=brightness(chain.lost_ms_per_s * 1e6),
-        where=chain.operation,
+        where=shown_operation(chain.operation),
         culprit=culprit(chain, window),
         since=figures.clock(chain.since),
         fix=remedy.command if chain.open and remedy is not None and not remedy.look else "",
@@ -268,24 +243,6 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: G
 def _devices(chain: Chain) -> str:
     """Return the GPUs that a chain names, as text; empty if it names none."""
     return ", ".join(sorted({link.device for link in chain.links if link.device.startswith("GPU")}))
-
-
-def _several(chains: Sequence[Chain], window: Window) -> str:
-    """Return, as text, which tenants lose time because of ``chains`` or, of more than ``_MOST_NAMED``, how
-    many. If there are fewer than two, return how many GPUs the chains name. If there are fewer than two GPUs,
-    return ``several``."""
-    tenants = {chain.tenant for chain in chains if chain.tenant}
-    if 1 < len(tenants) <= _MOST_NAMED:
-        return ", ".join(sorted(name_of(tenant, window) for tenant in tenants))
-    if len(tenants) > 1:
-        return f"{len(tenants)} tenants"
-    devices = {number for chain in chains for number in _device_numbers(chain)}
-    return f"{len(devices)} GPUs" if len(devices) > 1 else "several"
-
-
-def _device_numbers(chain: Chain) -> list[str]:
-    """Return the numbers of the GPUs that a chain names."""
-    return sorted({link.device[4:] for link in chain.links if link.device.startswith("GPU ")})
 
 
 def loss(chain: Chain, glyphs: Glyphs = UNICODE) -> str:
@@ -343,7 +300,7 @@ def grouped_keys(
     naming = RowNaming(window)
     by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)
     if dimensions == ("device",) and not view.path and not chain.tenant:
-        yield from ((None, (f"{window.host}/{name}",)) for name in _device_numbers(chain))
+        yield from ((None, (f"{window.host}/{name}",)) for name in device_numbers(chain))
     for key in keys_of(chain, window):
         tenant = window.tenants.get(key.tenant)
 

@@ -49,16 +49,17 @@ def chains_by(key: object, chains: Iterable[Chain], window: Window, view: View) 
 
 
 def culprits_of(chain: Chain, window: Window) -> Iterator[RowKey]:
-    """Yield the first culprit of ``chain``, and the others that took a large enough part of the loss, as keys
-    without an operation. The victim itself is left out. The PID of several processes of one name is 0."""
-    if chain.severity == "info":
+    """Yield the culprits of ``chain`` that took a large enough part of the loss, as keys without an
+    operation. The victim itself is left out. The PID of several processes of one name is 0. A problem of
+    severity ``low`` or ``info`` has none: it needs no row of its own."""
+    if chain.severity in ("info", "low"):
         return
     for number, link in enumerate(chain.culprits):
         if link.of_others or not link.tenant or not (link.pid or link.process):
             continue
         if (link.tenant, link.pid) == (chain.tenant, chain.pid):
             continue
-        if not number or (link.share or 0.0) >= LEAST_SHARE:
+        if (link.share or 0.0) >= LEAST_SHARE or (not number and link.share is None):
             yield RowKey(window.host, link.tenant, link.pid, SEVERAL.sub("", link.process), "", "")
 
 

@@ -22,6 +22,8 @@ from stalltop.widgets.page import PageLine, PanelText
 
 TWO_COLUMNS_FROM = 110
 """Least width in cells at which what to do stands beside the causes, not below them."""
+_MOST_OFFERS = 3
+"""The most commands that the panel shows: the first ones help most, and a page lists all."""
 _HEADED_FROM = 6
 """Least height in lines at which the columns have headings."""
 ROW_SECONDS: Final = 5.0
@@ -123,9 +125,13 @@ def _beside(left: Sequence[PageLine], right: Sequence[PageLine], frame: Frame) -
 def _what_to_do(
     offers: Sequence[Offer], width: int, height: int, glyphs: Glyphs, headed: bool
 ) -> list[PageLine]:
-    """Return ``offers`` in at most ``height`` lines of ``width`` cells. Where there is little room, first the
-    undo of all but the first one is left out, then the last offers, then the undo of the first one."""
-    head = f"what to do: {key('copy')} copies the first, {key('commands')} lists all"
+    """Return the first ``_MOST_OFFERS`` of ``offers`` in at most ``height`` lines of ``width`` cells. Where
+    there is little room, first the undo of all but the first one is left out, then the last offers, then the
+    undo of the first one."""
+    more = len(offers) - _MOST_OFFERS
+    offers = offers[:_MOST_OFFERS]
+    rest = f" ({more} more)" if more > 0 else ""
+    head = f"what to do: {key('copy')} copies the first, {key('commands')} lists all{rest}"
     front = [PageLine(((head, "dim"),))] if headed else []
     fewer = [(number, 1) for number in range(len(offers), 0, -1)]
     lines: list[PageLine] = []

@@ -181,6 +181,8 @@ def available(window: Window, against: Window | None = None, past: RowTrends = N
         have.add("owner")
     if any(held_bytes(window)):
         have.add("held")
+    if window.rows.errors.any():
+        have.add("errors")
     if against is not None:
         have.add("mark")
     return have

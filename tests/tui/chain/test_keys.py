@@ -29,7 +29,7 @@ async def test_the_list_of_warnings_has_as_many_lines_as_the_size_allows(
         await screen.until(lambda: lines_of(panel) == lines)
         text = "\n".join(screen.text().splitlines()[panel.region.y : panel.region.bottom])
         # The worst problem is shown in the first lines, not in the list.
-        assert "C summary of nccl_straggler" in screen.line(0)
+        assert "CRITICAL summary of nccl_straggler" in screen.line(0)
         assert "title of nccl_straggler" not in text
         assert "H title of loader_disk" in text
         assert ("title of reclaim" in text) == (lines > 1)

@@ -139,7 +139,7 @@ def test_what_is_not_measured_is_listed_apart_from_warnings() -> None:
 
 def test_a_line_names_victim_loss_culprit_and_fix() -> None:
     (row,) = listed(faulty(STARVED)).rows
-    assert (row.mark, row.who, row.lost.strip(), row.where) == ("H", "train", "412ms/s", "host gap")
+    assert (row.mark, row.who, row.lost.strip(), row.where) == ("H", "train", "412ms/s", "time between calls")
     assert row.culprit == "serve: dd 201"
     assert row.fix == "ionice -c 3 -p 201"
     alone = replace(STARVED, links=(STARVED.links[0], Link("mechanism", "quota of 2 CPUs used up", 0.9)))
@@ -235,10 +235,10 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
     for word in (
         *(" H high ", "title of loader_disk", "summary of loader_disk", "412 ms of each second", "80 %"),
         *("one worker only", "what dd reads", "1. use more workers", "2. slow dd down"),
-        *("ionice -c 3 -p 201", "R█████████  host gap", "ncclAllReduce  serve: tritonserver 200"),
+        *("ionice -c 3 -p 201", "R█████████  time between calls", "ncclAllReduce  serve: tritonserver 200"),
     ):
         assert word in whole, word
-    assert "host gap  train" not in whole  # a row of the chain's own process does not name it
+    assert "time between calls  train" not in whole  # a row of the chain's own process does not name it
     assert whole.index("one worker only") > whole.index("What makes it worse")
     assert whole.index("What to do") < whole.index("What makes it worse")
     plain = "\n".join(text(chain_page(STARVED, faulty(STARVED), glyphs=ASCII, letters=True)))

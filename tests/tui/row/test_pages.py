@@ -294,7 +294,7 @@ async def test_without_a_device_the_page_says_why() -> None:
 async def test_the_host_gap_has_a_page() -> None:
     async with running(faulty(), size=(120, 42)) as screen:
         await screen.press("o")
-        await screen.until(lambda: "host gap" in screen.names())
+        await screen.until(lambda: "time between calls" in screen.names())
         screen.app.main.tables.main.put_cursor((GAP.operation, GAP.layer))
         await screen.press("I")
         await screen.sees("this is the time between calls")

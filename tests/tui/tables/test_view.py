@@ -182,8 +182,8 @@ def test_the_host_gap_is_an_operation_and_counts_in_no_total() -> None:
     assert cells(look(one, View()))["train"]["n"] == "2"
     assert outermost_ns(one) == 3_000
     rows = cells(look(one, View(by="operation")))
-    assert rows["host gap"]["total"] == "110ms"
-    assert (rows["host gap"]["share"], rows["host gap"]["bar"]) == ("–", "")
+    assert rows["time between calls"]["total"] == "110ms"
+    assert (rows["time between calls"]["share"], rows["time between calls"]["bar"]) == ("–", "")
     assert rows["cudaLaunchKernel"]["share"] == "100%"
     inside = View(by="operation").entered("host gap", "host gap")
     assert cells(look(one, inside))["train"]["n"] == "2"

@@ -40,7 +40,7 @@ def paint(monkeypatch: pytest.MonkeyPatch) -> Palette:
 def lines(paint: Palette, width: int, *rows: AlertRow, height: int = 9) -> list[str]:
     """Returns the lines of the list."""
     panel = AlertList()
-    panel._rows = rows
+    panel._rows = panel._brief = rows
     return [text_of(line) for line in panel.lines(width, height, paint)]
 
 
@@ -79,7 +79,7 @@ def test_the_time_lost_is_as_bright_as_its_row_says_and_dim_once_the_problem_end
 ) -> None:
     styled = replace(paint, dim=Style(dim=True), bright=Style(bold=True))
     panel = AlertList()
-    panel._rows = (replace(ROW, lost=" 1.20s/s", lost_role="bright"), replace(OVER, lost_role="bright"))
+    panel._brief = (replace(ROW, lost=" 1.20s/s", lost_role="bright"), replace(OVER, lost_role="bright"))
     on, over = ({text.strip(): style for text, style in line} for line in panel.lines(width, 9, styled))
     assert on["1.20s/s"] == styled.bright
     assert styled.bright not in over.values()

@@ -32,6 +32,7 @@ def second(
     effects: tuple[str, ...] = (),
     advice: tuple[str, ...] = (),
     more: int = 0,
+    looks: bool = False,
 ) -> str:
     """Returns the second line, without its indent, of a problem whose first line is full."""
     said = Sentence(
@@ -40,6 +41,7 @@ def second(
         lost="815 ms of each second",
         lost_short="815 ms/s",
         command=command,
+        looks=looks,
         effects=effects,
         advice=advice,
     )
@@ -52,17 +54,17 @@ def second(
 @pytest.mark.parametrize(
     ("width", "more", "text"),
     [
-        (160, 0, f"815 ms of each second → {DISK}  y copy  halve what it reads from vda"),
-        (129, 0, f"815 ms of each second → {DISK}  y copy  halve what it reads from vda"),
-        (116, 0, f"815 ms of each second → {DISK}  y copy  limit its reads"),
-        (106, 0, f"815 ms of each second → {DISK}  y copy"),
-        (88, 0, f"815 ms/s → {DISK}  y copy"),
-        (80, 0, f"→ {DISK}  y copy"),
-        (103, 2, f"815 ms/s → {DISK}  y copy   2 more"),
-        (88, 2, f"→ {DISK}  y copy   2 more"),
-        (80, 2, f"→ {DISK}  y copy"),
-        (73, 0, f"→ {DISK}  y"),
-        (60, 0, f"→ {DISK[:50]}…  y"),
+        (160, 0, f"815 ms of each second  Fix: {DISK}  y copy  halve what it reads from vda"),
+        (133, 0, f"815 ms of each second  Fix: {DISK}  y copy  halve what it reads from vda"),
+        (120, 0, f"815 ms of each second  Fix: {DISK}  y copy  limit its reads"),
+        (110, 0, f"815 ms of each second  Fix: {DISK}  y copy"),
+        (92, 0, f"815 ms/s  Fix: {DISK}  y copy"),
+        (83, 0, f"Fix: {DISK}  y copy"),
+        (107, 2, f"815 ms/s  Fix: {DISK}  y copy   2 more"),
+        (92, 2, f"Fix: {DISK}  y copy   2 more"),
+        (83, 2, f"Fix: {DISK}  y copy"),
+        (76, 0, f"Fix: {DISK}  y"),
+        (60, 0, f"Fix: {DISK[:47]}…  y"),
     ],
 )
 def test_a_command_is_cut_only_if_it_is_longer_than_the_line(
@@ -75,27 +77,34 @@ def test_a_command_is_cut_only_if_it_is_longer_than_the_line(
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (120, f"815 ms of each second → {STORM[1]}  {DUMP}  y copy  {SHOWS}"),
-        (70, f"815 ms/s → {STORM[1]}  {DUMP}  y copy"),
-        (60, f"→ {STORM[1]}  {DUMP}  y copy"),
-        (40, f"→ {DUMP}  y copy"),
+        (130, f"815 ms of each second  Fix: {STORM[1]}  Look: {DUMP}  y copy  {SHOWS}"),
+        (79, f"815 ms/s  Fix: {STORM[1]}  Look: {DUMP}  y copy"),
+        (68, f"Fix: {STORM[1]}  Look: {DUMP}  y copy"),
+        (42, f"Look: {DUMP}  y copy"),
     ],
 )
 def test_what_to_do_stands_before_a_command_that_only_shows_the_place(
     paint: Palette, width: int, text: str
 ) -> None:
-    assert second(paint, width, DUMP, (SHOWS,), STORM) == text
+    assert second(paint, width, DUMP, (SHOWS,), STORM, looks=True) == text
 
 
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (120, f"815 ms of each second → {STORM[0]}"),
-        (98, f"815 ms/s → {STORM[0]}"),
-        (60, f"815 ms of each second → {STORM[1]}"),
-        (30, f"→ {STORM[1]}"),
+        (125, f"815 ms of each second  Fix: {STORM[0]}"),
+        (102, f"815 ms/s  Fix: {STORM[0]}"),
+        (60, f"815 ms of each second  Fix: {STORM[1]}"),
+        (33, f"Fix: {STORM[1]}"),
         (20, ""),
     ],
 )
 def test_a_sentence_is_never_cut(paint: Palette, width: int, text: str) -> None:
     assert second(paint, width, "", (), STORM) == text
+
+
+@pytest.mark.parametrize(("width", "text"), [(60, "HIGH its CPU is taken"), (22, "H its CPU is taken")])
+def test_the_severity_is_a_word_where_the_sentence_leaves_room(paint: Palette, width: int, text: str) -> None:
+    widget = AnswerLines()
+    widget._state = AnswerState(mark="H", severity="high", role="bad", sentence=Sentence("its CPU is taken"))
+    assert text_of(widget.lines(width, 2, paint)[0]).strip() == text

@@ -41,11 +41,11 @@ def two() -> Window:
         (
             faulty("cpu_contention", HOG),
             "train is slow: serve (encode, pid 21741) takes its CPU: 516 ms of each second"
-            " → taskset -acp 1 21741",
+            ". Fix: taskset -acp 1 21741",
         ),
         (  # no culprit
             faulty("cpu_contention"),
-            "train waits for CPUs that others hold: 516 ms of each second → taskset -acp 1 21741",
+            "train waits for CPUs that others hold: 516 ms of each second. Fix: taskset -acp 1 21741",
         ),
         (  # the only culprit is a sum of processes
             faulty("cpu_contention", Link("culprit", "others, 5 processes", process=OTHERS), fixes=()),
@@ -82,7 +82,7 @@ def two() -> Window:
         ),
         (  # the first fix has no command: the command that shows more follows it
             faulty("gil", fixes=(Fix("use processes"), Fix("look", "py-spy dump --pid 1", look=True))),
-            "train waits for the GIL: 516 ms of each second → use processes; py-spy dump --pid 1",
+            "train waits for the GIL: 516 ms of each second. Fix: use processes. Look: py-spy dump --pid 1",
         ),
         (  # a cause that this version does not know
             faulty("tomorrow", HOG, fixes=()),
@@ -91,7 +91,14 @@ def two() -> Window:
     ],
 )
 def test_a_chain_becomes_one_sentence(one: Chain, text: str) -> None:
-    assert sentence_of(one, two(), TELLINGS).text() == text
+    assert as_text(sentence_of(one, two(), TELLINGS)) == text
+
+
+def as_text(said: Sentence) -> str:
+    """Return a sentence with its fix as one text."""
+    advised = [f"Fix: {text}" for text in said.advice[:1]]
+    command = [said.label + said.command] if said.command else []
+    return ". ".join(("".join(text for text, _ in said.parts()), *advised, *command))
 
 
 LOOK = Fix("see at which line", "py-spy dump --pid 1", look=True, short="shows the line that waits")
@@ -118,7 +125,7 @@ def test_a_tenant_that_is_a_program_is_named_once() -> None:
     tenants = {**two().tenants, "process:stress": Tenant("process:stress", "stress", kind="process")}
     one = faulty("cpu_contention", replace(HOG, tenant="process:stress", process="stress", pid=9), fixes=())
     said = sentence_of(one, replace(two(), tenants=tenants), TELLINGS)
-    assert said.text() == "train is slow: stress (pid 9) takes its CPU: 516 ms of each second"
+    assert as_text(said) == "train is slow: stress (pid 9) takes its CPU: 516 ms of each second"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +186,7 @@ def test_what_is_printed_begins_with_the_worst_open_problem() -> None:
     assert lines == [
         "train is slow: serve (encode, pid 21741) takes its CPU: 516",
         "ms of each second (1 more)",
-        "→ taskset -acp 1 21741",
+        "Fix: taskset -acp 1 21741",
     ]
     assert answer_lines(two(), (over,), TELLINGS, Style(90, False, UNICODE)) == [
         "No problems. 1 container, slowest p99 cudaStreamSynchronize 5.20 ms (train)"
