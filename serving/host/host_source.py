@@ -157,14 +157,14 @@ class HostSource:
                 why = error.reason
             cannot = f"; this process cannot trace: {why}" if why else ""
             searched = time.monotonic() - began
+            if searched > SAY_SECONDS and not said:
+                said = True
+                self._tell(f"the tracer ended ({before.text}){cannot}; looking for another one")
             if searched > SEARCH_SECONDS:
                 raise StalltopError(
                     f"the tracer of this host ended ({before.text}) and there is no other{cannot}",
                     "start one as root: stalltop record",
                 )
-            if searched > SAY_SECONDS and not said:
-                said = True
-                self._tell(f"the tracer ended ({before.text}){cannot}; looking for another one")
             time.sleep(_STEP_SECONDS)
 
     def _take_over(self, seat: TracerSeat, before: str) -> None:
