@@ -147,7 +147,6 @@ def test_a_client_without_a_tracer_says_why(
     assert "stalltop record" in failed.value.remedy
     (line,) = said  # long before it gives up
     assert line.endswith("looking for another one")
-    assert why in line
     client.close()
 
 
