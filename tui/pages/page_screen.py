@@ -38,8 +38,9 @@ class PageScreen(AppScreen):
 
     @property
     def whole(self) -> bool:
-        """Return whether all widgets exist. They do not while the screen is being built or removed."""
-        return self.is_mounted and self.display
+        """Return whether all widgets exist. They do not while the screen is being built or removed. At the
+        event Mount they do, and the first frame must contain their text."""
+        return self.display and bool(self.query("#page"))
 
     def compose(self) -> ComposeResult:
         """Yield the first line of the main screen, and the content of this screen."""
