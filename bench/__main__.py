@@ -82,11 +82,14 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     """Runs the benchmarks that ``arguments`` (default: the command line) name; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        if arguments[:1] == ["faults"]:
-            from bench.faults.command import main as faults
+        with tempfile.TemporaryDirectory(prefix="stalltop-bench-") as folder:
+            # What is measured must not be a client of a tracer that runs on this host already.
+            os.environ["STALLTOP_SOCKET"] = f"{folder}/tracer.sock"
+            if arguments[:1] == ["faults"]:
+                from bench.faults.command import main as faults
 
-            return faults(arguments[1:], say)
-        return _measure(arguments, say)
+                return faults(arguments[1:], say)
+            return _measure(arguments, say)
     except StalltopError as told:
         print(f"bench: {told}", file=sys.stderr)
         return told.exit_code

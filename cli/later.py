@@ -32,6 +32,13 @@ class Ahead(Generic[T]):
             raise self._error
         return self._made.pop()
 
+    def wait(self, seconds: float) -> None:
+        """Waits for the value, but not longer than ``seconds``. If creating the value raised an exception in
+        this time, raises that exception."""
+        self._thread.join(seconds)
+        if self._error is not None:
+            raise self._error
+
     def _run(self) -> None:
         try:
             self._made.append(self._make())

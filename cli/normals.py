@@ -27,7 +27,7 @@ LEAVE_SECONDS = 0.15
 learned since the previous write is lost."""
 
 
-def load(path: Path, say: Callable[[str], None]) -> tuple[Normals, bool]:
+def load(path: Path, say: Callable[[str], object]) -> tuple[Normals, bool]:
     """Reads the baseline from ``path``. If there is no file, or it cannot be read, makes an empty baseline.
 
     Returns the baseline, and whether it may be written to ``path`` later. If the file is damaged or cannot be

@@ -8,7 +8,10 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from stalltop.files.host_places import HOST_CONFIG, TRACER_SOCKET
 
 if TYPE_CHECKING:
     from stalltop.model.progress import Progress
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from stalltop.probes.options import MonitorOptions
     from stalltop.probes.tracer.kernel_side import KernelSide
 
+SLOTS = 4096
+BUDGET = "2%"
 BEGIN_SECONDS = 1.0
 """``begun`` waits at most this many seconds for the thread that loads the BPF programs. Waiting delays the
 screen."""
@@ -42,23 +47,19 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--attach",
         choices=("auto", "multi", "perf"),
-        default="auto",
         help="how to attach probes: multi (uprobe_multi links, Linux 6.6 or newer), perf (one perf event "
         "per probe), "
-        "or auto, which takes the first that works (default: %(default)s)",
+        "or auto, which takes the first that works (default: auto)",
     )
     group.add_argument(
         "--slots",
         type=number(int, 16, 65536),
-        default=4096,
         help="maximum number of histograms in the Linux kernel, one per operation, process and device, "
-        "16 KiB each "
-        "(default: %(default)s)",
+        f"16 KiB each (default: {SLOTS})",
     )
     group.add_argument(
         "--budget",
         type=_budget,
-        default="2%",
         metavar="PERCENT",
         help="the most CPU time that probes may take in any process, in percent of one CPU; on the whole "
         "host they may take a quarter of that, in percent of all CPUs. Above it, calls made inside other "
@@ -70,6 +71,28 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
         help="if that does not suffice to stay within the budget, count calls of the busiest functions for 1 "
         "second in 10, or not at all",
     )
+    group.add_argument(
+        "--own",
+        action="store_true",
+        help="trace by itself even if this host has a tracer; probes then cost the traced programs twice",
+    )
+    group.add_argument(
+        "--socket",
+        type=Path,
+        metavar="PATH",
+        help=f"socket of the tracer of this host (default: {TRACER_SOCKET}, or as in {HOST_CONFIG})",
+    )
+
+
+def tracer_settings(options: argparse.Namespace) -> tuple[str, ...]:
+    """Returns the options that were given and that only a tracer obeys."""
+    given = {
+        "--attach": options.attach is not None,
+        "--slots": options.slots is not None,
+        "--budget": options.budget is not None,
+        "--sample": options.sample,
+    }
+    return tuple(name for name, is_given in given.items() if is_given)
 
 
 def _budget(text: str) -> str:
@@ -96,10 +119,10 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
             if usual_seconds and sys.stderr.isatty():  # explains the delay to the user
                 say(f"{text} (about {max(usual_seconds, 1.0):.0f} s)")
 
-    percent = percent_of(options.budget)
+    percent = percent_of(options.budget or BUDGET)
     return MonitorOptions(
-        attach=options.attach,
-        slots=int(options.slots),
+        attach=options.attach or "auto",
+        slots=int(options.slots or SLOTS),
         budget=None if percent is None else Budget.of_host(percent, sample=options.sample),
         progress=NarratedProgress(),
     )
@@ -141,7 +164,7 @@ def say(line: str) -> None:
     print(f"stalltop: {line}", file=sys.stderr)  # noqa: T201
 
 
-def diagnosed(source: Source, *, keep: bool = False, tell: Callable[[str], None] = say) -> Source:
+def diagnosed(source: Source, *, keep: bool = False, tell: Callable[[str], object] = say) -> Source:
     """Adds diagnosis to ``source``: its windows contain chains.
 
     With ``keep``, the baseline of this host is read from earlier runs and saved for later ones. If that

@@ -33,28 +33,32 @@ def demo_source(
     *,
     everyone: bool = False,
     caption: Caption | None = None,
+    traced: Source | None = None,
 ) -> Source:
     """Starts the tenants of ``scenario`` and traces them; if they cannot be started or traced, simulates
-    them.
+    them. ``traced`` has the windows of the tracer of this host, if there is one: then nothing more is traced.
 
     With ``everyone``, the windows also have the calls of other programs of this host. ``caption`` receives
-    lines that say what the scenario's faults do. If windows are simulated, their field ``simulated`` is set,
-    and ``coverage.tracing`` says why.
+    lines that say what the scenario's faults do. The windows have no problems yet: the caller diagnoses them.
+    If windows are simulated, their field ``simulated`` is set, and ``coverage.tracing`` says why.
     """
     reason = why_simulated()
     if not reason:
         tenants = DemoTenants(scenario)
         try:
             tenants.start()
-            source = TracedTenants(tenants, options, everyone=everyone, caption=caption)
+            source = TracedTenants(tenants, options, everyone=everyone, caption=caption, traced=traced)
             if caption is not None and not scenario.timetable:
                 caption.lines = scenario.caption
             return source
         except StalltopError as told:
             reason = told.reason
+            tenants.close()
         except BaseException:
             tenants.close()
             raise
+    if traced is not None:
+        traced.close()
     return simulated_source(scenario, reason=f"simulated: {reason}", caption=caption)
 
 
@@ -116,8 +120,8 @@ class NamedSource:
 
 
 class TracedTenants(NamedSource):
-    """A tracer that traces running tenants, and injects the faults of their scenario. If they cannot be
-    traced, the constructor ends them and raises TracingError."""
+    """Windows of running tenants, from a tracer of their own or from that of the host. Injects the faults of
+    their scenario. If they cannot be traced, the constructor ends them and raises TracingError."""
 
     def __init__(
         self,
@@ -126,16 +130,21 @@ class TracedTenants(NamedSource):
         *,
         everyone: bool = True,
         caption: Caption | None = None,
+        traced: Source | None = None,
     ) -> None:
-        """Without ``everyone``, the windows have only the calls of ``tenants``."""
+        """Without ``everyone``, the windows have only the calls of ``tenants``. ``traced`` has the windows of
+        the host's tracer; None: trace."""
         self._tenants = tenants
         self._everyone = everyone
         self._injector: FaultInjector | None = None
-        monitor = Monitor(tenants.options(options))
-        super().__init__(monitor, tenants.names)
-        if monitor.cannot_trace is not None:
-            self.close()
-            raise monitor.cannot_trace
+        if traced is not None:
+            super().__init__(traced, tenants.names)
+        else:
+            monitor = Monitor(tenants.options(options))
+            super().__init__(monitor, tenants.names)
+            if monitor.cannot_trace is not None:
+                self.close()
+                raise monitor.cannot_trace
         try:
             tenants.join()
         except BaseException:
@@ -146,8 +155,10 @@ class TracedTenants(NamedSource):
             self._injector = FaultInjector(tenants, timetable, caption or Caption())
 
     def read(self) -> Window:
-        """Returns the next window."""
+        """Returns the next window, without problems."""
         window = super().read()
+        # The tracer's problems are those of the whole host, and do not have the tenants' names.
+        window = replace(window, chains=(), normals={})
         return window if self._everyone else only(window, self._tenants.runs)
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Devices, System
 from stalltop.model.evidence import Evidence
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 
@@ -255,6 +256,8 @@ class Coverage:
     allocated devices. All other tenants may have some that are not known."""
     schedulable: tuple[str, ...] = ()
     """UUIDs of the devices that a scheduler allocates; any tenant may use the other devices."""
+    tracer: Tracer | None = None
+    """The process that traced, if it is another one than that which showed or recorded the window."""
 
 
 LOSSES: Mapping[str, str] = MappingProxyType(

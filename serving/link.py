@@ -1,7 +1,7 @@
 """Passes windows to a screen in another process, through a socket.
 
-A frame is a length (4 bytes, big endian) and a window of that many bytes, encoded by ``serving.wire``. Frames
-go one way only, from the server to the screen.
+A frame is a length (4 bytes, big endian) and a message of that many bytes (``recordings.message``). Frames go
+one way only, from the server to the screen.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import struct
 from stalltop.model.errors import StalltopError
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import Window
-from stalltop.serving.wire import MOST_BYTES, decode, encode
+from stalltop.recordings.message.decoding import MessageDecoder
+from stalltop.recordings.message.encoding import MOST_BYTES, encode
 
 _LENGTH = struct.Struct(">I")
 _AT_ONCE = 32
@@ -36,6 +37,7 @@ class LinkSource:
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
+        self._decoder = MessageDecoder()
 
     def read(self) -> Window:
         """Returns the windows that have arrived, merged. Raises StalltopError if the server has ended."""
@@ -60,7 +62,7 @@ class LinkSource:
                 f"invalid data from the server: a frame of {length:,} bytes", "reload the page"
             )
         try:
-            return decode(self._exactly(length))
+            return self._decoder.decode(self._exactly(length)).window
         except ValueError as error:
             raise StalltopError(f"invalid data from the server: {error}", "reload the page") from error
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +26,10 @@ settings.register_profile(
 )
 settings.load_profile("stalltop")
 
+_SOCKETS = tempfile.TemporaryDirectory(prefix="stalltop-test-")
+"""Folder of this process for the sockets of tracers. Their paths must be short."""
+_NUMBERS = itertools.count()
+
 
 @pytest.fixture(scope="session", autouse=True)
 def state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -29,6 +37,18 @@ def state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Lets the programs that a test starts share a tracer with each other only."""
+    os.environ["STALLTOP_SOCKET"] = f"{_SOCKETS.name}/{next(_NUMBERS)}/tracer.sock"
+
+
+@pytest.fixture
+def tracer_socket() -> Path:
+    """Returns the path of the socket at which programs of this test find their tracer."""
+    return Path(os.environ["STALLTOP_SOCKET"])
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,8 @@ class HeaderState:
     """Whether something is not traced."""
     probe_percent: float | None = None
     """CPU time of the probes in the traced processes, in percent of one CPU."""
+    tracer: str = ""
+    """The process that traces, such as ``root 4711``, if it is another one."""
     own: tuple[float, int] | None = None
     """CPU time of stalltop's process, in percent of one CPU, and its resident memory, bytes; None if not
     shown."""
@@ -85,6 +87,8 @@ class Header(Lines):
             [(losses, lost_style), (lost, lost_style)],
         ]
         right.append(self._problems(width, paint))
+        if state.tracer:
+            right.append([("tracer ", bar + paint.dim), (printable(state.tracer), bar + paint.text)])
         if state.traced:
             traced = state.traced.ljust(TRACED_CELLS)
             right.append([(traced, bar + (paint.warn if state.partly else paint.dim))])

@@ -7,12 +7,14 @@ Without root, a C compiler or eBPF the tenants are simulated, and the screen say
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from stalltop.cli.commands.once import print_window, watch
 from stalltop.cli.commands.record import add_recording_options, recorded, shown
+from stalltop.cli.host import HostWindows
 from stalltop.cli.screen_options import add_screen_options, run_options
-from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, diagnosed, number
+from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, diagnosed, number, say
 from stalltop.model.source import Source
 
 DEFAULT = "tour"
@@ -68,11 +70,19 @@ def _demonstrate(options: argparse.Namespace) -> int:
         return 0
     scenario = load_scenario(options.scenario or DEFAULT)
 
+    from stalltop.cli.messages import ScreenMessages
     from stalltop.model.caption import Caption
     from stalltop.model.progress import Progress
     from stalltop.tui.reading.own_cost import OwnCost
 
-    progress, caption = Progress(), Caption()
+    once = options.once or options.json or not sys.stdout.isatty()
+    progress, caption, messages = Progress(), Caption(), ScreenMessages()
+    tell = say if once else messages.tell
+    # A tracer sees the sample tenants, too. Without one the demo traces by itself, and is not the tracer of
+    # the host, because it shows stand-in GPUs.
+    host = None
+    if not options.simulated and os.geteuid() == 0:
+        host = HostWindows(options, tell=tell, patient=True, only_join=True)
 
     def start() -> Source:
         from stalltop.demo.simulated.windows import SimulatedSource
@@ -80,13 +90,15 @@ def _demonstrate(options: argparse.Namespace) -> int:
 
         if options.simulated:
             if not options.scenario:
-                return diagnosed(SimulatedSource())
-            return diagnosed(simulated_source(scenario, caption=caption))
+                return diagnosed(SimulatedSource(), tell=tell)
+            return diagnosed(simulated_source(scenario, caption=caption), tell=tell)
+        traced = None if host is None or host.link is None else host.source()
         # The BPF programs are loaded while the tenants start.
-        tracing = None if why_simulated() else begun(options, progress)
-        return diagnosed(demo_source(scenario, tracing, everyone=options.everyone, caption=caption))
+        tracing = None if traced is not None or why_simulated() else begun(options, progress)
+        source = demo_source(scenario, tracing, everyone=options.everyone, caption=caption, traced=traced)
+        return diagnosed(source, tell=tell)
 
-    if options.once or options.json or not sys.stdout.isatty():
+    if once:
         source = start()
         try:
             print_window(watch(source, float(options.seconds)), as_json=options.json)
@@ -98,6 +110,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
     # The name of the default file contains ``demo`` instead of the name of this host, because the tenants may
     # be simulated.
     source = recorded(Later(start), options, "demo")
+    messages.show_on(source)
     screen = run_options(
         options,
         demo=True,
@@ -105,5 +118,9 @@ def _demonstrate(options: argparse.Namespace) -> int:
         progress=progress,
         caption=caption,
         own_cost=OwnCost(),
+        paced=lambda: host is not None and host.paced,
     )
-    return shown(source, screen, at_once=options.record is not None)
+    try:
+        return shown(source, screen, at_once=options.record is not None)
+    finally:
+        messages.print()

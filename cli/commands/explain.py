@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from stalltop.cli.commands.once import traced
-from stalltop.cli.tracing import add_state_options, add_tracing_options, monitor_options, number
+from stalltop.cli.tracing import add_state_options, add_tracing_options, number
 from stalltop.cli.whole_file import chains_of, whole_file
 from stalltop.model.chain import Chain
 from stalltop.model.window import Window
@@ -42,9 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if options.file is not None:
         _print(*whole_file(options.file), as_json=options.json)
         return 0
-    from stalltop.probes.monitor import Monitor
-
-    return traced(Monitor(monitor_options(options)), options, partial(_print_now, as_json=options.json))
+    return traced(options, partial(_print_now, as_json=options.json))
 
 
 def _print_now(window: Window, *, as_json: bool) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from stalltop.cli.commands.record import add_recording_options, recorded, shown
+from stalltop.cli.host import HostWindows
 from stalltop.cli.screen_options import add_screen_options, run_options
-from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, diagnosed, say
+from stalltop.cli.tracing import add_state_options, add_tracing_options, begun
 from stalltop.model.source import Source
+
+JOIN_SECONDS = 1.5
+"""The screen appears after this time at the latest, even if neither the tracer of this host has answered nor
+tracing has begun."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,27 +34,36 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _shown(options: argparse.Namespace) -> int:
-    from stalltop.cli.later import Later
+    from stalltop.cli.later import Ahead, Later
+    from stalltop.cli.messages import ScreenMessages
+    from stalltop.model.merge.history import History
     from stalltop.model.progress import Progress
     from stalltop.tui.reading.own_cost import OwnCost
 
-    progress = Progress()
-    tracing = begun(options, progress)
-    told: list[str] = []  # messages are printed after the screen, not over it
+    progress, history, messages = Progress(), History(), ScreenMessages()
+    joined: list[HostWindows] = []
 
-    def start() -> Source:
-        from stalltop.probes.monitor import Monitor
+    def join() -> Callable[[], Source]:
+        host = HostWindows(options, tell=messages.tell, history=history, patient=True)
+        joined.append(host)
+        tracing = begun(options, progress) if host.traces else None
+        return lambda: host.source(tracing)
 
-        return diagnosed(
-            Monitor(tracing),
-            keep=options.state,
-            tell=told.append,
-        )
-
-    source = recorded(Later(start), options)
-    screen = run_options(options, recorded=source, progress=progress, own_cost=OwnCost())
+    # A tracer that is stopped does not answer: the screen does not wait for it.
+    joining = Ahead(join)
+    joining.wait(JOIN_SECONDS)
+    source = recorded(Later(lambda: joining.take()()), options)
+    messages.show_on(source)
+    screen = run_options(
+        options,
+        recorded=source,
+        progress=progress,
+        own_cost=OwnCost(),
+        history=history,
+        paced=lambda: any(host.paced for host in joined),
+        suspend_note=lambda: "".join(host.suspend_note() for host in joined),
+    )
     try:
         return shown(source, screen, at_once=options.record is not None)
     finally:
-        for line in told:
-            say(line)
+        messages.print()

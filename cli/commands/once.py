@@ -7,21 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from stalltop.cli.tracing import (
-    add_state_options,
-    add_tracing_options,
-    diagnosed,
-    monitor_options,
-    number,
-    say,
-)
+from stalltop.cli.host import HostWindows
+from stalltop.cli.tracing import add_state_options, add_tracing_options, number, say
 from stalltop.model.source import Source
 from stalltop.model.window import Window
-
-if TYPE_CHECKING:
-    from stalltop.probes.monitor import Monitor
 
 PART_SECONDS = 1.0
 """Seconds between two reads of the source."""
@@ -43,24 +33,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Traces this host, prints the window and returns 0. If this host cannot be traced, prints a window
     without calls and returns 3."""
-    from stalltop.probes.monitor import Monitor
-
-    return traced(Monitor(monitor_options(options)), options, partial(print_window, as_json=options.json))
+    return traced(options, partial(print_window, as_json=options.json))
 
 
-def traced(monitor: Monitor, options: argparse.Namespace, show: Callable[[Window], None]) -> int:
-    """Passes one diagnosed window of ``options.seconds`` from ``monitor`` to ``show``, and closes the
-    monitor. Returns 0. If tracing is impossible, passes a window without calls (tenants, devices, host), says
-    why on stderr, and returns 3."""
-    source: Source = monitor
+def traced(options: argparse.Namespace, show: Callable[[Window], None]) -> int:
+    """Passes one diagnosed window of this host, of ``options.seconds``, to ``show``. Returns 0. If tracing is
+    impossible, passes a window without calls (tenants, devices, host), says why on stderr, and returns 3."""
+    host = HostWindows(options)
+    source = host.source()
     try:
-        if monitor.cannot_trace is None:
-            source = diagnosed(monitor, keep=options.state)
+        if host.link is not None:
+            say(f"windows of the tracer of this host: {host.link.tracer.text}")
+        if host.cannot_trace is None:
             show(watch(source, float(options.seconds)))
             return 0
-        show(monitor.read())
-        say(str(monitor.cannot_trace))
-        return monitor.cannot_trace.exit_code
+        show(source.read())
+        say(str(host.cannot_trace))
+        return host.cannot_trace.exit_code
     finally:
         source.close()
 

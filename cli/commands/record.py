@@ -14,13 +14,14 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnosed, monitor_options, say
+from stalltop.cli.host import PAST_BYTES, HostWindows
+from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnosed, say
 from stalltop.model.source import Source
 from stalltop.tui.terminal.interrupts import REQUESTS
 
@@ -175,14 +176,14 @@ def run(options: argparse.Namespace) -> int:
     if missing and options.to:
         say(f"created the folder {missing[-1]}")
     try:
-        source = _source(options)
+        source, leave = _source(options)
     except BaseException:
         recorder.close(CLOSE_SECONDS)
         raise
     recorder.start()
     written = True
     try:
-        with requests() as ended:
+        with requests(leave) as ended:
             say(f"recording to {path}, at most {options.max_size / (1 << 20):,.0f} MiB; press Ctrl-C to stop")
             _record(source, recorder, options.seconds, ended)
     finally:
@@ -198,6 +199,8 @@ def _record(source: Source, recorder: Recorder, seconds: float | None, ended: th
 
     Reads one more window after that, so that the recording includes everything up to the end.
     """
+    from stalltop.serving.host.host_source import NoMoreWindowsError
+
     began = due = time.monotonic()
     last = False
     while not last:
@@ -207,7 +210,10 @@ def _record(source: Source, recorder: Recorder, seconds: float | None, ended: th
         last = ended.wait(max(due - time.monotonic(), 0.0)) or (
             seconds is not None and due >= began + seconds
         )
-        recorder.add(source.read())
+        try:
+            recorder.add(source.read())
+        except NoMoreWindowsError:
+            return
 
 
 def _told(recorder: Recorder, written: bool) -> int:
@@ -232,24 +238,31 @@ def _host(options: argparse.Namespace) -> str:
     return clean(platform.node()) or "localhost"
 
 
-def _source(options: argparse.Namespace) -> Source:
+def _source(options: argparse.Namespace) -> tuple[Source, Callable[[], object]]:
+    """Returns the windows to record, and what to call when the user ends the recording: reads then wait no
+    longer than for a last window."""
     if options.simulated:
         from stalltop.demo.simulated.windows import SimulatedSource
 
-        return diagnosed(SimulatedSource())
-    from stalltop.probes.monitor import Monitor
+        return diagnosed(SimulatedSource()), bool
+    from stalltop.model.merge.history import History
 
-    monitor = Monitor(monitor_options(options))
-    if monitor.cannot_trace is not None:
-        monitor.close()
-        raise monitor.cannot_trace
-    return diagnosed(monitor, keep=options.state)
+    # The past is kept in memory, not read from the file: closing the file would drop SQLite's locks, which
+    # this process has on it (``recordings.write.hold``).
+    host = HostWindows(options, keeps=History(PAST_BYTES))
+    source = host.source()
+    if host.cannot_trace is not None:
+        source.close()
+        raise host.cannot_trace
+    if host.link is not None:
+        say(f"windows of the tracer of this host: {host.link.tracer.text}")
+    return source, host.leave
 
 
 @contextmanager
-def requests() -> Iterator[threading.Event]:
-    """Yields an event. The first signal that asks stalltop to end (``REQUESTS``) sets the event; a second
-    signal raises KeyboardInterrupt."""
+def requests(leave: Callable[[], object] = bool) -> Iterator[threading.Event]:
+    """Yields an event. The first signal that asks stalltop to end (``REQUESTS``) sets the event and calls
+    ``leave``; a second signal raises KeyboardInterrupt."""
     ended = threading.Event()
     before = {}
 
@@ -257,6 +270,7 @@ def requests() -> Iterator[threading.Event]:
         if ended.is_set():
             raise KeyboardInterrupt
         ended.set()
+        leave()
 
     for signum in REQUESTS:
         if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup ignores SIGHUP: keep that

@@ -9,9 +9,11 @@ import ipaddress
 import signal
 import socket
 import ssl
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stalltop.cli.host import PAST_BYTES, HostWindows
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import (
     add_state_options,
@@ -22,6 +24,7 @@ from stalltop.cli.tracing import (
     say,
 )
 from stalltop.model.errors import StalltopError, UsageError
+from stalltop.model.merge.history import History
 from stalltop.model.source import Source
 from stalltop.tui.settings.settings import SINCE_START
 from stalltop.tui.terminal.interrupts import INTERRUPTED, REQUESTS
@@ -217,27 +220,32 @@ def source_of(options: argparse.Namespace) -> Source:
     the first read."""
     from stalltop.cli.later import Later
 
-    def start() -> Source:
-        if options.demo is None:
-            from stalltop.probes.monitor import Monitor
+    if options.demo is None:
+        if options.simulated:
+            raise UsageError("--simulated needs --demo")
+        return Later(partial(_of_host, HostWindows(options, keeps=History(PAST_BYTES), patient=True)))
+    from stalltop.demo.scenario import load_scenario
 
-            monitor = Monitor(monitor_options(options))
-            if monitor.cannot_trace is not None:
-                say(str(monitor.cannot_trace))
-            return diagnosed(monitor, keep=options.state)
+    scenario = load_scenario(options.demo)
+    host = None if options.simulated else HostWindows(options, patient=True, only_join=True)
+
+    def start() -> Source:
         from stalltop.demo.source import demo_source, simulated_source
 
-        if options.simulated:
+        if host is None:
             return diagnosed(simulated_source(scenario))
+        if host.link is not None:
+            return diagnosed(demo_source(scenario, traced=host.source()))
         return diagnosed(demo_source(scenario, monitor_options(options)))
 
-    if options.demo is None and options.simulated:
-        raise UsageError("--simulated needs --demo")
-    if options.demo is not None:
-        from stalltop.demo.scenario import load_scenario
-
-        scenario = load_scenario(options.demo)
     return Later(start)
+
+
+def _of_host(host: HostWindows) -> Source:
+    source = host.source()
+    if host.cannot_trace is not None:
+        say(str(host.cannot_trace))
+    return source
 
 
 def screen_flags(options: argparse.Namespace, interval: float) -> list[str]:

@@ -91,6 +91,7 @@ def _probes(coverage: Coverage, window: Window) -> dict[str, Any]:
         "tracing": coverage.tracing,
         "scheduled": list(coverage.scheduled),
         "schedulable": list(coverage.schedulable),
+        "tracer": None if coverage.tracer is None else _finite(asdict(coverage.tracer)),
     }
 
 

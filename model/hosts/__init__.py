@@ -1,2 +1,2 @@
-"""Support for windows of several hosts: names of hosts, clock offsets, and detection of machines with the
-same name."""
+"""Support for windows of several hosts: names of hosts, clock offsets, detection of machines with the same
+name; and the process that traces a host."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stalltop.model.chain import Chain
 from stalltop.model.merge.merging import merge
@@ -23,10 +24,14 @@ dropped."""
 _LEFT_ALONE = 50
 """To save memory, windows of a level are merged only if at least this many newer windows of the level stay as
 they are."""
+_FULL = 0.99
+"""Part of the length of a level that its windows have at least: readings are not exactly on time."""
+_SAME_MOMENT = 1e-3
+"""Times that differ by less than this, in seconds, count as the same moment."""
 
 
 class History:
-    """Windows of the past, oldest first. Used by one thread."""
+    """Windows of the past, oldest first. Used by one thread, except for ``parts``."""
 
     def __init__(self, most_bytes: int = DEFAULT_BYTES) -> None:
         """``most_bytes`` limits the memory of all windows together, as computed by ``Packed.bytes``."""
@@ -38,6 +43,7 @@ class History:
         self._bytes = 0
         self._chains: tuple[Chain, ...] | None = None
         """Chains of the newest window."""
+        self._parts: tuple[Packed, ...] = ()
 
     def __len__(self) -> int:
         return sum(len(level) for level in self._levels)
@@ -66,12 +72,37 @@ class History:
             self._shrink()
         if len(self._keys) > 4096 and len(self._keys) > 2 * len(window.rows):
             self._forget_keys()
+        self._publish()
         return packed
+
+    def prepend(self, parts: Sequence[Packed]) -> None:
+        """Adds windows that are older than all others, oldest first. Windows that are not older are left out,
+        and so are the oldest if the memory would be above the limit."""
+        first = next((packed.window.start for level in reversed(self._levels) for packed in level), None)
+        for packed in reversed(parts):
+            if first is not None and packed.window.end > first + _SAME_MOMENT:
+                continue
+            if self._bytes + packed.bytes > self.most_bytes:
+                break
+            first = packed.window.start
+            shared = tuple(self._keys.setdefault(key, key) for key in packed.keys)
+            # The coarsest level so far, because each level is older than those before it.
+            coarsest = max((number for number, level in enumerate(self._levels) if level), default=0)
+            lengths = [
+                number for number, (length, _) in enumerate(LEVELS) if packed.window.seconds >= _FULL * length
+            ]
+            level = max(coarsest, *lengths)
+            self._levels[level].appendleft(replace(packed, keys=shared))
+            self._bytes += packed.bytes
+        self._publish()
 
     @property
     def parts(self) -> tuple[Packed, ...]:
-        """All windows, packed, oldest first. They are immutable, so any thread may read them."""
-        return tuple(self._packed())
+        """All windows, packed, oldest first, as of the last change. Any thread may use it."""
+        return self._parts
+
+    def _publish(self) -> None:
+        self._parts = tuple(self._packed())
 
     def between(self, start: float, end: float) -> list[Window]:
         """Returns the windows that overlap ``start`` to ``end`` (Unix time in seconds), oldest first."""
@@ -131,7 +162,7 @@ class History:
             if at and (window.host != level[at - 1].window.host or _gap(level[at - 1], packed) >= length):
                 return at
             seconds += window.seconds
-            if seconds >= length * 0.99:
+            if seconds >= _FULL * length:
                 return at + 1
         return len(level)
 

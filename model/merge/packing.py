@@ -170,7 +170,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
     rows = window.rows
     histograms = rows.histograms
     columns = tuple(
-        _smallest(column)
+        smallest(column)
         for column in (
             *(rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns),
             *(histograms.start, histograms.count),
@@ -211,7 +211,8 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
     )
 
 
-def _smallest(values: NDArray[np.integer]) -> _Smallest:
+def smallest(values: NDArray[np.integer]) -> _Smallest:
+    """Returns ``values``, none of them negative, in the smallest unsigned type that holds them."""
     most = int(np.max(values)) if len(values) else 0
     for kind in (np.uint8, np.uint16, np.uint32):
         if most <= np.iinfo(kind).max:

@@ -92,6 +92,13 @@ SHARED: Final = (
             "JSON list of tenant ids: a scheduler has reported all devices allocated to these tenants",
         ),
         _c("schedulable", TEXT, "JSON list of UUIDs of the devices that a scheduler gives to tenants"),
+        _c(
+            "tracer",
+            TEXT,
+            "JSON object with pid, user, since and command of the process that traced, if another one wrote"
+            " the file",
+            null=True,
+        ),
         _c("driver", TEXT, "version of the GPU driver"),
         _c("devices_unavailable", TEXT, "why there are no devices; empty if there are some"),
         _c("unknown", TEXT, "JSON list of lines: what is not measured here and why"),

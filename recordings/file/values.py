@@ -30,8 +30,9 @@ def stored_integer(value: int) -> int:
 
 
 def read_integer(value: object, where: str) -> int:
-    """Return the count that ``stored_integer`` stored. Raises ValueError if ``value`` is not an integer."""
-    if type(value) is not int:
+    """Return the count that ``stored_integer`` stored. Raises ValueError if ``value`` is not an integer of 64
+    bits."""
+    if type(value) is not int or not -_SIGN <= value < _SIGN:
         raise ValueError(f"{where} is not an integer")
     return value if value >= 0 else value + _ALL
 

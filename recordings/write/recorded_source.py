@@ -67,7 +67,7 @@ class RecordedSource:
         return None if recorder is None else recorder.state
 
     def news(self) -> list[str]:
-        """Return the messages about the recording that are new since the last call, one line each."""
+        """Return the messages that are new since the last call, one line each."""
         with self._lock:
             news, self._news = self._news, []
         return news
@@ -78,11 +78,11 @@ class RecordedSource:
 
         def work() -> None:
             try:
-                self._tell(f"recording to {self.begin()}")
+                self.tell(f"recording to {self.begin()}")
             except StalltopError as told:
-                self._tell(f"not recording: {' '.join(str(told).split())}")
+                self.tell(f"not recording: {' '.join(str(told).split())}")
             except Exception as error:  # Without this, a traceback would be printed over the screen.
-                self._tell(f"not recording: {described(error)}")
+                self.tell(f"not recording: {described(error)}")
             finally:
                 self._beginning = False
 
@@ -98,7 +98,7 @@ class RecordedSource:
         for before in self._ending:  # The previous recorder may still hold the lock of the file.
             before.close(CLOSE_SECONDS)
         path = self._path or recording_path()
-        recorder = Recorder(path, self._bounds, tell=self._tell)
+        recorder = Recorder(path, self._bounds, tell=self.tell)
         recorder.open(self._host)
         recorder.start()
         self._parts = []
@@ -128,6 +128,7 @@ class RecordedSource:
             )
         return lines
 
-    def _tell(self, line: str) -> None:
+    def tell(self, line: str) -> None:
+        """Add a message to ``news``. Any thread may call it."""
         with self._lock:
             self._news.append(line)

@@ -22,6 +22,7 @@ from stalltop.model.evidence import (
     Rank,
     TenantUse,
 )
+from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import Coverage, Library, Missing, OpenCall, Reduction, Window
@@ -386,6 +387,7 @@ def full_window() -> Window:
             way="multi",
             scheduled=("cri:bb", "docker:aa"),
             schedulable=("GPU-5f2c", "MIG-aa", "MIG-bb"),
+            tracer=Tracer(4711, "root", 1_699_990_000.0, "stalltop record"),
         ),
         evidence=EVIDENCE,
         chains=CHAINS,

@@ -36,6 +36,8 @@ def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -
         ),
         _pair("cost", f"{coverage.probe_ns:.0f} ns a call; {cost} of one CPU in this window", "label"),
     ]
+    if coverage.tracer is not None:
+        lines.append(_pair("tracer", coverage.tracer.text, "label"))
     for library in coverage.libraries:
         lines.append(
             PageLine(

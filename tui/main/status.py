@@ -158,4 +158,5 @@ def header_state(
         partly=bool(untraced or coverage.tracing),
         chains=tuple((f"{number}{MARK[severity]}", ROLE[severity]) for severity, number in counts(chains)),
         probe_percent=None if coverage.tracing else coverage.cost_percent,
+        tracer="" if still or file or coverage.tracer is None else coverage.tracer.short,
     )

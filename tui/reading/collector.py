@@ -25,6 +25,9 @@ from stalltop.tui.reading.since_start import SinceStart, SummedWindows
 FIRST_SECONDS = (0.1, 0.4, 0.5, 0.8)
 """Seconds before each of the next reads. They are short, because the user waits for the first figures, and
 the diagnosis for two windows of ``diagnosis.engine.NEWEST_SECONDS``."""
+_PACED_SHARE = 0.9
+"""A read that waits for another process begins after this share of the interval: a little before the next
+window comes, because nothing else is handled during a read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,14 +148,19 @@ class Collector(SourceReader):
         length: float | None = 10.0,
         still: bool = False,
         most_bytes: int = DEFAULT_BYTES,
+        history: History | None = None,
+        paced: Callable[[], bool] = bool,
     ) -> None:
-        """``most_bytes`` is the most memory, in bytes, for the windows of the past."""
+        """``most_bytes`` is the most memory, in bytes, for the windows of the past. They are kept in
+        ``history``, if that is given. ``paced`` returns whether a read waits for the window of another
+        process."""
         super().__init__("collector", post)
         self._source = source
         self._interval = interval
         self._still = still
+        self._paced = paced
         self._length = length
-        self._history = History(most_bytes)
+        self._history = History(most_bytes) if history is None else history
 
     def choose(self, length: float | None) -> None:
         """Post windows of ``length`` seconds from now on, the first one at once unless a read is running."""
@@ -180,7 +188,8 @@ class Collector(SourceReader):
             # The first intervals are shorter, because the user waits for data.
             waits = FIRST_SECONDS[read] if read < len(FIRST_SECONDS) else self._interval
             read += 1
-            due = max(due + min(waits, self._interval), at)
+            waits = min(waits, self._interval)
+            due = at + _PACED_SHARE * waits if self._paced() else max(due + waits, at)
             while not self._stopping and (self._still or time.monotonic() < due):
                 self._wake.wait(None if self._still else max(due - time.monotonic(), 0.0))
                 self._wake.clear()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stalltop.model.caption import Caption
+from stalltop.model.merge.history import History
 from stalltop.model.progress import Progress
 from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.recordings.write.recorded_source import RecordedSource
@@ -29,6 +30,12 @@ class RunOptions(Settings):
     """The moment of a recording to show first, Unix time; None: the newest."""
     progress: Progress | None = None
     """The progress of the start; None if the start takes no time."""
+    history: History | None = None
+    """The past, which the source may extend by windows before the first; None: it begins with the screen."""
+    paced: Callable[[], bool] = bool
+    """Returns whether the windows come from another process at present, which then sets the pace."""
+    suspend_note: Callable[[], str] = str
+    """Returns a line to print when Ctrl-Z stops the program; '' for none."""
     own_cost: OwnCost | None = None
     """Measures what this process costs, for the first line; None if it does not trace."""
     caption: Caption | None = None

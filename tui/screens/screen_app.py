@@ -52,6 +52,10 @@ class ScreenApp(TerminalApp):
         """Return whether bars and charts are drawn. They take many bytes on a slow connection."""
         return not self.slow_line.low
 
+    def suspend_note(self) -> str:
+        """Return a line to print when Ctrl-Z stops the app; '' for none."""
+        return self.options.suspend_note()
+
     def copy(self, text: str) -> str:
         """Copy ``text`` to tmux or to the clipboard of the terminal, and to a file. Return where it went, as
         the beginning of a message."""
@@ -79,4 +83,11 @@ def _reader(
         from stalltop.tui.reading.follower import Follower
 
         return Follower(source, post, interval=interval, length=length)
-    return Collector(source, post, interval=interval, length=length, still=options.still)
+    return Collector(
+        *(source, post),
+        interval=interval,
+        length=length,
+        still=options.still,
+        history=options.history,
+        paced=options.paced,
+    )

@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,11 @@ def left_path() -> Path:
     return state_directory() / "screen.toml"
 
 
-def parsed(content: bytes) -> tuple[dict[str, Any], list[SettingFault]]:
-    """Return the settings in a file, and its faults, with their lines as far as known."""
+def parsed(
+    content: bytes, settings: Mapping[str, Field[Any]] = SETTINGS
+) -> tuple[dict[str, Any], list[SettingFault]]:
+    """Return the settings in a file, and its faults, with their lines as far as known. ``settings`` are the
+    settings that the file may have."""
     try:
         text = content.decode("utf-8")
         table = tomllib.loads(text)
@@ -50,7 +54,7 @@ def parsed(content: bytes) -> tuple[dict[str, Any], list[SettingFault]]:
         return {}, [SettingFault(f"not valid TOML: {reason}", line=at)]
     except RecursionError:
         return {}, [SettingFault("not valid TOML: nested too deeply")]
-    values, faults = read(table)
+    values, faults = read(table, settings)
     return values, [SettingFault(fault.text, fault.name, _line(fault.name, text)) for fault in faults]
 
 
@@ -62,25 +66,30 @@ def faults_of(path: Path) -> list[SettingFault]:
     return parsed(content)[1]
 
 
-def load(path: Path) -> dict[str, Any]:
-    """Return the settings in the file; empty if there is no file. Raises UsageError with all faults."""
-    content = _content(path)
+def load(
+    path: Path,
+    settings: Mapping[str, Field[Any]] = SETTINGS,
+    remedy: str = "correct it, or ignore it with --no-config",
+) -> dict[str, Any]:
+    """Return the settings in the file; empty if there is no file. Raises UsageError with all faults, and with
+    ``remedy``."""
+    content = _content(path, remedy)
     if content is None:
         return {}
-    values, faults = parsed(content)
+    values, faults = parsed(content, settings)
     if faults:
         told = "\n  ".join(map(str, faults))
-        raise UsageError(f"{path}:\n  {told}", "correct it, or ignore it with --no-config")
+        raise UsageError(f"{path}:\n  {told}", remedy)
     return values
 
 
-def _content(path: Path) -> bytes | None:
+def _content(path: Path, remedy: str = "ignore it with --no-config") -> bytes | None:
     try:
         # a link is allowed: users keep all their settings in one place
         return read_regular(path, MOST_BYTES, follow=True)
     except (UnsuitableFileError, OSError) as error:
         reason = str(error) if isinstance(error, UnsuitableFileError) else error.strerror or str(error)
-        raise UsageError(f"cannot read {path}: {reason}", "ignore it with --no-config") from None
+        raise UsageError(f"cannot read {path}: {reason}", remedy) from None
 
 
 def load_left(path: Path) -> tuple[dict[str, Any], str]:

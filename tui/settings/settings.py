@@ -317,15 +317,18 @@ class SettingFault:
         return f"line {self.line}: {self.text}" if self.line else self.text
 
 
-def read(table: Mapping[str, object]) -> tuple[dict[str, Any], list[SettingFault]]:
-    """Return the settings in ``table``, a parsed file, and its faults."""
+def read(
+    table: Mapping[str, object], settings: Mapping[str, Field[Any]] = SETTINGS
+) -> tuple[dict[str, Any], list[SettingFault]]:
+    """Return the settings in ``table``, a parsed file, and its faults. ``settings`` are the settings that the
+    file may have."""
     values: dict[str, Any] = {}
     faults = []
     for name, value in table.items():
-        known = SETTINGS.get(name)
+        known = settings.get(name)
         if known is None:
-            near = difflib.get_close_matches(name, SETTINGS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(SETTINGS)}"
+            near = difflib.get_close_matches(name, settings, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(settings)}"
             faults.append(SettingFault(f"{_quoted(name)} is no setting; {hint}", name))
             continue
         kind: SettingKind = known.metadata["kind"]
@@ -372,10 +375,10 @@ def toml_value(value: object) -> str:
     return "[" + ", ".join(toml_value(one) for one in value) + "]"
 
 
-def markdown() -> str:
-    """Return all settings as a Markdown table, for docs/config.md."""
+def markdown(settings: Mapping[str, Field[Any]] = SETTINGS) -> str:
+    """Return ``settings`` as a Markdown table, for docs/config.md."""
     lines = ["| setting | default | allowed | what it does |", "|---|---|---|---|"]
-    for name, known in SETTINGS.items():
+    for name, known in settings.items():
         kind: SettingKind = known.metadata["kind"]
         default = toml_value(kind.plain(known.default))
         kept = " Kept for the next run." if known.metadata["left"] else ""

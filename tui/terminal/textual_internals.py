@@ -8,6 +8,7 @@ Textual changes the behaviour that the name relies on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -184,10 +185,18 @@ class StoppingDriver(LinuxDriver):
         if self._auto_restart:
             self.suspend_application_mode()
             self._must_signal_resume = True
+            self._print_note()
         before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
         os.kill(0, signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, before)
         os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _print_note(self) -> None:
+        line = self._app.suspend_note() if isinstance(self._app, QuietApp) else ""
+        if line and self._file is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._file.write(f"stalltop: {line}\n")
+                self._file.flush()
 
 
 class PipeDriver(WebDriver):
@@ -210,6 +219,10 @@ class QuietApp(App[None]):
     """Whether the app was asked to end."""
     failure: BaseException | None = None
     """The error that ended the app."""
+
+    def suspend_note(self) -> str:
+        """Return a line to print when Ctrl-Z stops the app; '' for none."""
+        return ""
 
     def remember_copied(self, text: str) -> None:
         """Let a paste in a line of text insert ``text``, without asking the terminal for its clipboard."""

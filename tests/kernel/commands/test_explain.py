@@ -32,8 +32,10 @@ def started(*arguments: str, state: Path) -> subprocess.Popen[str]:
 
 
 def looks(state: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run ``explain`` and ``once`` at the same time and return their documents."""
-    lookers = [started(command, "--json", "--seconds", "2", state=state) for command in ("explain", "once")]
+    """Run ``explain`` and ``once``, each with a tracer of its own, at the same time; return their
+    documents."""
+    arguments = ("--json", "--seconds", "2", "--own")
+    lookers = [started(command, *arguments, state=state) for command in ("explain", "once")]
     told = [looker.communicate(timeout=100) for looker in lookers]
     assert [looker.returncode for looker in lookers] == [0, 0], told
     assert [err for _, err in told] == ["", ""]

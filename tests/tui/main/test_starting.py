@@ -46,10 +46,13 @@ def test_a_value_that_is_made_ahead_is_waited_for_and_its_error_raised() -> None
 
     ahead = Ahead(make)
     threading.Timer(0.05, may.set).start()
+    ahead.wait(0.0)
     assert ahead.take() == 7
 
     def fails() -> int:
         raise ValueError("no value")
 
+    with pytest.raises(ValueError, match="no value"):
+        Ahead(fails).wait(30)
     with pytest.raises(ValueError, match="no value"):
         Ahead(fails).take()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from stalltop.model.hosts.tracer import Tracer
+from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.window import Coverage, Missing
+from stalltop.tui.chain.warnings_page import warnings_page
 from stalltop.tui.main.status import header_state, window_text
+from tests.tui.screen import running
 from tests.windows.by_hand import window
+from tests.windows.full import full_window
 
 
 @pytest.mark.parametrize(
@@ -66,3 +72,22 @@ def test_an_unknown_name_does_not_count_as_an_untraced_process() -> None:
     one = replace(window(), coverage=Coverage(processes=3, missing=gaps))
     said = header_state(one, 10.0, frozen_at=None, silent=0.0, still=False, demo=False)
     assert said.traced == "traced 3/5"
+
+
+def test_the_header_says_whose_tracer_it_is() -> None:
+    tracer = Tracer(4711, "root", 1_700_000_000.0, "stalltop record")
+    one = replace(window(), coverage=Coverage(processes=3, tracer=tracer))
+    assert header_state(one, 10.0, frozen_at=None, silent=0.0, still=False).tracer == "root 4711"
+    assert header_state(window(), 10.0, frozen_at=None, silent=0.0, still=False).tracer == ""
+    # A file says who traced it on the page of the coverage: the present tracer is another one.
+    assert header_state(one, 10.0, frozen_at=None, silent=0.0, still=False, file=True).tracer == ""
+    page = "\n".join("".join(text for text, _ in line.parts) for line in warnings_page(one, (), UNICODE))
+    assert re.search(r"tracer +PID 4711 of root, since 2023-11-1\d .*: stalltop record", page)
+
+
+async def test_the_tracer_is_on_the_first_line_of_the_screen() -> None:
+    tracer = Tracer(4711, "root", 1_700_000_000.0, "stalltop record")
+    one = replace(full_window(), coverage=replace(full_window().coverage, tracer=tracer))
+    async with running(one, size=(120, 40)) as screen:
+        await screen.sees("tracer root 4711")
+        assert "tracer root 4711" in screen.header()

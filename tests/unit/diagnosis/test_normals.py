@@ -10,7 +10,8 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import pack
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import Window
-from stalltop.serving.wire import decode, encode
+from stalltop.recordings.message.decoding import MessageDecoder
+from stalltop.recordings.message.encoding import encode
 from tests.windows.by_hand import Calls, key, window
 
 ROW = key()
@@ -66,4 +67,4 @@ def test_merged_hosts_keep_their_baselines_under_renamed_tenants() -> None:
 
 def test_an_encoded_window_has_its_baselines() -> None:
     one = replace(at(0, Calls(ROW, [5]), Calls(LATE, [7])), normals={LATE: (1_000, 2_000)})
-    assert decode(encode(one)).normals == one.normals
+    assert MessageDecoder().decode(encode(one)).window.normals == one.normals

@@ -15,9 +15,10 @@ from stalltop.model.devices.device import Device
 from stalltop.model.errors import UsageError
 from stalltop.model.rows.pivot import PERCENTS
 from stalltop.model.window import Window
+from stalltop.recordings.message.decoding import MessageDecoder
+from stalltop.recordings.message.encoding import encode
 from stalltop.recordings.read import reading
 from stalltop.recordings.write import saving
-from stalltop.serving import wire
 from tests.windows.by_hand import Calls, key, same_window, window
 from tests.windows.drawn import windows
 from tests.windows.full import full_window
@@ -37,8 +38,9 @@ class WindowFormat:
 
 
 FORMATS = {
-    "wire": WindowFormat(
-        lambda one, path: path.write_bytes(wire.encode(one)), lambda path: wire.decode(path.read_bytes())
+    "message": WindowFormat(
+        lambda one, path: path.write_bytes(encode(one)),
+        lambda path: MessageDecoder().decode(path.read_bytes()).window,
     ),
     "SQLite": WindowFormat(lambda one, path: saving.save(one, path, overwrite=True), reading.load),
 }

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from stalltop.cli import host
 from stalltop.cli import main as cli
-from stalltop.cli.commands import once
 from stalltop.cli.whole_file import chains_of
 from stalltop.formats.documents.explain import SCHEMA, explain_document
 from stalltop.formats.documents.window import chain_document, document
@@ -303,13 +303,13 @@ def test_chains_of_the_whole_run_are_shown(
         def close(self) -> None:
             monitor.close()
 
-    def followed(source: object, *, keep: bool) -> Followed:
+    def followed(source: object, *, keep: bool, tell: object) -> Followed:
         assert source is monitor
         assert keep is False
         return Followed()
 
     monkeypatch.setattr("stalltop.probes.monitor.Monitor", lambda _: monitor)
-    monkeypatch.setattr(once, "diagnosed", followed)
+    monkeypatch.setattr(host, "diagnosed", followed)
     code, out, err = run(["explain", "--seconds", "0.3", "--no-state"], capsys)
     assert (code, err) == (0, "")
     assert monitor.closed

@@ -203,3 +203,31 @@ def test_a_chain_begins_in_the_first_window_that_shows_it() -> None:
         for one, chains in zip(windows, shown, strict=True)
     ]
     assert began == [5, 5, 1, 5, 5]
+
+
+def test_windows_of_the_past_are_put_before_those_that_are_kept() -> None:
+    whole, late = History(), History()
+    seconds = [window([Calls(key(), [10 + n])], start=1_000.0 + n, seconds=1.0) for n in range(700)]
+    for one in seconds:
+        whole.add(one)
+    for one in seconds[690:]:
+        late.add(one)
+    past = [part for part in whole.parts if part.window.end <= seconds[690].start + 0.01]
+    late.prepend(past[-50:])
+    late.prepend(past[:-50])
+    late.prepend(past[:3])  # these are there already
+    assert late.times() == whole.times()
+    assert late.bytes == whole.bytes
+    assert [part.peak for part in late.parts] == [part.peak for part in whole.parts]
+    for n in range(700, 760):
+        one = window([Calls(key(), [10 + n])], start=1_000.0 + n, seconds=1.0)
+        whole.add(one)
+        late.add(one)
+    assert late.times() == whole.times()
+    small = History(most_bytes=3 * past[-1].bytes)
+    small.add(seconds[699])
+    small.prepend(past)
+    assert small.bytes <= small.most_bytes
+    assert small.parts[-2].window.end == seconds[690].start, "the newest of the past are kept"
+    small.add(window([Calls(key(), [10])], start=1_700.0, seconds=1.0))
+    assert small.bytes <= small.most_bytes

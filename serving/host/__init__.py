@@ -1,0 +1,2 @@
+"""One tracer a host: the process that traces passes its windows to every other stalltop through a Unix socket
+(docs/messages.md)."""
