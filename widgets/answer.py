@@ -14,6 +14,7 @@ from textual.message import Message
 
 from stalltop.model.text.figures import fit
 from stalltop.model.text.sentence import FIX, Sentence, cells
+from stalltop.model.text.words import numbered
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
@@ -116,7 +117,8 @@ class AnswerLines(Lines):
         and its key do not fit.
 
         A command is never cut for something else: what it does is left out first, then the lost time, the
-        number of other problems, the word beside the key, and what to do besides.
+        number of other problems, the word beside the key, and what to do besides. What a command does stands
+        in brackets behind it.
         """
         sentence = self._state.sentence
         assert sentence is not None
@@ -128,7 +130,7 @@ class AnswerLines(Lines):
             orders = product(("",), ("",), reserves, advice, times)
         else:
             effects = (*(printable(text) for text in sentence.effects), "")
-            found = product((*advice[-1:], ""), (" copy", ""), reserves, times, effects)
+            found = product((*advice[-1:], ""), (" copies", ""), reserves, times, effects)
             orders = ((before, word, reserve, text, time) for before, word, reserve, time, text in found)
         for before, word, reserve, text, time in orders:
             shown: list[Part] = [(time, loud), ("  ", None)] if time else []
@@ -136,11 +138,10 @@ class AnswerLines(Lines):
                 shown += [(FIX, paint.label), (before, paint.text), ("  ", None)] if before else []
                 shown.append((sentence.label, paint.label))
                 shown += [(self.glyphs.plain(printable(sentence.command)), paint.accent)]
+                shown += [(f" ({text})", paint.text)] if text else []
                 shown += self._key(word, paint)
-                text = f"  {text}" if text else ""
             else:
-                shown.append((FIX, paint.label))
-            shown.append((text, paint.text))
+                shown += [(FIX, paint.label), (text, paint.text)]
             if _cells(shown) <= room - reserve:
                 return shown
         return []
@@ -186,13 +187,16 @@ class AnswerLines(Lines):
             about = printable(state.about)
             return fit(about, min(cell_len(about), room), self.glyphs) if room >= _LEAST_ABOUT else ""
         text = f"{len(state.more)} more"
+        alone = numbered(len(state.more), "more problem")
         if cell_len(text) > room:
             return ""
         for number, one in enumerate(state.more):
             dots = "" if number == len(state.more) - 1 else f", {self.glyphs.dots}"
             longer = f"{text}{': ' if not number else ', '}{printable(one)}"
             if cell_len(longer + dots) > room:
-                return f"{text}, {self.glyphs.dots}" if number else text
+                if number:
+                    return f"{text}, {self.glyphs.dots}"
+                return alone if cell_len(alone) <= room else text
             text = longer
         return self.glyphs.plain(text)
 

@@ -22,7 +22,7 @@ from stalltop.tui.keys import actions
 from stalltop.tui.keys.footer import GROUPED_BY, SPELT_FROM
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.past.times import changes_text
-from stalltop.tui.problems.culprit_rows import culprit_rows, culprits_of
+from stalltop.tui.problems.culprit_rows import culprit_rows
 from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.screens.steady import Steady
 from stalltop.tui.tables.picking import Pair, Picking
@@ -139,7 +139,7 @@ class Tables(Panel):
         self._looks_back = bool(past)
         if window is not None:
             self._past.follow(past, window.end)
-            self._alike = not self._several.need(_have_several(window, self._chains), window.end)
+            self._alike = not self._several.need(_have_several(window), window.end)
         self.redraw()
 
     def lay_out(self, layout: TablesLayout) -> None:
@@ -355,11 +355,9 @@ class Tables(Panel):
         return None if isinstance(found, str) else found
 
 
-def _have_several(window: Window, chains: Sequence[Chain]) -> bool:
-    """Return whether a container has several processes. Otherwise a table of processes would repeat that of
-    containers. The culprits of ``chains`` have rows, too."""
+def _have_several(window: Window) -> bool:
+    """Return whether several processes of a container make calls. Otherwise a table of processes would repeat
+    that of containers. Culprits do not count: they come and go, and the table with them."""
     made = {(key.tenant, key.pid) for key in window.rows.keys}
     made.update((call.tenant, call.pid) for call in window.open_calls if not call.ended)
-    for chain in chains:
-        made.update((key.tenant, key.pid) for key in culprits_of(chain, window))
     return len(made) > len({tenant for tenant, _ in made})

@@ -54,15 +54,15 @@ def second(
 @pytest.mark.parametrize(
     ("width", "more", "text"),
     [
-        (160, 0, f"815 ms of each second  Fix: {DISK}  y copy  halve what it reads from vda"),
-        (133, 0, f"815 ms of each second  Fix: {DISK}  y copy  halve what it reads from vda"),
-        (120, 0, f"815 ms of each second  Fix: {DISK}  y copy  limit its reads"),
-        (110, 0, f"815 ms of each second  Fix: {DISK}  y copy"),
-        (92, 0, f"815 ms/s  Fix: {DISK}  y copy"),
-        (83, 0, f"Fix: {DISK}  y copy"),
-        (107, 2, f"815 ms/s  Fix: {DISK}  y copy   2 more"),
-        (92, 2, f"Fix: {DISK}  y copy   2 more"),
-        (83, 2, f"Fix: {DISK}  y copy"),
+        (160, 0, f"815 ms of each second  Fix: {DISK} (halve what it reads from vda)  y copies"),
+        (136, 0, f"815 ms of each second  Fix: {DISK} (halve what it reads from vda)  y copies"),
+        (123, 0, f"815 ms of each second  Fix: {DISK} (limit its reads)  y copies"),
+        (110, 0, f"815 ms of each second  Fix: {DISK}  y copies"),
+        (92, 0, f"815 ms/s  Fix: {DISK}  y copies"),
+        (83, 0, f"Fix: {DISK}  y copies"),
+        (107, 2, f"815 ms/s  Fix: {DISK}  y copies   2 more"),
+        (92, 2, f"Fix: {DISK}  y copies   2 more"),
+        (83, 2, f"Fix: {DISK}  y copies"),
         (76, 0, f"Fix: {DISK}  y"),
         (60, 0, f"Fix: {DISK[:47]}…  y"),
     ],
@@ -77,10 +77,10 @@ def test_a_command_is_cut_only_if_it_is_longer_than_the_line(
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (130, f"815 ms of each second  Fix: {STORM[1]}  Look: {DUMP}  y copy  {SHOWS}"),
-        (79, f"815 ms/s  Fix: {STORM[1]}  Look: {DUMP}  y copy"),
-        (68, f"Fix: {STORM[1]}  Look: {DUMP}  y copy"),
-        (42, f"Look: {DUMP}  y copy"),
+        (130, f"815 ms of each second  Fix: {STORM[1]}  Look: {DUMP} ({SHOWS})  y copies"),
+        (79, f"815 ms/s  Fix: {STORM[1]}  Look: {DUMP}  y copies"),
+        (68, f"Fix: {STORM[1]}  Look: {DUMP}  y copies"),
+        (42, f"Look: {DUMP}  y copies"),
     ],
 )
 def test_what_to_do_stands_before_a_command_that_only_shows_the_place(
