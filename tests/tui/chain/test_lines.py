@@ -14,6 +14,7 @@ from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Missing, OpenCall
 from stalltop.tui.chain.page import chain_page
 from stalltop.tui.problems.chains import MARK, ROLE, Listed, chains_of, counts, listed, steady
+from stalltop.tui.problems.folding import together
 from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.tables.table import table
 from stalltop.tui.views.groups import PathStep
@@ -128,6 +129,21 @@ def test_devices_of_chains_in_one_line_are_counted_as_devices() -> None:
     assert listed(faulty(ended(0), ended(1))).rows[0].who == "2 GPUs"
     assert listed(faulty(ended(1), replace(ended(1), id="again"))).rows[0].who == "GPU 1"
     assert listed(faulty(ended(1), replace(OVER, links=()))).rows[0].who == "several"
+
+
+def test_problems_with_one_culprit_share_a_line_of_the_short_list() -> None:
+    other = replace(STARVED, id="other", tenant="docker:cc", lost_ms_per_s=88.0)
+    third = replace(STARVED, id="third", links=(STARVED.links[0],))
+    one = faulty(STARVED, other, third, STORM)
+    found = listed(one)
+    lines = together([(found.chain(row.key), row) for row in found.rows], one)
+    assert [(row.key, row.title) for row in lines] == [
+        (STARVED.id, f"2x {STARVED.title}"),
+        (third.id, third.title),
+        (STORM.id, STORM.title),
+    ]
+    assert (lines[0].who, lines[0].lost.strip()) == ("2 tenants", "500ms/s")
+    assert lines[1].who == "train"
 
 
 def test_what_is_not_measured_is_listed_apart_from_warnings() -> None:

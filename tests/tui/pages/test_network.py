@@ -9,6 +9,7 @@ import pytest
 from stalltop.formats.text.network import network as network_text
 from stalltop.model.chain import Link
 from stalltop.model.devices.device import System
+from stalltop.model.evidence import BlockIo
 from stalltop.model.network_ports import NetworkPort
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import SPLITS, Window
@@ -76,6 +77,16 @@ async def test_the_line_of_the_host_tells_what_the_network_moves(
 def host_line(screen: Screen) -> str:
     """Return the line with the bars of the host."""
     return next(line for line in screen.text().splitlines() if "CPU " in line and "load" in line)
+
+
+@pytest.mark.parametrize(("width", "text"), [(80, "DISK  500MB/s"), (120, "DISK r 300MB/s w 200MB/s")])
+async def test_the_line_of_the_host_has_the_rates_of_its_disks(width: int, text: str) -> None:
+    moved = ((False, 600_000_000), (True, 400_000_000))
+    io = tuple(BlockIo("", 7, "dd", "vda", write, 9, size, 0, 0, 0) for write, size in moved)
+    one = of(seconds=2.0)
+    one = replace(one, evidence=replace(one.evidence, block_io=io))
+    async with running(one, size=(width, 30)) as screen:
+        await screen.sees(text)
 
 
 async def test_figures_of_any_size_move_nothing_and_ascii_needs_no_arrows() -> None:

@@ -74,6 +74,15 @@ def test_every_column_has_an_id_of_its_own_and_a_help_line() -> None:
     assert {column.needs for column in MARK_COLUMNS} == {"mark"}
 
 
+def test_the_column_of_errors_needs_a_call_that_failed() -> None:
+    one = window([Calls(key(), [500])])
+    failed = replace(one, rows=replace(one.rows, errors=np.array([1], np.uint64)))
+    assert ("errors" in available(one), "errors" in available(failed)) == (False, True)
+    for width in (80, 120, 200):
+        assert "errors" not in defaults("container", width, available(one))
+        assert "errors" in defaults("container", width, available(failed))
+
+
 def test_the_column_of_owners_needs_an_owner_of_a_row() -> None:
     one = full_window()
     nobody = {name: replace(tenant, user="", namespace="") for name, tenant in one.tenants.items()}

@@ -20,7 +20,7 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.verdict import severity_of
 from stalltop.model.chain import Link
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
-from stalltop.model.evidence import RECORDS, Event, Evidence
+from stalltop.model.evidence import RECORDS, Event, Evidence, TenantUse
 from stalltop.model.window import Window
 from tests.unit.diagnosis.faults import FAULTS
 from tests.windows import evidence as made
@@ -483,3 +483,12 @@ def test_an_event_is_seen_only_in_the_seconds_after_it() -> None:
 
 def test_no_rule_is_listed_twice() -> None:
     assert len(set(RULES)) == len(RULES)
+
+
+def test_the_cpus_of_a_tenant_are_counted_from_when_it_was_found() -> None:
+    used: tuple[list[int], ...] = ([], [0], [1_500_000_000], [500_000_000])
+    parts = [window(tenants=[TenantUse(BATCH, cpu_ns=ns) for ns in one]) for one in used]
+    whole = window(seconds=4.0, tenants=[TenantUse(BATCH, cpu_ns=2_000_000_000)])
+    assert Facts(whole, parts=parts).used_cpus(BATCH) == 1.0
+    assert Facts(whole).used_cpus(BATCH) == 0.5
+    assert Facts(whole, parts=parts).used_cpus(SERVE) == 0.0

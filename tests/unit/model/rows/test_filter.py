@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.filter import KEYS, parse
 from stalltop.model.tenant import Tenant
@@ -73,6 +74,11 @@ KEY = RowKey("gpu7", TRAIN.id, 4711, "python3", "runtime", "cudaLaunchKernel")
 def test_a_filter_matches_the_terms_in_it(text: str, expected: bool) -> None:
     assert parse(text).error == ""
     assert parse(text).matches(KEY, TRAIN) is expected
+
+
+@pytest.mark.parametrize("text", ["between", "op:gap", '"time between calls"'])
+def test_time_between_calls_is_found_by_its_name_and_by_that_in_files(text: str) -> None:
+    assert parse(text).matches(KEY._replace(layer=HOST_LAYER, operation=HOST_GAP), TRAIN)
 
 
 @pytest.mark.parametrize("text", ["/(/", "op:/[/", "launch /*x/", "nosuch:/x/", "/a{99999999999}/"])
