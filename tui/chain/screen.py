@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual.binding import Binding
 
@@ -40,9 +41,14 @@ class ChainScreen(LiveScreen):
         if window is None or not self.whole:
             return
         self._drawn_of = window
-        # The list holds a severity for some time: it is the same here.
-        known = {chain.id: chain for chain in (*window.chains, *self.main.panel.found.chains)}
-        self._chains = [known.get(chain.id, chain) for chain in self._chains]
+        known = {chain.id: chain for chain in window.chains}
+        # The list keeps a severity for some time: it is the same here.
+        held = {chain.id: chain.severity for chain in self.main.panel.found.open}
+        found = [known.get(chain.id, chain) for chain in self._chains]
+        self._chains = [
+            replace(chain, severity=held.get(chain.id, chain.severity)) if chain.open else chain
+            for chain in found
+        ]
         number = f"{self._at + 1} of {len(self._chains)}  Left Right  " if len(self._chains) > 1 else ""
         silenced = "  (silenced)" if self.chain.id in self.main.panel.silenced.keys else ""
         self.query_one("#page", Page).show(

@@ -14,6 +14,7 @@ from stalltop.tui.tables.sizes import (
     BESIDE_FROM,
     GOOD_GRAPH,
     HEADS,
+    LEAST_GRAPH,
     NO_DETAIL,
     NO_TABLE,
     DetailNeeds,
@@ -202,6 +203,10 @@ def layout(
     ):
         # Lines that neither tables nor graphs fill.
         warnings += max(min(needs.warnings - warnings, spare), 0)
+    elif "warnings" in shown and not (enlarged or boxes) and needs.detail.wanted:
+        # Lines that the text about the first problem does not fill.
+        surplus = spare - max(needs.detail.whole + 1, LEAST_GRAPH)
+        warnings += max(min(needs.warnings - warnings, surplus), 0)
     # The host's bars, the devices and the problems share one box. If the first table is as wide as this box,
     # the table's top edge is also the bottom edge of the box.
     two = "second" in shown and needs.tables[1].wanted

@@ -128,6 +128,8 @@ def _what_to_do(
     """Return the first ``_MOST_OFFERS`` of ``offers`` in at most ``height`` lines of ``width`` cells. Where
     there is little room, first the undo of all but the first one is left out, then the last offers, then the
     undo of the first one."""
+    if not offers:
+        return []
     more = len(offers) - _MOST_OFFERS
     offers = offers[:_MOST_OFFERS]
     rest = f" ({more} more)" if more > 0 else ""
