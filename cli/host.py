@@ -36,7 +36,7 @@ AHEAD_SECONDS: Final = 4.0
 PAST_BYTES: Final = 16 << 20
 """Memory for the past that clients can ask for, of a tracer without a screen."""
 _JOIN_SECONDS: Final = 5.0
-"""Longest time of attempts to connect while tracers end and begin."""
+"""For how long a command tries to connect while one tracer ends and another begins, s."""
 _MOST_COMMAND: Final = 200
 """Longest command line that is passed to clients, in characters."""
 

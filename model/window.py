@@ -257,7 +257,7 @@ class Coverage:
     schedulable: tuple[str, ...] = ()
     """UUIDs of the devices that a scheduler allocates; any tenant may use the other devices."""
     tracer: Tracer | None = None
-    """The process that traced, if it is another one than that which showed or recorded the window."""
+    """The process that traced the window, if another process showed or recorded it."""
 
 
 LOSSES: Mapping[str, str] = MappingProxyType(

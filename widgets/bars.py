@@ -72,8 +72,8 @@ class SystemBars(Lines):
         return [line_of(self._fitting(system, width, wide, paint), width)]
 
     def _fitting(self, system: System, width: int, wide: int, paint: Palette) -> list[Part]:
-        """Return the parts of the line: the host, and what fits beside short bars of network and disks. Their
-        fields have fixed widths, so that nothing moves when their figures change."""
+        """Return the parts of the line: CPU, memory and load, then the rates of network and disks that fit
+        beside short bars. Fields have fixed widths, so that nothing moves when figures change."""
         roomy = width >= _ROOMY_FROM
         network = _moved("NET", self._network, self.glyphs, paint)
         rdma = _moved("RDMA", self._rdma, self.glyphs, paint) if network else []

@@ -86,9 +86,11 @@ def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str]:
     estimated = " (estimated)" if chain.estimated else ""
     long, short = each_second(lost_ns, glyphs), f"{amount(lost_ns, glyphs)}/s"
     if part_ns is not None and 0 < part_ns < _NEARLY_ALL * lost_ns:
-        part, unit = amount(part_ns, glyphs).rsplit(" ", 1)
-        part = part if unit == amount(lost_ns, glyphs).rsplit(" ", 1)[-1] else f"{part} {unit}"
-        long, short = f"{part} of the {long.replace(' of ', ' lost ', 1)}", f"{part} of {short}"
+        part, whole = amount(part_ns, glyphs), amount(lost_ns, glyphs)
+        number, _, unit = part.rpartition(" ")
+        part = number if whole.endswith(f" {unit}") else part
+        summed = ", summed over threads" if lost_ns >= 1e9 else ""
+        long, short = f"{part} of the {whole} lost each second{summed}", f"{part} of {short}"
     return long + estimated, short + estimated
 
 

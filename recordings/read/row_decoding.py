@@ -56,7 +56,8 @@ _COVERAGE: Final = {
 
 
 class RowDecoder(ABC):
-    """Makes the values of a window from its rows. Shared rows are fetched when they are needed, and kept."""
+    """Makes the values of a window from its rows. A row that several windows share is read at its first use,
+    and kept."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[Hashable, Any]] = {table.name: {} for table in schema.SHARED}

@@ -103,8 +103,8 @@ class HostSource:
                 _expect_windows(link)
 
     def leave(self) -> None:
-        """Let reads wait for ``LEAVE_SECONDS`` from now on; then they raise NoMoreWindowsError. A signal
-        handler may call it."""
+        """From now on, a read waits for at most ``LEAVE_SECONDS``, then raises NoMoreWindowsError. A signal
+        handler may call this."""
         self._until = time.monotonic() + LEAVE_SECONDS
 
     def close(self) -> None:

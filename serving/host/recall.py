@@ -79,7 +79,7 @@ class Recall(Generic[Client]):
             with contextlib.suppress(Exception):  # a window that cannot be encoded is left out
                 yield messages.message(messages.KEPT, encode(window, peak))
 
-    # ---- in the thread
+    # ---- run by its own thread
 
     def _run(self) -> None:
         going: list[_Request[Client] | None] = []

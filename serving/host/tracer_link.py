@@ -143,7 +143,7 @@ class TracerLink:
         self._link.settimeout(None)
         return messages.tracer_of(content)
 
-    # ---- in the thread
+    # ---- run by its own thread
 
     def _run(self) -> None:
         try:

@@ -172,7 +172,7 @@ class TracerServer:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_write(self._wake, 1)
 
-    # ---- in the thread
+    # ---- run by its own thread
 
     def _run(self) -> None:
         failure: Exception | None = None
