@@ -41,7 +41,8 @@ class EntryList(Lines, can_focus=True):
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
         self._entries: tuple[ListEntry, ...] = ()
-        self._title = self._hint = self._said = ""
+        self._title = self._said = ""
+        self._hints: tuple[str, ...] = ()
         self._at = 0
         """Index of the entry under the cursor among those with a key."""
         self._top = 0
@@ -58,10 +59,12 @@ class EntryList(Lines, can_focus=True):
     def _keys(self) -> list[Hashable]:
         return [entry.key for entry in self._entries if entry.key is not None]
 
-    def show(self, entries: Sequence[ListEntry], *, title: str, hint: str, said: str = "") -> None:
-        """Show ``entries``. ``hint`` is shown at the right of the title. ``said`` is a message that replaces
-        the hint, and also the title if there is no room for both."""
-        self._entries, self._title, self._hint, self._said = tuple(entries), title, hint, said
+    def show(self, entries: Sequence[ListEntry], *, title: str, hints: Sequence[str], said: str = "") -> None:
+        """Show ``entries``. The first of ``hints`` for which there is room is shown at the right of the
+        title; if there is room for none, the title is cut for the last one. ``said`` is a message that
+        replaces the hint, and also the title if there is no room for both."""
+        self._entries, self._title, self._said = tuple(entries), title, said
+        self._hints = tuple(hints)
         self.redraw()
 
     def action_move(self, steps: int) -> None:
@@ -134,13 +137,14 @@ class EntryList(Lines, can_focus=True):
             text = fit(text, min(cell_len(text), room), self.glyphs)
             return line_of([(f" {text}", paint.bar + paint.text)], width, paint.bar)
         position = f"{self._top + 1}-{self._top + shown} of {rows}  " if shown < rows else ""
-        head: list[Part] = [(f" {title}", paint.bar + paint.head)]
-        room = width - cell_len(title) - 1
-        right = next(
-            (one for one in (f"{position}{self._hint} ", f"{self._hint} ") if cell_len(one) < room), ""
-        )
-        if right:
-            head.append((right.rjust(room), paint.bar + paint.dim))
+        rights = [f" {position}{hint} " for hint in self._hints] or [f" {position}"]
+        right = next((one for one in rights if cell_len(one) < width - cell_len(title)), rights[-1])
+        room = max(width - 1 - cell_len(right), 0)
+        head: list[Part] = [
+            (" ", paint.bar),
+            (fit(title, room, self.glyphs), paint.bar + paint.head),
+            (right, paint.bar + paint.dim),
+        ]
         return line_of(head, width, paint.bar)
 
 

@@ -10,6 +10,7 @@ from stalltop.model.window import PartName
 
 Role = (
     Literal["", "text", "dim", "bright", "label", "accent", "good", "warn", "bad", "head", "critical"]
+    | Literal["running_line", "gpu_line"]
     | PartName
 )
 """The name of a style of the palette; empty: plain."""
@@ -53,7 +54,9 @@ class TableRow:
     label: str = ""
     """The name of the row in texts outside the table, without marks."""
     mark: Cell | None = None
-    """A mark at the end of the first column."""
+    """A mark of one character at the end of the first column."""
+    second_mark: Cell | None = None
+    """A mark of one character between the first column and the second one."""
 
 
 class TableRows(Sequence[TableRow]):

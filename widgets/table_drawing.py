@@ -167,6 +167,9 @@ class TableDrawing:
                 if mark is not None:
                     parts.append((" ", over))
                     parts.append((fit(mark.text, 1), self._under(mark.role, over)))
+                if (second := row.second_mark) is not None:
+                    parts.append((fit(second.text, 1), self._under(second.role, over)))
+                    continue
             else:
                 self._add(parts, cell, column, wide, over)
                 continue

@@ -73,7 +73,7 @@ UNEXPLAINED: Final = 0.3
 clock. Clocks that somebody set on purpose are mostly nearer to the highest clock."""
 _AT_CAP: Final = 0.9
 """A device that draws less than this part of its power cap, in the sample, may be throttled by something
-else, or only in short peaks. So the first fix is to look."""
+else, or only in short peaks. So the cause is less certain, and the first fix is to look."""
 _STEP_WATTS: Final = 50
 """Proposed power caps are multiples of this, so that the command does not change with each sample."""
 _LEAST_CAP: Final = 0.4
@@ -195,7 +195,7 @@ def _limited(
         f"{gpu} ({device.name}) runs slower: {said}",
         links=links,
         fixes=_FIXES[limit.cause](device),
-        confidence=0.9 if missing is not None else 0.7,
+        confidence=0.9 if missing is not None and (limit.cause != "gpu_power" or _at_cap(device)) else 0.7,
         loser=slower(users, (missing or 0.0) * held),
         unknown=_unknown(missing, users),
     )
@@ -260,6 +260,12 @@ def _unknown(missing: float | None, users: Sequence[Usage]) -> tuple[str, ...]:
     return tuple(said)
 
 
+def _at_cap(device: Device) -> bool:
+    """Returns whether the power that the device draws is near its power cap, or not known."""
+    drawn, cap = device.power_watts, device.power_limit_watts
+    return drawn is None or not cap or drawn >= _AT_CAP * cap
+
+
 def _power_fixes(device: Device) -> tuple[Fix, ...]:
     now, usual = device.power_limit_watts, device.power_limit_default_watts
     if now and usual and now < usual:
@@ -273,7 +279,7 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
             short=f"raise the power cap{limit}",
         )
     command = f"nvidia-smi -i {device.index} -q -d POWER,PERFORMANCE"
-    if now and device.power_watts is not None and device.power_watts < _AT_CAP * now:
+    if now and not _at_cap(device):
         text = (
             f"see whether the power cap throttles it at all: GPU {device.index} draws "
             f"{device.power_watts:.0f} of {now:.0f} W"

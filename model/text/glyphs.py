@@ -80,6 +80,8 @@ class Glyphs:
     part_fills: str = "█▒═▚╳▓┄┼·░"
     """One character for each part of a call's time, in the order of ``model.window.PARTS``. In a bar without
     colours, it fills the cells of this part, after the letter of the part."""
+    part_line: str = "━"
+    """Fills the cells of normal work in a bar of the parts of a call's time, after the letter of the part."""
     rule: str = "─"
     """A horizontal line."""
     tick: str = "┬"
@@ -143,6 +145,7 @@ ASCII = Glyphs(
     braille=False,
     histogram_levels=" .:|",
     part_fills="#=%&x*~+.-",
+    part_line="-",
     rule="-",
     tick="+",
     side="|",

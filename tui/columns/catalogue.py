@@ -13,10 +13,11 @@ from typing import Final, Literal
 
 from stalltop.tui.views.orders import WORST
 
-Need = Literal["", "split", "past", "mark", "baseline", "use", "owner", "held", "errors"]
+Need = Literal["", "split", "past", "mark", "baseline", "use", "owner", "held", "errors", "loss", "open"]
 """What data a column needs: measured splits, earlier windows, a mark (the window to compare with,
 ``Grouped.before``), baselines of some rows, the resources that processes used, the user or namespace of some
-tenants, the device memory that processes hold, or calls that failed."""
+tenants, the device memory that processes hold, calls that failed, problems that cost time, or calls that have
+not returned for a second."""
 WITHOUT: Final[Mapping[Need, str]] = {
     "split": "empty: where the time went was not measured",
     "past": "empty: there are no earlier windows; a recording has them, a saved window has not",
@@ -25,16 +26,18 @@ WITHOUT: Final[Mapping[Need, str]] = {
     "owner": "empty: no tenant has a known user or namespace",
     "held": "empty: no process holds memory of a GPU, as far as is known",
     "errors": "not needed now: no call of this window returned an error",
+    "loss": "not needed now: no problem costs time",
+    "open": "not needed now: no call has lasted for a second or longer without returning",
 }
 """Why a column is empty, by the need that the data does not meet."""
-Usual = Literal["", "first", "last", "roomy", "changes", "wider", "normal", "resources"]
+Usual = Literal["", "first", "last", "changes", "wider", "normal", "resources"]
 """In which tables a column is shown while the user has chosen no columns:
 
 * ``""``: in none;
 * ``first`` and ``last``: in every table; in a narrow one, the ``last`` columns come after all others;
 * ``normal``: where there is room, after the ``first`` ones;
 * ``resources``: likewise, in tables whose rows are tenants or processes;
-* ``roomy``, ``changes`` and ``wider``: only in tables that are wide enough (the widths: ``choice.defaults``).
+* ``changes`` and ``wider``: only in tables that are wide enough (the widths: ``choice.defaults``).
 """
 
 SPLIT_CELLS: Final = 10
@@ -68,6 +71,8 @@ COLUMNS: Final = (
     TableColumn("beside", "", 18,
                 "the container of a process, the layer of an operation, the namespace of a pod",
                 "last", sort="name", right=False),
+    TableColumn("problem_time", "LOST/S", 6, "time lost per second through problems; shown if there are any",
+                "first", needs="loss"),
     TableColumn("calls", "CALL/S", 6, "calls per second over the window", "first", of_calls=True),
     TableColumn("p50", "P50", 6, "50th percentile latency (median)", "first", of_calls=True),
     TableColumn("p95", "P95", 6, "95th percentile latency; ~ for fewer than 20 calls",
@@ -82,22 +87,24 @@ COLUMNS: Final = (
                 "first", of_calls=True),
     TableColumn("share", "SHARE", 5, "share of the time in all calls; inside a row: in all calls of that row",
                 "first", sort="total"),
-    TableColumn("bar", "", 10, "SHARE as a bar", "roomy", sort="total", right=False),
+    TableColumn("bar", "", 10, "SHARE as a bar", sort="total", right=False),
     TableColumn("split", "SPLIT", SPLIT_CELLS, "where the time of the calls went, by letters and colours",
                 "first", sort="", right=False, needs="split"),
     TableColumn("starved", "STARVED", 7,
                 "time in which the calls waited for a CPU, the disk or memory, summed over threads",
                 needs="split"),
-    TableColumn("open", "OPEN", 6, "age of the oldest call that has not returned yet", "first"),
-    TableColumn("errors", "ERR", 5, "calls that returned an error; shown when there are any",
-                "first", needs="errors"),
-    TableColumn("bytes", "BYTES/S", 7, "bytes moved per second; empty for calls that move none", "last"),
-    TableColumn("n", "CALLS", 6, "calls within the window", "last", sort="calls"),
     TableColumn("trend", "P99 TREND", TREND_WINDOWS,
                 "p99 of each of the ten newest windows; each row has its own scale",
                 "changes", sort="change", right=False, needs="past"),
     TableColumn("change", "P99/MED", 7, "p99 divided by the row's median p99 in the last 10 to 60 windows",
                 "changes", needs="past"),
+    TableColumn("open", "OPEN", 6,
+                "age of the oldest call that has not returned yet; shown from one second on",
+                "first", needs="open"),
+    TableColumn("errors", "ERR", 5, "calls that returned an error; shown when there are any",
+                "first", needs="errors"),
+    TableColumn("bytes", "BYTES/S", 7, "bytes moved per second; empty for calls that move none", "last"),
+    TableColumn("n", "CALLS", 6, "calls within the window", sort="calls"),
     TableColumn("normal", "vs BASE", 7,
                 "p99 divided by its baseline, learned from windows without problems; a dash: no baseline yet",
                 "normal", needs="baseline"),

@@ -28,19 +28,20 @@ OPEN."""
 WIDER = 170
 """Least width in cells at which a table also shows how its rows change."""
 ROOMY = 150
-"""Least width in cells at which a table has room for long names of containers beside processes. A table with
-the column SPLIT also needs this width to show SHARE as a bar."""
+"""Least width in cells at which a table has room for long names of containers beside processes."""
 OF_TENANTS: frozenset[Dimension] = frozenset({"container", "namespace", "pod", "process", "host"})
 """Dimensions whose rows are tenants or processes, which use resources of the host."""
 BESIDE_CELLS = 13
 """Width in cells of the container of a process, or the namespace of a pod, in a table narrower than
 ``ROOMY``."""
-_SPARED = ("p95", "share")
-"""Columns that tables of tenants and processes place after the other columns of calls, so that columns of
-resources fit. Wide tables move only ``share``."""
-_SPARED_NARROW = ("p50", "p95", "max", "share")
-"""The same, in tables narrower than ``WIDE``: these columns come after those of resources. The calls of a
-tenant are of many operations, so that their median says little."""
+_SPARED = ("p95",)
+"""Columns that tables of processes and of pods place after the other columns of calls if they are narrower
+than ``ROOMY``, so that columns of resources fit."""
+_SPARED_NARROW = ("p50", "p95", "max")
+"""The same, in all tables of tenants and processes narrower than ``WIDE``: these columns come after those of
+resources. The calls of a tenant are of many operations, so that their median says little."""
+_LEFT_OUT = ("p95", "share", "max", "errors", "p50")
+"""The columns that a table without room for all leaves out, the first one first."""
 
 
 def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[str, ...]:
@@ -54,34 +55,32 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
         return (*named, *(column.id for column in MARK_COLUMNS))
 
     def usual(*when: Usual) -> tuple[str, ...]:
-        return offered([one.id for one in COLUMNS if one.usual in when and _tells(one.id, by)], have)
+        return offered([one.id for one in COLUMNS if one.usual in when and _tells(one.id, by, have)], have)
 
-    first, last, more = usual("first"), usual("last"), usual("normal")
+    first = usual("first", "changes") if width >= WIDER else usual("first")
+    last, more = usual("last"), usual("normal")
     if by in OF_TENANTS:
         more += usual("resources")
     if "beside" in last and (by == "process" or width >= WIDE):
         # Processes of one name run in many containers: their container is always in view.
         first, last = ("beside", *first), tuple(one for one in last if one != "beside")
     if width >= WIDER:
-        at = first.index("open")
-        changes = usual("changes") if by == "process" else usual("roomy", "changes")
-        ids = (*first[:at], *changes, *first[at:], *more, *last, *usual("wider"))
-        return _within(ids, by, width)
+        return _within((*first, *more, *last, *usual("wider")), by, width)
     if width < WIDE:
         if by in OF_TENANTS:
-            first = tuple(one for one in first if one not in _SPARED_NARROW)
-            last = (*_SPARED_NARROW, *last)
+            # Of the time in calls, what problems take of it tells more.
+            spared = (*_SPARED_NARROW, *(("total",) if "loss" in have else ()))
+            first = tuple(one for one in first if one not in spared)
+            last = (*spared, *last)
         elif "beside" in last:
             more = ("beside", *more)  # operations of one name belong to several layers
         fitting, spare = _fitting(first, by, width)
         return tuple(dict.fromkeys((*fitting, *more, *spare, *last)))
-    if by in OF_TENANTS:
-        spared = _SPARED if by in BESIDE and width < ROOMY else ("share",)
-        first, last = tuple(one for one in first if one not in spared), (*spared, *last)
+    if by in OF_TENANTS and by in BESIDE and width < ROOMY:
+        first, last = tuple(one for one in first if one not in _SPARED), (*_SPARED, *last)
     # Shorter names leave room for the trend.
     trend = offered(("trend",), have) if name_cells(by) < NAME_CELLS else ()
-    bars = usual("roomy") if width >= (ROOMY if "split" in have else 130 if by == "process" else WIDE) else ()
-    return _within((*first, *more, *last, *bars, *trend), by, width)
+    return _within((*first, *more, *last, *trend), by, width)
 
 
 def _within(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
@@ -95,10 +94,14 @@ def _within(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _tells(name: str, by: Dimension) -> bool:
-    """Return whether the column ``name`` adds something to the names in a table grouped ``by``."""
+def _tells(name: str, by: Dimension, have: Collection[Need]) -> bool:
+    """Return whether the column ``name`` adds something to the others in a table grouped ``by``."""
     if name == "beside":
         return by in BESIDE
+    if name == "share":
+        return by not in OF_TENANTS
+    if name == "change":
+        return "baseline" not in have
     return (name, by) not in (("procs", "process"), ("device", "device"))
 
 
@@ -107,7 +110,7 @@ def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[tuple[str, 
     out first: 80 cells must show where the time went and which calls hang."""
     first, last = list(ids), list[str]()
     beside = BY_ID["beside"].width - BESIDE_CELLS if by == "process" else 0
-    for one in ("p95", "share", *(("max", "errors", "p50") if by == "process" else ())):
+    for one in _LEFT_OUT:
         if 2 + name_cells(by) - beside + sum(BY_ID[name].width + 1 for name in first) <= width:
             break
         if one in first:

@@ -115,6 +115,15 @@ def _split(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters))
 
 
+def _problem_time(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    ms = rows.lost_ms_per_s.get(rows.keys[i], 0.0)
+    return duration_cell(1e6 * ms, style) if ms > 0.0 else BLANK
+
+
+def _problem_time_values(rows: Grouped) -> Values:
+    return np.array([rows.lost_ms_per_s.get(key, np.nan) for key in rows.keys], np.float64)
+
+
 def _starved(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     split_ns = rows.groups.split_ns
     return duration_cell(None if split_ns is None else int(split_ns[rows.at[i], _STARVED].sum()), style)
@@ -255,6 +264,7 @@ def _column(name: str) -> Callable[[Grouped], Values]:
 
 CELLS: Final[Mapping[str, ColumnCells]] = {
     "beside": ColumnCells(_beside, always=True),
+    "problem_time": ColumnCells(_problem_time, _problem_time_values, always=True),
     "calls": ColumnCells(_rate, _column("calls")),
     "p50": ColumnCells(_percentile(0, 2), _column("p50_ns")),
     "p95": ColumnCells(_percentile(1, 20), _column("p95_ns")),
@@ -266,12 +276,12 @@ CELLS: Final[Mapping[str, ColumnCells]] = {
     "bar": ColumnCells(_bar, uncounted=BLANK),
     "split": ColumnCells(_split),
     "starved": ColumnCells(_starved, _starved_values),
+    "trend": ColumnCells(_trend, uncounted=BLANK),
+    "change": ColumnCells(_against(_change_values), _change_values),
     "open": ColumnCells(_open, _open_values, always=True),
     "errors": ColumnCells(_errors, _column("errors"), uncounted=BLANK),
     "bytes": ColumnCells(_bytes, _column("bytes"), uncounted=BLANK),
     "n": ColumnCells(_count, uncounted=BLANK),
-    "trend": ColumnCells(_trend, uncounted=BLANK),
-    "change": ColumnCells(_against(_change_values), _change_values),
     "normal": ColumnCells(_against(_normal_values), _normal_values),
     "cpu": ColumnCells(_cpu, _cpu_values, always=True),
     "rss": ColumnCells(_rss, _rss_values, always=True),

@@ -1,8 +1,12 @@
-"""Draws where the time of calls went as a bar of a few cells, and explains its letters and colours."""
+"""Draws where the time of calls went as a bar of a few cells, and explains its letters and colours.
+
+Normal work (running, waiting for the GPU) is drawn as a line, waits are drawn as blocks that the eye finds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
@@ -11,6 +15,8 @@ from stalltop.tui.columns.catalogue import SPLIT_CELLS
 from stalltop.widgets.table import Role
 
 Pieces = tuple[tuple[str, Role], ...]
+_LINES: Final[Mapping[PartName, Role]] = {"running": "running_line", "gpu": "gpu_line"}
+"""The parts that are normal work, with the role of their lines."""
 
 
 def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
@@ -30,16 +36,18 @@ def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
     return full
 
 
-def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool) -> tuple[str, Role]:
-    """Draw ``length`` cells of the part ``name``: its letter, then its colour.
+def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool) -> Pieces:
+    """Draw ``length`` cells of the part ``name``: its letter, then a line or a block in its colour.
 
     With ``letters``, for terminals with few colours, the cells after the letter contain a character that no
     other part uses. So any two parts that are adjacent in a bar look different.
     """
-    text = PARTS[name].letter[:length]
-    if not letters:
-        return text.ljust(length), name
-    return text.ljust(length, glyphs.part_fills[SPLITS.index(name)]), "text"
+    letter = PARTS[name].letter[:length]
+    if letters:
+        return ((letter.ljust(length, glyphs.part_fills[SPLITS.index(name)]), "text"),)
+    if name in _LINES and length > 1:
+        return (letter, name), (glyphs.part_line * (length - 1), _LINES[name])
+    return ((letter.ljust(length), name),)
 
 
 def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLIT_CELLS) -> Pieces:
@@ -52,7 +60,7 @@ def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLI
     pieces: list[tuple[str, Role]] = []
     for name, length in zip(SPLITS, cells(parts_ns, most), strict=True):
         if length:
-            pieces.append(piece(name, length, glyphs=glyphs, letters=letters))
+            pieces += piece(name, length, glyphs=glyphs, letters=letters)
     return tuple(pieces) or ((" " * most, "text"),)
 
 

@@ -54,7 +54,10 @@ class CommandsScreen(LiveScreen):
         self.query_one("#page", OfferList).show(
             entries(self._offers, self._window, self._text),
             title=f"Commands  {self._about}",
-            hint=f"{key('copy')} or Enter copies the selected one  Esc closes",
+            hints=(
+                f"{key('copy')} or Enter copies the selected one  Esc closes",
+                f"{key('copy')} copy  Esc closes",
+            ),
         )
 
     # ---- keys

@@ -59,17 +59,18 @@ def chosen(
     wanted: Sequence[str],
     chain: Chain | None,
     known: Callable[[str], bool],
-    rises: Callable[[str], bool] = lambda name: True,
+    varies: Callable[[str], bool] = lambda name: True,
 ) -> tuple[str, ...]:
     """Return the ids of the figures to show. ``wanted`` are those that the user chose; ``known`` returns
-    whether a figure has a value, ``rises`` whether it was above 0 at any time. Figures that were not come
-    last; they are not left out, because the number of graphs would change when they rise."""
+    whether a figure has a value, ``varies`` whether it was not the same all the time. Figures that do not
+    vary come last, except the first one: a number tells as much as their graph. They are not left out,
+    because the number of graphs would change when they vary."""
     if NONE in wanted:
         return ()
     if AUTO not in wanted:
         return tuple(name for name in IDS if name in wanted)[:MOST]
     there = [name for name in figures_for(chain) if known(name)]
-    return tuple(sorted(there, key=lambda name: not rises(name))[:MOST])
+    return tuple(sorted(there, key=lambda name: name != there[0] and not varies(name))[:MOST])
 
 
 def toggled(wanted: Sequence[str], name: str) -> tuple[str, ...]:

@@ -22,7 +22,9 @@ _MOST_KEPT = 4_000
 """If more values of one graph than this are kept, those of windows that the graph no longer shows are
 dropped."""
 LOOKED_AT = 300
-"""The most windows of the past in which a figure is looked for values above 0."""
+"""The most windows of the past in which a figure is looked for values that differ."""
+FLAT = 1.1
+"""A figure whose largest value is at most this many times its smallest one does not vary."""
 _NEAR = 1e-6
 Floats = NDArray[np.float64]
 
@@ -100,7 +102,7 @@ class PastValues:
         self.subject = subject
         self._known: dict[float, float] = {}
         """Values by the end of their window; NaN if the window has none."""
-        self._rose = False
+        self._varied = False
 
     def value(self, part: Packed) -> float:
         """Return the value in one window; NaN if it is not known."""
@@ -111,16 +113,17 @@ class PastValues:
             found = self._known[at] = float("nan") if value is None else float(value)
         return found
 
-    def rises(self, parts: Sequence[Packed]) -> bool:
-        """Return whether a value was above 0 in any window that was looked at: the newest ``LOOKED_AT`` when
+    def varies(self, parts: Sequence[Packed]) -> bool:
+        """Return whether the values of the windows that were looked at differ: the newest ``LOOKED_AT`` when
         this was first called, those that a graph showed, and the newest at each call."""
-        if not self._rose:
+        if not self._varied:
             if self._known:
                 self.value(parts[-1])
             else:
                 self.values(parts[-LOOKED_AT:])
-            self._rose = any(value > 0.0 for value in self._known.values())  # False if unknown
-        return self._rose
+            known = [value for value in self._known.values() if value == value]
+            self._varied = bool(known) and max(known) > FLAT * max(min(known), 0.0)
+        return self._varied
 
     def values(self, parts: Sequence[Packed]) -> Floats:
         """Return the value in each of ``parts``. Values of rows take long to compute: the newest windows come

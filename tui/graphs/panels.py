@@ -52,13 +52,13 @@ class GraphPanels:
                 return chain is not None and figure.value(newest, _row_of(chain, newest)) is not None
             return figure.value(newest, EVERYTHING) is not None
 
-        self.shown = chosen(self.wanted, chain, known, lambda name: self._rises(name, parts))
+        self.shown = chosen(self.wanted, chain, known, lambda name: self._varies(name, parts))
         return len(self.shown)
 
-    def _rises(self, name: str, parts: Sequence[Packed]) -> bool:
-        """Return whether a figure was above 0, as far as known."""
+    def _varies(self, name: str, parts: Sequence[Packed]) -> bool:
+        """Return whether a figure was not the same all the time, as far as known."""
         subject = self._subject(BY_ID[name], parts[-1], lambda: ((), ""))
-        return self._course(BY_ID[name], subject).rises(parts)
+        return self._course(BY_ID[name], subject).varies(parts)
 
     def fill(
         self,

@@ -106,7 +106,7 @@ class RowKeys:
         tables = self._main.tables
         widget, view = tables.here
         window, past = tables.window, tables.past  # this window has the baselines of its rows
-        there = set() if window is None else available(window, past=past)
+        there = set() if window is None else available(window, past=past, loses=tables.loses)
 
         def choose(ids: tuple[str, ...]) -> None:
             tables.views.choose_columns(view.by, ids)

@@ -137,7 +137,7 @@ def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
         filled = min(max(round(share * most), 1 if share >= LEAST_SHARE else 0), most)
         bar = piece(name, filled, glyphs=frame.glyphs, letters=frame.letters)
         front = f"  {name.ljust(LABEL)} {figures.percent(100 * share, frame.glyphs)}  "
-        pieces = [(front, "label"), bar, (" " * (most - filled), "text")]
+        pieces = [(front, "label"), *bar, (" " * (most - filled), "text")]
         pieces.append((f" {rate(ns / seconds, frame.glyphs)}", brightness(ns / seconds)))
         if wide:
             each = ns / calls if calls else None

@@ -11,7 +11,11 @@ from typing import Final
 
 from stalltop.model.text.part_colours import PART_COLOURS
 
-_PARTS = {f"role-{name}": f"{part.letter} on {part.background}" for name, part in PART_COLOURS.items()}
+_PARTS = {
+    **{f"role-{name}": f"{part.letter} on {part.background}" for name, part in PART_COLOURS.items()},
+    "role-running_line": PART_COLOURS["running"].background,
+    "role-gpu_line": PART_COLOURS["gpu"].background,
+}
 _PATTERNS = dict.fromkeys(_PARTS, "ansi_default")
 """For terminals with too few colours: all parts of a bar have the same colour, and patterns distinguish
 them."""

@@ -43,6 +43,8 @@ from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
 
 INCOMPLETE = Cell("?", "warn")
 """Marks a row whose figures do not contain all of its calls."""
+CULPRIT = Cell("<", "accent")
+"""Marks the row of a culprit, after the mark of what the row itself loses."""
 LEGEND_FROM = 110
 """Least width in cells at which a table has room for a legend of all parts of a split."""
 PICTURES = ("bar", "split", "trend")
@@ -112,6 +114,7 @@ def table(
     lost: Mapping[Key, float] = MappingProxyType({}),
     worst: WorstFirst | None = None,
     added: Mapping[Key, AddedRow] = NOTHING_ADDED,
+    have: Collection[Need] | None = None,
 ) -> TableData:
     """Return the table of ``window`` that ``view`` describes, for ``width`` cells.
 
@@ -119,9 +122,10 @@ def table(
     ``letters``: draw parts of the time as letters and patterns, for terminals with few colours. ``marks``:
     marks of rows, by key. ``against``: the window to compare with. ``chosen``: ids of the columns; none: the
     usual ones. ``pictures``: include the columns that are drawings. ``lost``, ``worst`` and ``added``: as in
-    ``lines_of``.
+    ``lines_of``. ``have``: the needs of columns that count as met; None: those that the data meets.
     """
-    shown = columns(view.by, width, available(window, against, past), chosen, tree=view.is_tree)
+    have = available(window, against, past, loses=any(lost.values())) if have is None else have
+    shown = columns(view.by, width, have, chosen, tree=view.is_tree)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     ids = [column.id for column in shown[1:]]
     cells = [_CELLS[name] for name in ids]
@@ -165,9 +169,11 @@ def _in_view(column: str, shown: Sequence[Column], width: int) -> bool:
     return False
 
 
-def available(window: Window, against: Window | None = None, past: RowTrends = NO_TRENDS) -> set[Need]:
-    """Return which needs of columns the data meets."""
-    have: set[Need] = set()
+def available(
+    window: Window, against: Window | None = None, past: RowTrends = NO_TRENDS, *, loses: bool = False
+) -> set[Need]:
+    """Return which needs of columns the data meets. ``loses``: problems cost time."""
+    have: set[Need] = {"loss"} if loses else set()
     if window.rows.split_ns is not None:
         have.add("split")
     if past is not NO_TRENDS:
@@ -183,6 +189,8 @@ def available(window: Window, against: Window | None = None, past: RowTrends = N
         have.add("held")
     if window.rows.errors.any():
         have.add("errors")
+    if any(call.age_ns >= LONG_OPEN_NS for call in window.open_calls):
+        have.add("open")
     if against is not None:
         have.add("mark")
     return have
@@ -205,7 +213,8 @@ def drawn(
         texts = (_name(line, view, level, found), *(cell(one, rows, i, style) for one in cells))
         key = line.key
         mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
-        return TableRow(key, texts, rows.labels[i][level.own], mark)
+        culprit = CULPRIT if key in rows.added else None
+        return TableRow(key, texts, rows.labels[i][level.own], mark, culprit)
 
     if isinstance(lines, FlatRows):
         flat = lines
@@ -266,6 +275,7 @@ def lines_of(
             added=NOTHING_ADDED if number else added,
             nested=view.only not in ("", "busy") or bool(view.filter),
         )
+        rows = replace(rows, lost_ms_per_s=lost)
         if past is not NO_TRENDS:
             rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
         if view.sort == WORST and against is None:
@@ -348,8 +358,8 @@ def _repeated(rows: Grouped, marks: Mapping[Key, Cell]) -> NDArray[np.bool_]:
 def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_]:
     """Return for each row whether ``view.only`` keeps it."""
     kept = rows.open_ns >= LONG_OPEN_NS
+    kept |= np.array([key in rows.added for key in rows.keys], np.bool_)
     if view.only == "busy":
-        kept |= np.array([key in rows.added for key in rows.keys], np.bool_)
         return np.asarray(kept | (np.nan_to_num(rows.of(rows.groups.calls), nan=0.0) > 0))
     return np.asarray(kept | np.array([key in marks for key in rows.keys], np.bool_))
 

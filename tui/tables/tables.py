@@ -18,6 +18,7 @@ from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.model.window import Window
 from stalltop.tui.columns.choice import sort_of
+from stalltop.tui.columns.held_needs import HeldNeeds
 from stalltop.tui.keys import actions
 from stalltop.tui.keys.footer import GROUPED_BY, SPELT_FROM
 from stalltop.tui.past.moments import Picture
@@ -28,19 +29,17 @@ from stalltop.tui.screens.steady import Steady
 from stalltop.tui.tables.picking import Pair, Picking
 from stalltop.tui.tables.room import GroupTable, Panel, TableRoom
 from stalltop.tui.tables.sizes import TableNeeds, TablesLayout
-from stalltop.tui.tables.table import steps_to, table
+from stalltop.tui.tables.table import CULPRIT, available, steps_to, table
 from stalltop.tui.tables.table_views import TableViews
 from stalltop.tui.tables.worst_first import WorstFirst
 from stalltop.tui.views.groups import PathStep
 from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import PLURAL, View
-from stalltop.widgets.table import Cell, Role, Table, TableData
+from stalltop.widgets.table import Role, Table, TableData
 
 NAMED_FROM: Final = 100
 """Least width in cells of a first table whose frame names what its keys group by, unless the line of keys
 does."""
-CULPRIT: Final = Cell("<", "accent")
-"""Marks the row of a culprit."""
 _CULPRITS: Final[tuple[tuple[str, Role], ...]] = (
     (f"   {CULPRIT.text}", CULPRIT.role),
     (" causes a problem", "dim"),
@@ -79,6 +78,7 @@ class Tables(Panel):
         self.tellings: Tellings = NO_TELLINGS
         """The words for each cause."""
         self._worst = WorstFirst()
+        self._needs = HeldNeeds()
         self._chains: tuple[Chain, ...] = ()
         self._several = Steady()
         self._alike = False
@@ -232,6 +232,9 @@ class Tables(Panel):
         against, view = self.against, self.views.in_order(view)
         found = row_losses(self._chains, self.window, view, self.tellings)
         culprits = culprit_rows(self._chains, self.window, view) if against is None else {}
+        past = self._past if self._looks_back else NO_TRENDS
+        compared = None if against is None else against.window
+        have = available(self.window, compared, past, loses=any(found.lost_ms_per_s.values()))
         data = table(
             self.window,
             view,
@@ -239,15 +242,16 @@ class Tables(Panel):
             glyphs=self.main.glyphs,
             letters=getattr(self.app, "letters", False),
             pictures=getattr(self.app, "pictures", True),
-            # The mark of the picked row replaces other marks, that of a loss replaces that of a culprit.
-            marks=dict.fromkeys(culprits, CULPRIT) | found.marks | self.picking.marks(view),
+            # The mark of the picked row replaces that of a loss.
+            marks=found.marks | self.picking.marks(view),
             lost=found.lost_ms_per_s,
             worst=self._worst,
             added=culprits,
             legend_shown=widget is self.room.for_legend() and against is None,
-            against=None if against is None else against.window,
+            against=compared,
             chosen=self.views.columns.get(view.by, ()),
-            past=self._past if self._looks_back else NO_TRENDS,
+            past=past,
+            have=self._needs.hold(view.by, have, self.window.end),
         )
         if against is None:
             return replace(data, title=data.title + _CULPRITS) if culprits else data
@@ -257,6 +261,11 @@ class Tables(Panel):
     def past(self) -> RowTrends:
         """Return the earlier figures of rows; ``NO_TRENDS`` if there is no past."""
         return self._past.copy() if self._looks_back else NO_TRENDS
+
+    @property
+    def loses(self) -> bool:
+        """Return whether problems cost time."""
+        return any(chain.lost_ms_per_s > 0 and chain.severity != "info" for chain in self._chains)
 
     def shown(self) -> list[tuple[GroupTable, View]]:
         """Return the visible tables with their views."""

@@ -94,6 +94,8 @@ class Grouped:
     added: Mapping[Key, AddedRow] = field(default_factory=dict)
     """Rows of processes that make no calls, by their keys. A row with such a key may also have calls of other
     processes."""
+    lost_ms_per_s: Mapping[Key, float] = field(default_factory=dict)
+    """The time (ms/s) that rows lose through problems, by their keys."""
     p99_past_ns: NDArray[np.float64] | None = None
     """The p99 of each row in each of the latest windows, oldest first, shape (n, windows); NaN if it has no
     call."""

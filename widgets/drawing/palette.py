@@ -43,6 +43,8 @@ class Palette:
     process: Style
     sleep: Style
     other: Style
+    running_line: Style
+    gpu_line: Style
 
     def level(self, percent: float | None) -> Style:
         """Return the style of a utilization, ``percent`` (0 to 100)."""

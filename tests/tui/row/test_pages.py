@@ -341,10 +341,10 @@ async def test_the_page_shows_the_row_under_the_cursor_also_in_trees(pivot: str)
         await screen.named(["serve", "train"])
         await screen.press(pivot, "asterisk")
         main, tables = screen.app.main.tables.main, screen.app.main.tables
-        at = [column.id for column in main.data.columns].index("n")
+        at = [column.id for column in main.data.columns].index("total")
         assert len(main.data.rows) > 2
         for row in main.data.rows:
             main.put_cursor(row.key)
             found = facts(numbered(0), tables.path_here())
-            calls = int(found.groups.calls[0])  # 0 if all calls of the row are still open
-            assert row.cells[at].text.strip() == (figures.count(calls).strip() if calls else ""), row.key
+            total_ns = int(found.groups.total_ns[0])  # 0 if all calls of the row are still open
+            assert row.cells[at].text.strip() == (figures.duration(total_ns).strip() if total_ns else "–")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stalltop.model.window import Window
+from stalltop.tui.columns.catalogue import IDS
 from stalltop.tui.tables.table import table
 from stalltop.tui.views.groups import Key
 from stalltop.tui.views.view import View
@@ -11,6 +12,11 @@ from stalltop.widgets.table import TableData
 
 def look(one: Window, view: View, width: int = 240, **rest: object) -> TableData:
     return table(one, view, width=width, **rest)  # type: ignore[arg-type]
+
+
+def look_at_all(one: Window, view: View) -> TableData:
+    """Return the table with all columns whose data exists."""
+    return look(one, view, chosen=IDS)
 
 
 def figures(data: TableData) -> list[tuple[Key, dict[str, str]]]:

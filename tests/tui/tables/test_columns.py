@@ -35,6 +35,7 @@ from stalltop.tui.columns.choice import (
     sorts,
 )
 from stalltop.tui.columns.chooser import chooser, listed, moved, possible, toggled
+from stalltop.tui.columns.held_needs import HELD_SECONDS, HeldNeeds
 from stalltop.tui.columns.now import trend
 from stalltop.tui.pair import cells as pair_columns
 from stalltop.tui.pair.table import pair_table
@@ -43,11 +44,11 @@ from stalltop.tui.tables.table import available
 from stalltop.tui.views.groups import PathStep
 from stalltop.tui.views.view import View
 from stalltop.widgets.table import TableData
-from tests.tui.tables.made_table import figures, look
+from tests.tui.tables.made_table import figures, look, look_at_all
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
 
-ALL: tuple[Need, ...] = ("split", "past", "baseline", "use", "owner", "held")
+ALL: tuple[Need, ...] = ("split", "past", "baseline", "use", "owner", "held", "loss", "open")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_chosen_columns_are_shown_in_their_order_where_the_table_has_them() -> N
     ]
     data = look(full_window(), View(by="process"), chosen=("procs", "beside", "n"))
     assert [cell.text.strip() for cell in data.rows[0].cells] == ["tritonserver 200", "1", "serve", "5"]
-    with pytest.raises(ValueError, match="no column 'p98'; columns: beside, calls"):
+    with pytest.raises(ValueError, match="no column 'p98'; columns: beside, problem_time, calls"):
         checked(("p99", "p98"))
     with pytest.raises(ValueError, match="twice"):
         checked(("p99", "p99"))
@@ -329,7 +330,7 @@ def test_a_comparison_shows_the_splits_of_both_rows() -> None:
     data = pair_table(window(calls, split=True), both, width=80)
     ids = [column.id for column in data.columns]
     split = [data.rows[0].cells[ids.index(name)].parts for name in ("split_a", "split_b")]
-    assert split[0] == split[1] == (("R         ", "running"),)
+    assert split[0] == split[1] == (("R", "running"), ("━" * 9, "running_line"))
     assert 1 + sum(column.width + 1 for column in data.columns[: ids.index("split_b") + 1]) <= 80
     assert "split_a" not in [column.id for column in pair_table(window(calls), both, width=80).columns]
 
@@ -339,7 +340,7 @@ def test_both_sides_of_a_comparison_equal_the_tables_inside_each_row() -> None:
     names = {"cri:bb": "serve", "docker:aa": "train"}
     data = pair_table(one, pair(steps("docker:aa"), steps("cri:bb")), width=200)
     for side, tenant in (("a", "docker:aa"), ("b", "cri:bb")):
-        flat = dict(figures(look(one, replace(View().entered(tenant, names[tenant]), only="nested"))))
+        flat = dict(figures(look_at_all(one, replace(View().entered(tenant, names[tenant]), only="nested"))))
         for row in data.rows:
             texts = {c.id: cell.text for c, cell in zip(data.columns, row.cells, strict=True)}
             assert isinstance(row.key, tuple)
@@ -388,3 +389,21 @@ def test_an_operation_without_a_baseline_shows_a_dash_and_without_any_there_is_n
         "name",
         "n",
     ]
+
+
+def test_rows_show_the_time_that_they_lose_through_problems_and_sort_by_it() -> None:
+    one = full_window()
+    assert "problem_time" not in {column.id for column in look(one, View()).columns}
+    for width in (80, 120, 200):
+        data = look(one, View(sort="problem_time"), width, lost={("docker:aa",): 12.0})
+        assert [column.id for column in data.columns][1] == "problem_time"
+        assert [row.cells[1].text.strip() for row in data.rows] == ["12.0ms", ""]
+
+
+def test_columns_of_what_comes_and_goes_stay_for_a_while() -> None:
+    needs = HeldNeeds()
+    assert needs.hold("container", {"split", "open"}, 100.0) == {"split", "open"}
+    assert needs.hold("container", set(), 100.0 + HELD_SECONDS - 1) == {"open"}
+    assert needs.hold("process", set(), 101.0) == set()
+    assert needs.hold("container", set(), 99.0) == set(), "after a step into the past"
+    assert needs.hold("container", set(), 100.0 + HELD_SECONDS) == set()

@@ -169,13 +169,13 @@ async def test_columns_can_be_chosen_and_sorted_by() -> None:
         await screen.until(lambda: isinstance(screen.app.screen, ColumnScreen))
         await screen.sees("Columns of containers")
         await screen.sees("✓ CALL/S")
-        await screen.press("space")
+        await screen.press("down", "space")
         await screen.sees("  CALL/S")
         await screen.press("down", "down", "less_than_sign", "less_than_sign")
         await screen.press("enter")
         await screen.until(lambda: screen.app.screen is screen.app.main)
         heads = [column.id for column in main(screen).data.columns]
-        assert heads[:4] == ["name", "total", "p99", "split"]
+        assert heads.index("split") < heads.index("p99")
         assert "calls" not in heads
         await screen.press("s")
         await screen.until(lambda: main(screen).data.sort in heads)

@@ -39,7 +39,8 @@ def test_parts_differ_by_letters_and_by_patterns_or_colours() -> None:
     assert bar(parts, glyphs=UNICODE, letters=True) == (("R██", "text"), ("q▒▒▒▒▒", "text"), ("s", "text"))
     assert bar(parts, glyphs=ASCII, letters=True) == (("R##", "text"), ("q=====", "text"), ("s", "text"))
     assert bar(parts, glyphs=UNICODE, letters=False) == (
-        ("R  ", "running"),
+        ("R", "running"),
+        ("━━", "running_line"),
         ("q     ", "runqueue"),
         ("s", "sleep"),
     )
@@ -56,7 +57,7 @@ def test_the_legend_has_a_letter_of_its_own_for_each_part() -> None:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_patterns_of_any_two_neighbours_differ_in_every_cell(glyphs: Glyphs) -> None:
     assert len(glyphs.part_fills) == len(SPLITS)
-    drawn = [set(piece(name, 3, glyphs=glyphs, letters=True)[0]) for name in SPLITS]
+    drawn = [set(piece(name, 3, glyphs=glyphs, letters=True)[0][0]) for name in SPLITS]
     for one, other in combinations(drawn, 2):
         assert not one & other
     assert all(cell_len(fill) == 1 for fill in glyphs.part_fills)

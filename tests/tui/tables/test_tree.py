@@ -16,7 +16,7 @@ from stalltop.tui.views.groups import Key
 from stalltop.tui.views.trends import AT_ONCE, ROWS_AT_ONCE, WINDOWS, RowTrends
 from stalltop.tui.views.view import ONLY, View
 from stalltop.widgets.table import Cell, TableData
-from tests.tui.tables.made_table import figures, look
+from tests.tui.tables.made_table import figures, look, look_at_all
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
 
@@ -96,11 +96,11 @@ def test_a_level_of_a_tree_equals_the_table_inside_the_row(by: str) -> None:
     one = full_window()
     view = View(by=by)  # type: ignore[arg-type]
     inside: dict[str, dict[str, str]] = {}
-    for number, (one_key, figures_) in enumerate(figures(look(one, view.all_toggled()))):
+    for number, (one_key, figures_) in enumerate(figures(look_at_all(one, view.all_toggled()))):
         if view.level_of(one_key) == 0:
             assert not inside, f"the tree lacks rows of the table inside the row: {inside}"
             below = view.entered(one_key[0], one_key[0])
-            inside = {names_[0]: found for names_, found in figures(look(one, below))}
+            inside = {names_[0]: found for names_, found in figures(look_at_all(one, below))}
         else:
             assert number
             assert inside.pop(one_key[view.levels()[1].own]) == figures_

@@ -9,6 +9,7 @@ import numpy as np
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import Window
+from stalltop.tui.columns.catalogue import IDS
 from stalltop.tui.columns.choice import sorts
 from stalltop.tui.tables.table import table
 from stalltop.tui.views.groups import PathStep, calls_per_s, outermost_ns, scope
@@ -27,8 +28,9 @@ def cells(data: TableData) -> dict[str, dict[str, str]]:
     }
 
 
-def look(one: Window, view: View, width: int = 240) -> TableData:
-    return table(one, view, width=width)
+def look(one: Window, view: View, width: int = 0) -> TableData:
+    """Return the table with the usual columns for ``width`` cells; 0: with all columns."""
+    return table(one, view, width=width or 240, chosen=() if width else IDS)
 
 
 def test_containers_count_outermost_calls_only() -> None:
