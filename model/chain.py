@@ -130,6 +130,12 @@ class Chain:
         typed = sorted((fix for fix in self.fixes if fix.command), key=lambda fix: fix.look)
         return next(iter(typed), None)
 
+    def is_for_owner(self, fix: Fix) -> bool:
+        """Returns whether ``fix`` is a change that only the owner of a program can make: no command does it,
+        and the culprit is a tenant, not the host or a device."""
+        culprit = next(iter(self.culprits), None)
+        return not fix.command and culprit is not None and bool(culprit.tenant)
+
     @property
     def estimated(self) -> bool:
         """True if the lost time is not measured, but estimated from the clocks of a device."""

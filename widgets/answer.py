@@ -13,7 +13,7 @@ from textual import events
 from textual.message import Message
 
 from stalltop.model.text.figures import fit
-from stalltop.model.text.sentence import FIX, Sentence, cells
+from stalltop.model.text.sentence import Sentence, cells
 from stalltop.model.text.words import numbered
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
@@ -21,6 +21,8 @@ from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 
 _INDENT = 3
 """Cells before the text of both lines: the first line has the letter of the severity there."""
+_COPIED = " the command"
+"""Says what the key copies, where there is room."""
 _LEAST_ABOUT = 24
 """The note of a host without a problem is shown if it has at least this many cells."""
 
@@ -107,9 +109,9 @@ class AnswerLines(Lines):
             fix = self._remedy(("",), loud, room - cells(said) - 1, paint) if whole else []
             return [line_of([*first, (" ", None), *fix] if fix else first, width)]
         # If the first line has no room for the lost time, the second line begins with that.
-        times = (sentence.lost, sentence.lost_short)
         told = any(part == "lost" for _, part in said)
-        below = self._remedy(("",) if told else (*times, ""), loud, room, paint) or self._cut(room, paint)
+        times = () if told else sentence.times
+        below = self._remedy((*times, ""), loud, room, paint) or self._cut(room, paint)
         return [line_of(first, width), *self._second(below, room, paint, width)][:height]
 
     def _remedy(self, times: Sequence[str], loud: Style, room: int, paint: Palette) -> list[Part]:
@@ -130,19 +132,24 @@ class AnswerLines(Lines):
             orders = product(("",), ("",), reserves, advice, times)
         else:
             effects = (*(printable(text) for text in sentence.effects), "")
-            found = product((*advice[-1:], ""), (" copies", ""), reserves, times, effects)
-            orders = ((before, word, reserve, text, time) for before, word, reserve, time, text in found)
+            # A few words on what the command does say more than the lost time in words.
+            both = sorted(product(times, effects), key=lambda pair: (not pair[0], not pair[1]))
+            found = product((*advice[-1:], ""), (" copies", ""), reserves, both)
+            orders = ((before, word, reserve, text, time) for before, word, reserve, (time, text) in found)
         for before, word, reserve, text, time in orders:
             shown: list[Part] = [(time, loud), ("  ", None)] if time else []
             if sentence.command:
-                shown += [(FIX, paint.label), (before, paint.text), ("  ", None)] if before else []
+                label = (sentence.advice_label, paint.label)
+                shown += [label, (before, paint.text), ("  ", None)] if before else []
                 shown.append((sentence.label, paint.label))
                 shown += [(self.glyphs.plain(printable(sentence.command)), paint.accent)]
                 shown += [(f" ({text})", paint.text)] if text else []
                 shown += self._key(word, paint)
             else:
-                shown += [(FIX, paint.label), (text, paint.text)]
+                shown += [(sentence.advice_label, paint.label), (text, paint.text)]
             if _cells(shown) <= room - reserve:
+                if word and _cells(shown) + len(_COPIED) <= room - reserve:
+                    shown.append((_COPIED, paint.dim))
                 return shown
         return []
 

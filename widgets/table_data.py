@@ -28,6 +28,9 @@ class Column:
     """Whether the column stays in place when others scroll sideways. Fixed columns come before all others."""
     most: int = 0
     """The width to which the first column may grow, in cells; 0: no limit."""
+    ends_differ: bool = False
+    """Whether the texts of the first column differ at their ends, like names with a PID. A text that is too
+    long is then cut in the middle."""
 
 
 class Cell(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.style import Style
 
-from stalltop.model.text.figures import fit
+from stalltop.model.text.figures import fit, middle
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.magnitude import UNSURE
@@ -162,8 +162,10 @@ class TableDrawing:
                 parts += [(text, self._style(role)) for text, role in cell.parts]
             elif place == 0:
                 mark = row.mark if wide > 4 else None
-                text = fit(printable(cell.text), wide - 2 if mark else wide, glyphs)
-                parts += _emphasized(text, cell.found, self._looks(cell.role, over)[0])
+                room, whole = wide - 2 if mark else wide, printable(cell.text)
+                text = (middle if column.ends_differ else fit)(whole, room, glyphs)
+                cut = column.ends_differ and not text.startswith(whole)
+                parts += _emphasized(text, () if cut else cell.found, self._looks(cell.role, over)[0])
                 if mark is not None:
                     parts.append((" ", over))
                     parts.append((fit(mark.text, 1), self._under(mark.role, over)))

@@ -9,7 +9,7 @@ from typing import Final
 from stalltop.model.actions.catalogue import figures_of
 from stalltop.model.chain import Fix
 
-CLEARLY: Final = 2.0
+CLEARLY: Final = 1.3
 """A command gets new figures if one of them is larger or smaller by at least this factor: "half of what it
 uses" stays about true, and nobody reads a command that changes."""
 

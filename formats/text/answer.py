@@ -17,7 +17,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.telling import Telling, Tellings
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.model.text.sentence import FIX, Sentence
+from stalltop.model.text.sentence import Sentence
 from stalltop.model.text.style import BOLD, RED, YELLOW, Style
 from stalltop.model.text.words import SEVERAL
 from stalltop.model.window import Window
@@ -39,13 +39,13 @@ _ROWS_AT_ONCE: Final = 16
 def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs = UNICODE) -> Sentence:
     """Return ``chain`` as a sentence. If its cause is not in ``tellings``, as in a file of another version,
     the sentence is the summary of the chain."""
-    lost, short = _lost(chain, glyphs)
+    lost, short, shortest = _lost(chain, glyphs)
     telling = tellings.get(chain.cause)
     said = Sentence(chain.summary or chain.title) if telling is None else _said(chain, window, telling)
-    said = replace(said, lost=lost, lost_short=short)
+    said = replace(said, lost=lost, lost_short=short, lost_shortest=shortest)
     first, remedy = next(iter(chain.fixes), None), chain.remedy
     if first is not None and (remedy is None or (remedy.look and not first.look)):
-        said = replace(said, advice=_forms(first.text, first.short))
+        said = replace(said, advice=_forms(first.text, first.short), for_owner=chain.is_for_owner(first))
     if remedy is None:
         return said
     few = remedy.short or briefly(remedy.command)
@@ -71,27 +71,31 @@ def _said(chain: Chain, window: Window, telling: Telling) -> Sentence:
     if culprit == victim:
         return Sentence(does, culprit=culprit, detail=detail)
     if telling.at_fault and culprit == link.device:
-        detail = f"no tenant's fault: {telling.at_fault}"
+        short = "no tenant's fault"
+        detail = short if telling.at_fault in does else f"{short}: {telling.at_fault}"
+        return Sentence(does, victim, state, culprit, detail, detail_short=short)
     return Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
 
 
-def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str]:
+def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str, str]:
     """Return the time lost per second in words, and in short; if the named culprit took less than
-    ``_NEARLY_ALL`` of it, with what that culprit took. Empty if no time was lost yet."""
+    ``_NEARLY_ALL`` of it, with what that culprit took. Also return the whole loss alone, in short. Empty if
+    no time was lost yet."""
     lost_ns = chain.lost_ms_per_s * 1e6
     if lost_ns <= 0:
-        return "", ""
+        return "", "", ""
     first = _named(chain)
     part_ns = first.ns_per_s if first is not None else None
-    estimated = " (estimated)" if chain.estimated else ""
-    long, short = each_second(lost_ns, glyphs), f"{amount(lost_ns, glyphs)}/s"
+    about = "about " if chain.estimated else ""
+    long, whole_short = each_second(lost_ns, glyphs), f"{amount(lost_ns, glyphs)}/s"
+    short = whole_short
     if part_ns is not None and 0 < part_ns < _NEARLY_ALL * lost_ns:
         part, whole = amount(part_ns, glyphs), amount(lost_ns, glyphs)
         number, _, unit = part.rpartition(" ")
         part = number if whole.endswith(f" {unit}") else part
         summed = ", summed over threads" if lost_ns >= 1e9 else ""
         long, short = f"{part} of the {whole} lost each second{summed}", f"{part} of {short}"
-    return long + estimated, short + estimated
+    return about + long, about + short, about + whole_short
 
 
 def _users(chain: Chain) -> int:
@@ -225,7 +229,7 @@ def answer_lines(window: Window, chains: Iterable[Chain], tellings: Tellings, st
     said = "".join(text for text, _ in worst.parts()) + more
     lines = [style.paint(line, RED if loud else YELLOW) for line in style.folded("", said)]
     if worst.advice:
-        lines += style.folded(FIX, worst.advice[0])
+        lines += style.folded(worst.advice_label, worst.advice[0])
     if worst.command:  # a command that is printed is never broken
         lines.append(worst.label + style.plain(worst.command))
     return lines

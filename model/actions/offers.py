@@ -68,6 +68,8 @@ class Offer:
     """A note about the undo: that it restores a usual default; or, without an undo, what to do instead."""
     look: bool = False
     """True if the command only shows more."""
+    for_owner: bool = False
+    """True if there is no command, and only the owner of the program can do it."""
 
 
 def for_row(window: Window, tenants: Sequence[str], processes: Sequence[tuple[str, int, str]]) -> list[Offer]:
@@ -88,7 +90,9 @@ def for_chain(window: Window, chain: Chain) -> list[Offer]:
     only show more; then further commands for culprits that take a resource from the victim, and commands that
     end, restart or move the victim where that helps."""
     found = [
-        Offer(FIXES, fix.command, fix.text, *(undo_of(window, chain, fix) if fix.command else ("",)))
+        Offer(FIXES, fix.command, fix.text, *undo_of(window, chain, fix))
+        if fix.command
+        else Offer(FIXES, "", fix.text, "", for_owner=chain.is_for_owner(fix))
         for fix in chain.fixes
         if not fix.look
     ]

@@ -20,7 +20,9 @@ SentencePart = tuple[str, SentenceRole]
 
 FIX = "Fix: "
 LOOK = "Look: "
-"""What stands before something that helps, and before a command that shows more of the problem."""
+TELL = "Tell its owner: "
+"""What stands before something that helps, before a command that shows more of the problem, and before a
+change of a program that only its owner can make."""
 
 LEAST_NAME = 8
 """Minimum width of a shortened name, in cells."""
@@ -42,9 +44,13 @@ class Sentence:
     lost: str = ""
     """The time lost per second, such as ``516 ms of each second``; empty if none was lost yet."""
     lost_short: str = ""
-    """The same in short, such as ``516 ms/s``."""
+    """The same in short, such as ``516 ms/s`` or ``392 of 516 ms/s``."""
+    lost_shortest: str = ""
+    """The whole loss alone, such as ``516 ms/s``."""
     advice: tuple[str, ...] = ()
     """What to do, if no command does it: as a long and as a short text, or as one text."""
+    for_owner: bool = False
+    """Whether ``advice`` is a change of a program, which only its owner can make."""
     command: str = ""
     """The command that helps or, if there is none, one that shows more of the problem; empty if there is
     none."""
@@ -52,21 +58,35 @@ class Sentence:
     """Whether ``command`` only shows more of the problem."""
     effects: tuple[str, ...] = ()
     """What ``command`` does: as a long and as a short text, or as one text."""
+    detail_short: str = ""
+    """``detail`` in fewer words; empty if there are none."""
 
     @property
     def label(self) -> str:
         """Return what stands before ``command``."""
         return LOOK if self.looks else FIX
 
-    def parts(self, *, detail: bool = True, lost: str | None = None) -> list[SentencePart]:
-        """Return the sentence without its fix, in parts, with ``lost`` as the lost time; None: in words."""
+    @property
+    def advice_label(self) -> str:
+        """Return what stands before ``advice``."""
+        return TELL if self.for_owner else FIX
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """Return the lost time in its forms, the longest first."""
+        return tuple(dict.fromkeys(filter(None, (self.lost, self.lost_short, self.lost_shortest))))
+
+    def parts(self, *, detail: str | None = None, lost: str | None = None) -> list[SentencePart]:
+        """Return the sentence without its fix, in parts. ``detail`` is what stands behind the culprit, and
+        ``lost`` the lost time; None: in full."""
+        detail = self.detail if detail is None else detail
         parts: list[SentencePart] = []
         if self.victim:
             parts.append((self.victim, "victim"))
             parts.append((f" {self.state}: " if self.culprit else " ", "text"))
         if self.culprit:
             parts.append((self.culprit, "culprit"))
-            parts.append((f" ({self.detail}) " if detail and self.detail else " ", "text"))
+            parts.append((f" ({detail}) " if detail else " ", "text"))
         parts.append((self.does, "text"))
         lost = self.lost if lost is None else lost
         if lost:
@@ -75,11 +95,13 @@ class Sentence:
 
     def fitted(self, width: int, glyphs: Glyphs = UNICODE) -> list[SentencePart]:
         """Return the sentence without its fix, shortened to fit into ``width`` cells."""
-        for detail, lost in ((True, self.lost), (True, self.lost_short), (True, ""), (False, "")):
+        details = dict.fromkeys((self.detail, self.detail_short or self.detail))
+        forms = [(detail, time) for time in (*self.times, "") for detail in details]
+        for detail, lost in (*forms, ("", "")):
             parts = self.parts(detail=detail, lost=lost)
             if cells(parts) <= width:
                 return parts
-        return _shortened(self.parts(detail=False, lost=""), width, glyphs)
+        return _shortened(self.parts(detail="", lost=""), width, glyphs)
 
 
 def cells(parts: list[SentencePart]) -> int:

@@ -159,5 +159,5 @@ def _rows(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> lis
     if len(keys) > MOST_ROWS:
         lines.append(PageLine(((f"  and {len(keys) - MOST_ROWS} more", "dim"),)))
     if rows.split_ns is not None:
-        lines.append(PageLine((("        ", "text"), *legend(letters=letters)), indent=8))
+        lines.append(PageLine((("        ", "text"), *legend(glyphs=glyphs, letters=letters)), indent=8))
     return lines

@@ -34,6 +34,8 @@ OF_TENANTS: frozenset[Dimension] = frozenset({"container", "namespace", "pod", "
 BESIDE_CELLS = 13
 """Width in cells of the container of a process, or the namespace of a pod, in a table narrower than
 ``ROOMY``."""
+_ENDS_DIFFER: frozenset[Dimension] = frozenset({"process", "pod"})
+"""Dimensions whose names end with what tells them apart: a PID, or the id of a pod."""
 _SPARED = ("p95",)
 """Columns that tables of processes and of pods place after the other columns of calls if they are narrower
 than ``ROOMY``, so that columns of resources fit."""
@@ -156,7 +158,7 @@ def columns(
         # A chosen column of resources is shown with dashes if they were not measured.
         ids = offered(chosen, {*have, "use", "owner", "held"})
     cells = TREE_CELLS if tree else name_cells(by)
-    name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
+    name = Column("name", by.upper(), cells, right=False, fixed=True, most=44, ends_differ=by in _ENDS_DIFFER)
     return (name, *(_column(BY_ID[one], by, width) for one in ids if one != "beside" or by in BESIDE))
 
 

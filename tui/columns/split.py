@@ -36,7 +36,7 @@ def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
     return full
 
 
-def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool) -> Pieces:
+def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool = False) -> Pieces:
     """Draw ``length`` cells of the part ``name``: its letter, then a line or a block in its colour.
 
     With ``letters``, for terminals with few colours, the cells after the letter contain a character that no
@@ -45,8 +45,9 @@ def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool) -> Piec
     letter = PARTS[name].letter[:length]
     if letters:
         return ((letter.ljust(length, glyphs.part_fills[SPLITS.index(name)]), "text"),)
-    if name in _LINES and length > 1:
-        return (letter, name), (glyphs.part_line * (length - 1), _LINES[name])
+    if name in _LINES:
+        line: Pieces = ((glyphs.part_line * (length - 1), _LINES[name]),) if length > 1 else ()
+        return (letter, "label"), *line
     return ((letter.ljust(length), name),)
 
 
@@ -64,16 +65,13 @@ def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLI
     return tuple(pieces) or ((" " * most, "text"),)
 
 
-def legend(parts: Collection[str] = PARTS, *, letters: bool) -> Pieces:
+def legend(parts: Collection[str] = PARTS, *, glyphs: Glyphs, letters: bool) -> Pieces:
     """Return one line that explains ``parts`` of a bar."""
     pieces: list[tuple[str, Role]] = []
     for name, part in PARTS.items():
         if name not in parts:
             continue
         blanks = "  " if pieces else ""
-        pieces += [
-            (blanks, "text"),
-            (part.letter, "text" if letters else name),
-            (f" {part.short}", "dim"),
-        ]
+        sign = ((part.letter, "text"),) if letters else piece(name, 1 + (name in _LINES), glyphs=glyphs)
+        pieces += [(blanks, "text"), *sign, (f" {part.short}", "dim")]
     return (*pieces, (" ", "text"))

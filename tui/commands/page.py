@@ -34,7 +34,9 @@ def entries(
             about = offer.about
             found.append(ListEntry((PageLine(), PageLine(((about, "head"),), indent=2))))
         if not offer.command:
-            found.append(ListEntry((PageLine((("  by hand  ", "dim"), (offer.does, "text")), indent=11),)))
+            whose = "  for its owner  " if offer.for_owner else "  by hand  "
+            line = PageLine(((whose, "dim"), (offer.does, "text")), indent=len(whose))
+            found.append(ListEntry((line,)))
             continue
         lines = [PageLine((("  " + offer.command, "accent"),), indent=6), _said("does", offer.does, "text")]
         if offer.undo:

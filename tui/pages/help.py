@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
+from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.window import PARTS
 from stalltop.tui.columns.catalogue import COLUMNS
+from stalltop.tui.columns.split import piece
 from stalltop.tui.keys.actions import Action, groups, key
 from stalltop.tui.keys.page_keys import PAGES, PageKeys
 from stalltop.tui.pages.filter_help import TERMS
@@ -42,14 +44,14 @@ _GAP = 2
 
 
 def help_page(of: str = "", detail: HelpDetail = "all", cells: int = 78) -> list[PageLine]:
-    """Return the help: what letters, colours and marks mean; the keys of the screen on which the user asked;
+    """Return the help: the keys of the screen on which the user asked; what letters, colours and marks mean;
     with ``detail`` "all" also the keys of other screens, the columns, and the syntax of filters.
 
     ``of`` is the class name of the screen on which the user asked for help; the keys of a page come before
     those of the main screen. ``cells`` is the width of a column of the help.
     """
     here = [page for page in PAGES if of in page.screens]
-    lines = [*_legend(), *_where_time_goes()]
+    lines: list[PageLine] = []
     for page in here:
         lines += _page_keys(page)
     for heading, actions in groups().items():
@@ -58,7 +60,10 @@ def help_page(of: str = "", detail: HelpDetail = "all", cells: int = 78) -> list
             lines += _labels(actions, cells)
         else:
             lines += [_pair(action.key, action.help, "accent") for action in actions]
+            lines.append(PageLine())
+    if detail == "labels":
         lines.append(PageLine())
+    lines += [*_legend(), *_where_time_goes()]
     if detail != "all":
         said = f"{key('palette')} finds any action by a word, {key('columns')} explains the columns"
         return [*lines, PageLine(((said, "dim"),))]
@@ -102,7 +107,12 @@ def _where_time_goes() -> list[PageLine]:
     head = PageLine((("Where time goes", "head"),))
     parts = [
         PageLine(
-            (("  ", "text"), (part.letter, name), (f" {name.ljust(12)} ", "label"), (part.meaning, "text")),
+            (
+                ("  ", "text"),
+                *piece(name, 1, glyphs=UNICODE),
+                (f" {name.ljust(12)} ", "label"),
+                (part.meaning, "text"),
+            ),
             17,
         )
         for name, part in PARTS.items()

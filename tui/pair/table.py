@@ -48,7 +48,7 @@ def pair_table(
     shown = [one for one in PAIR_COLUMNS if measured or one.needs != "split"]
     cells = [CELLS[one.id] for one in shown]
     closes: tuple[tuple[str, Role], ...] = ((f"{key('versus')} or Esc closes ", "dim"),)
-    told = legend(letters=letters) if measured and width >= LEGEND_FROM else ()
+    told = legend(glyphs=glyphs, letters=letters) if measured and width >= LEGEND_FROM else ()
     return TableData(
         title=_title(pair, view, glyphs),
         columns=(name, *(Column(one.id, one.heading, one.width, one.right) for one in shown)),

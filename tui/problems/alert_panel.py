@@ -19,6 +19,9 @@ QUIET = "No problems detected"
 QUIET_NOW = "No active problems; past ones and information below"
 QUIET_BUT = "No problems except silenced ones"
 
+_LINES_EACH = 8
+"""If the terminal has fewer lines than this for each problem, one line stands for all victims of a
+culprit."""
 QUIET_LINE, COVERAGE_LINE = "quiet", "coverage"
 """Keys of the line that says that no problem is open, and of the line that opens the page about coverage."""
 
@@ -126,7 +129,9 @@ class AlertPanel(AlertList, can_focus=True):
         others = [(found.chain(row.key), row) for row in rows if row.key not in above]
         if told is not None:  # what is no fault can wait
             others = [(one, row) for one, row in others if one is None or one.severity != "info"]
-        brief = [row for _, row in others] if window is None else together(others, window, self.glyphs)
+        brief = [row for _, row in others]
+        if window is not None and len(brief) > self.app.size.height // _LINES_EACH:
+            brief = together(others, window, self.glyphs)
         self.show(rows, [*found.aside, coverage], silenced, brief)
         return answer
 

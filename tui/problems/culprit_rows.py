@@ -17,6 +17,7 @@ from stalltop.tui.problems.rows import LEAST_SHARE
 from stalltop.tui.views.groups import AddedRow, Key, Process
 from stalltop.tui.views.view import View
 
+_LOUD: Final = ("critical", "high")
 _BY_OWNER: Final[Collection[Dimension]] = ("container", "pod", "namespace")
 """Tables by these dimensions have a row for each owner of culprits, tables by process one for each culprit.
 Tables by other dimensions have rows for calls alone."""
@@ -24,13 +25,17 @@ Tables by other dimensions have rows for calls alone."""
 
 def culprit_rows(chains: Iterable[Chain], window: Window, view: View) -> dict[Key, AddedRow]:
     """Return the rows that the culprits of ``chains`` have in the table of ``view``, by their keys, in the
-    order of ``chains``. Rows inside another row have none: their table shows what that row consists of."""
+    order of ``chains``. Rows inside another row have none: their table shows what that row consists of.
+
+    Beside problems of severity ``critical`` or ``high``, those of severity ``medium`` have none: the culprits
+    of what hurts most are not to be missed."""
     if view.path or view.by not in (*_BY_OWNER, "process"):
         return {}
     dimensions = view.levels()[0].by
     naming, found = RowNaming(window), parse(view.filter)
     rows: dict[Key, AddedRow] = {}
-    for chain in chains:
+    chains = tuple(chains)
+    for chain in [one for one in chains if one.severity in _LOUD] or chains:
         for key in culprits_of(chain, window):
             tenant = window.tenants.get(key.tenant)
             if tenant is None and not {"pod", "namespace"}.isdisjoint(dimensions):

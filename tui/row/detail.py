@@ -133,7 +133,7 @@ def _what_to_do(
     more = len(offers) - _MOST_OFFERS
     offers = offers[:_MOST_OFFERS]
     rest = f" ({more} more)" if more > 0 else ""
-    head = f"what to do: {key('copy')} copies the first, {key('commands')} lists all{rest}"
+    head = f"what to do: {key('copy')} copies the first command, {key('commands')} lists all{rest}"
     front = [PageLine(((head, "dim"),))] if headed else []
     fewer = [(number, 1) for number in range(len(offers), 0, -1)]
     lines: list[PageLine] = []
@@ -150,7 +150,8 @@ def _commands(offers: Sequence[Offer], undone: int, glyphs: Glyphs) -> list[Page
     lines = []
     for offer in offers:
         if not offer.command:
-            lines.append(PageLine((("by hand: ", "dim"), (offer.does, "text")), indent=2))
+            whose = "for its owner: " if offer.for_owner else "by hand: "
+            lines.append(PageLine(((whose, "dim"), (offer.does, "text")), indent=2))
             continue
         lines.append(PageLine(((glyphs.remedy, "dim"), (offer.command, "accent")), indent=2))
         lines.append(PageLine((("  ", "dim"), (offer.does, "text")), indent=2))

@@ -19,6 +19,9 @@ LEAST_TABLE = HEADS + 3
 """The least number of lines of a table, without the bottom of its frame."""
 THIRD_FROM = 10
 """If tables are in two columns, a third table is shown in a column with at least this many free lines."""
+SPARE_FOR_THIRD = 3
+"""If tables are one above the other, a third one is shown only if this many lines are left over beside it, so
+that it does not go as soon as the list of problems gets longer."""
 LEAST_GRAPH = 5
 """The least number of lines of a graph, with its frame."""
 GOOD_GRAPH = 7
@@ -170,7 +173,7 @@ def _stacked(
     heights = _two_heights(usable, room.share, first, second, for_band, chain=room.detail.chain > 0)
     left = usable - sum(heights)
     names = ["main", "second"][: len(heights)]
-    if third.wanted and len(heights) == 2 and left >= LEAST_TABLE + for_band:
+    if third.wanted and len(heights) == 2 and left >= LEAST_TABLE + SPARE_FOR_THIRD + for_band:
         heights.append(min(HEADS + third.rows, left - for_band))
         names.append("third")
         left -= heights[-1]

@@ -142,7 +142,7 @@ def table(
         view.sort,
         view.descending,
         empty(window, view),
-        legend(_parts(window, width), letters=letters)
+        legend(_parts(window, width), glyphs=glyphs, letters=letters)
         if legend_shown and _in_view("split", shown, width)
         else (),
     )

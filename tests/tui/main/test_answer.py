@@ -121,7 +121,7 @@ def test_a_problem_of_a_shared_gpu_names_no_single_tenant() -> None:
     said = Answering().update(one, listed(one), tellings=TELLINGS).sentence
     assert said is not None
     wanted = (
-        "3 tenants are slow: GPU 0 (no tenant's fault: cooling) is thermally throttled: 400 ms of each second"
+        "3 tenants are slow: GPU 0 (no tenant's fault: cooling) is thermally throttled: about 400 ms of each"
     )
     assert "".join(text for text, _ in said.parts()).startswith(wanted)
 
@@ -187,7 +187,7 @@ async def test_the_first_lines_tell_the_worst_problem_and_how_many_more() -> Non
         await screen.until(lambda: "is slow" in answer(screen)[0])
         assert answer(screen) == [
             " HIGH train is slow: serve (encode, pid 21741) takes its CPU: 516 ms of each second",
-            "   Fix: taskset -acp 1 21741 (move encode)  y copies"
+            "   Fix: taskset -acp 1 21741 (move encode)  y copies the command"
             "   1 more: serve: title of gil (M)  a all problems",
         ]
         # The list repeats the problem only if the list has the focus.

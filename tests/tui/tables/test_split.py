@@ -39,7 +39,7 @@ def test_parts_differ_by_letters_and_by_patterns_or_colours() -> None:
     assert bar(parts, glyphs=UNICODE, letters=True) == (("R██", "text"), ("q▒▒▒▒▒", "text"), ("s", "text"))
     assert bar(parts, glyphs=ASCII, letters=True) == (("R##", "text"), ("q=====", "text"), ("s", "text"))
     assert bar(parts, glyphs=UNICODE, letters=False) == (
-        ("R", "running"),
+        ("R", "label"),
         ("━━", "running_line"),
         ("q     ", "runqueue"),
         ("s", "sleep"),
@@ -50,7 +50,7 @@ def test_parts_differ_by_letters_and_by_patterns_or_colours() -> None:
 def test_the_legend_has_a_letter_of_its_own_for_each_part() -> None:
     letters = {part.letter for part in PARTS.values()}
     assert len(letters) == len(SPLITS)
-    text = "".join(part for part, _ in legend(letters=True))
+    text = "".join(part for part, _ in legend(glyphs=UNICODE, letters=True))
     assert all(f"{letter} " in text for letter in letters)
 
 

@@ -207,3 +207,15 @@ def test_changed_span_is_where_lines_differ() -> None:
 def test_printable_keeps_text_and_replaces_control_characters() -> None:
     assert printable("plain é 日本") == "plain é 日本"
     assert printable("a\x1b[2Jb\u202ec\n") == "a?[2Jb?c?"
+
+
+async def test_a_long_name_with_a_pid_is_cut_in_the_middle_and_may_have_two_marks() -> None:
+    name = "python3 serve.py 4237"
+    columns = (replace(COLUMNS[0], ends_differ=True), *COLUMNS[1:])
+    cells = (Cell(name), Cell("1"), Cell("2"), Cell("3"))
+    row = TableRow((name,), cells, mark=Cell("H", "bad"), second_mark=Cell("<", "accent"))
+    async with shown((32, 4)) as (_, table):
+        table.show(TableData((("title", "head"),), columns, (row,)))
+        assert text(table)[2].rstrip() == "▸pyth…e.py 4237 H<     1      2"
+        table.show(TableData((("title", "head"),), COLUMNS, (replace(row, second_mark=None),)))
+        assert text(table)[2].rstrip() == "▸python3 serve… H      1      2"

@@ -54,10 +54,10 @@ def second(
 @pytest.mark.parametrize(
     ("width", "more", "text"),
     [
-        (160, 0, f"815 ms of each second  Fix: {DISK} (halve what it reads from vda)  y copies"),
+        (160, 0, f"815 ms of each second  Fix: {DISK} (halve what it reads from vda)  y copies the command"),
         (136, 0, f"815 ms of each second  Fix: {DISK} (halve what it reads from vda)  y copies"),
         (123, 0, f"815 ms of each second  Fix: {DISK} (limit its reads)  y copies"),
-        (110, 0, f"815 ms of each second  Fix: {DISK}  y copies"),
+        (110, 0, f"815 ms/s  Fix: {DISK} (limit its reads)  y copies"),
         (92, 0, f"815 ms/s  Fix: {DISK}  y copies"),
         (83, 0, f"Fix: {DISK}  y copies"),
         (107, 2, f"815 ms/s  Fix: {DISK}  y copies   2 more"),
@@ -77,7 +77,7 @@ def test_a_command_is_cut_only_if_it_is_longer_than_the_line(
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (130, f"815 ms of each second  Fix: {STORM[1]}  Look: {DUMP} ({SHOWS})  y copies"),
+        (130, f"815 ms of each second  Fix: {STORM[1]}  Look: {DUMP} ({SHOWS})  y copies the command"),
         (79, f"815 ms/s  Fix: {STORM[1]}  Look: {DUMP}  y copies"),
         (68, f"Fix: {STORM[1]}  Look: {DUMP}  y copies"),
         (42, f"Look: {DUMP}  y copies"),

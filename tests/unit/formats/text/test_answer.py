@@ -69,8 +69,8 @@ def two() -> Window:
         ),
         (  # the cause is a device: the chain names no tenant, but its effect names one
             faulty("gpu_thermal", Link("culprit", "hot", device="GPU 1"), tenant="", fixes=()),
-            "train is slow: GPU 1 (no tenant's fault: cooling) is thermally throttled: 516 ms of each second"
-            " (estimated)",
+            "train is slow: GPU 1 (no tenant's fault: cooling) is thermally throttled: about 516 ms of each"
+            " second",
         ),
         (
             faulty("gpu_lost", tenant="", links=(Link("culprit", "x", device="GPU 1"),), fixes=()),
@@ -247,3 +247,13 @@ def test_a_certain_cause_and_a_missing_baseline_do_not_contradict(
 )
 def test_what_a_command_does_is_told_in_a_few_words(command: str, words: str) -> None:
     assert briefly(command) == words
+
+
+def test_a_change_of_a_program_is_for_its_owner_and_a_command_is_not() -> None:
+    code, act = Fix("allocate once, before the loop"), Fix("move it", "taskset -acp 1 21741")
+    own = sentence_of(faulty("memory_churn", HOG, fixes=(code,)), two(), TELLINGS)
+    assert own.advice_label == "Tell its owner: "
+    device = Link("culprit", "hot", device="GPU 1")
+    card = sentence_of(faulty("gpu_thermal", device, fixes=(code,)), two(), TELLINGS)
+    moved = sentence_of(faulty("cpu_contention", HOG, fixes=(act,)), two(), TELLINGS)
+    assert (card.advice_label, moved.advice, moved.label) == ("Fix: ", (), "Fix: ")
