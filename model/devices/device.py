@@ -393,7 +393,7 @@ class Device:
         smi=("temperature/gpu_temp_tlimit",),
     )
     fan_percent: float | None = figure(
-        "speed of the fastest fan, in percent of its intended maximum",
+        "speed of the fastest fan, relative to its intended maximum",
         viewed=True,
         label="fan",
         phrase="of its speed",
