@@ -26,6 +26,7 @@ from stalltop.model.source import Source
 from stalltop.tui.terminal.interrupts import REQUESTS
 
 if TYPE_CHECKING:
+    from stalltop.model.window import Window
     from stalltop.recordings.write.bounds import Bounds
     from stalltop.recordings.write.recorded_source import RecordedSource
     from stalltop.recordings.write.recorder import Recorder
@@ -185,7 +186,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         with requests(leave) as ended:
             say(f"recording to {path}, at most {options.max_size / (1 << 20):,.0f} MiB; press Ctrl-C to stop")
-            _record(source, recorder, options.seconds, ended)
+            read_until(source, recorder.add, ended, options.seconds)
     finally:
         try:
             source.close()
@@ -194,10 +195,15 @@ def run(options: argparse.Namespace) -> int:
     return _told(recorder, written)
 
 
-def _record(source: Source, recorder: Recorder, seconds: float | None, ended: threading.Event) -> None:
-    """Passes one window per second to ``recorder``, until ``ended`` is set or ``seconds`` are over.
+def read_until(
+    source: Source,
+    take: Callable[[Window], object],
+    ended: threading.Event,
+    seconds: float | None = None,
+) -> None:
+    """Passes one window per second to ``take``, until ``ended`` is set or ``seconds`` are over.
 
-    Reads one more window after that, so that the recording includes everything up to the end.
+    Reads one more window after that, so that everything up to the end is passed on.
     """
     from stalltop.serving.host.host_source import NoMoreWindowsError
 
@@ -211,7 +217,7 @@ def _record(source: Source, recorder: Recorder, seconds: float | None, ended: th
             seconds is not None and due >= began + seconds
         )
         try:
-            recorder.add(source.read())
+            take(source.read())
         except NoMoreWindowsError:
             return
 

@@ -10,10 +10,10 @@ import signal
 import socket
 import ssl
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stalltop.cli.host import PAST_BYTES, HostWindows
+from stalltop.cli.listening import add_certificate_options, resolved, tls_of
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import (
     add_state_options,
@@ -54,8 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=PORT,
         help="TCP port; 0: any free one (default: %(default)s)",
     )
-    group.add_argument("--cert", type=Path, metavar="FILE", help="certificate chain for TLS (PEM)")
-    group.add_argument("--key", type=Path, metavar="FILE", help="private key of the certificate (PEM)")
+    add_certificate_options(group)
     group.add_argument(
         "--insecure-plain",
         action="store_true",
@@ -169,36 +168,6 @@ def announce(where: ServeOptions, port: int, token: str) -> None:
             "address"
         )
     say("everyone who knows this address can see all data of this stalltop; press Ctrl-C to stop")
-
-
-def resolved(host: str) -> str:
-    """Resolves ``host`` to an IP address. Raises UsageError if that fails."""
-    try:
-        found = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
-        raise UsageError(
-            f"cannot resolve --host {host}: {getattr(error, 'strerror', None) or error}"
-        ) from error
-    return str(found[0][4][0])
-
-
-def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Creates the TLS context; None without a certificate. Raises UsageError if a file cannot be used."""
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise UsageError("--cert and --key must be given together")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        # Without a password function, OpenSSL would ask for the password of an encrypted key on the terminal.
-        context.load_cert_chain(certificate, key, password=lambda: "")
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"cannot use --cert {certificate} with --key {key}: {error}",
-            "both must be PEM files without a password",
-        ) from error
-    return context
 
 
 def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, *, plain: bool) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.cli.commands.serve import tls_of
+from stalltop.cli.listening import tls_of
 from stalltop.model.errors import StalltopError
 from stalltop.serving.server import STATIC
 from tests.tui.serving.browsers import DEADLINE, served, until_gone

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
@@ -28,7 +27,6 @@ from stalltop.files.places import recording_path
 from stalltop.model.errors import UsageError
 from stalltop.model.window import Window
 from stalltop.recordings.read.reading import load, open_file
-from stalltop.recordings.write.recorder import Recorder
 from stalltop.recordings.write.recording import Recording
 from tests.windows.cheap import second
 
@@ -104,13 +102,13 @@ def test_one_more_window_is_read_after_the_request_to_end(monkeypatch: pytest.Mo
     monkeypatch.setattr(command, "INTERVAL", 0.01)
     ended, kept = threading.Event(), CollectedWindows()
     source = EndDuringRead(ended)
-    command._record(source, cast(Recorder, kept), None, ended)
+    command.read_until(source, kept.add, ended)
     assert source.reads == len(kept.windows) == 2
-    command._record(source, cast(Recorder, kept), None, ended)
+    command.read_until(source, kept.add, ended)
     assert len(kept.windows) == 3, (
         "a recorder asked to end before its first read must still record what was counted"
     )
-    command._record(source, cast(Recorder, kept), 0.03, threading.Event())
+    command.read_until(source, kept.add, threading.Event(), 0.03)
     assert 4 <= len(kept.windows) <= 7
 
 

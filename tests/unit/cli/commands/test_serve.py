@@ -13,7 +13,8 @@ import pytest
 
 from stalltop.cli import main as cli
 from stalltop.cli.browser.__main__ import parser
-from stalltop.cli.commands.serve import announce, refuse_what_is_open, resolved, screen_flags, tls_of
+from stalltop.cli.commands.serve import announce, refuse_what_is_open, screen_flags
+from stalltop.cli.listening import resolved, tls_of
 from stalltop.cli.screen_options import FLAGS
 from stalltop.model.errors import UsageError
 from stalltop.serving.server import ServeOptions
