@@ -35,6 +35,7 @@ COMMANDS = {
     "query": "query a saved window or a recording in SQL",
     "merge": "merge files of several hosts into one, with corrected clocks",
     "serve": "show the screen in a web page, to browsers on this host or elsewhere",
+    "metrics": "serve this host's figures to Prometheus",
     "config": "print the path of the config file, print the settings, or validate the file",
     "completion": "print a script with which bash, zsh or fish completes commands and options",
 }

@@ -3,7 +3,8 @@
 README.md has the names of formats and the most important keys, docs/keys.md all keys and the syntax of
 filters, docs/config.md all settings, docs/saving.md and docs/export.md the formats, docs/devices.md the
 readings of NVML, docs/file-format.md the tables of a file, docs/json.md the losses, the parts of a call's
-time, the figures of a GPU and the counters of a network port, docs/sql.md the views for queries.
+time, the figures of a GPU and the counters of a network port, docs/metrics.md the metrics, docs/sql.md the
+views for queries.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from stalltop.formats import registry  # noqa: E402
 from stalltop.formats.documents import text as json_text  # noqa: E402
+from stalltop.formats.metrics.catalogue import metrics_markdown  # noqa: E402
 from stalltop.probes.nvml import text as nvml_text  # noqa: E402
 from stalltop.recordings.file import format_text  # noqa: E402
 from stalltop.recordings.query import text as query_text  # noqa: E402
@@ -60,6 +62,7 @@ def documents() -> dict[Path, str]:
             "figures": json_text.figures_markdown(),
             "ports": json_text.ports_markdown(),
         },
+        "docs/metrics.md": {"metrics": metrics_markdown()},
         "docs/sql.md": {
             "calls": query_text.calls_markdown(),
             "queries": query_text.queries_markdown(),

@@ -245,6 +245,7 @@ def test_documents_list_exactly_the_keys_and_settings() -> None:
         "devices.md",
         "file-format.md",
         "json.md",
+        "metrics.md",
         "sql.md",
         "saving.md",
         "export.md",

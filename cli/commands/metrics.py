@@ -1,0 +1,175 @@
+"""Serve this host's figures to Prometheus, at http://127.0.0.1:9470/metrics (docs/metrics.md).
+
+Takes the windows of the tracer of this host, or traces by itself if there is none. Runs until a signal ends
+it, with exit code 0. Addresses that other hosts can reach need TLS and a token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stalltop.cli.host import PAST_BYTES, HostWindows
+from stalltop.cli.listening import add_certificate_options, resolved, tls_of
+from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnosed, number, say
+from stalltop.model.errors import StalltopError, UsageError
+from stalltop.model.source import Source
+
+if TYPE_CHECKING:
+    import ssl
+
+    from stalltop.formats.metrics.totals import HostTotals
+    from stalltop.serving.metrics.endpoint import MetricsEndpoint
+
+LISTEN: Final = "127.0.0.1:9470"
+SERIES: Final = 1000
+"""Default of ``--series``: an endpoint of about 40,000 samples."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of this command."""
+    group = parser.add_argument_group("endpoint")
+    group.add_argument(
+        "--listen",
+        type=listen_address,
+        default=LISTEN,
+        metavar="ADDRESS:PORT",
+        help="where to listen; port 0: any free one (default: %(default)s, this host only)",
+    )
+    add_certificate_options(group)
+    group.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the token that each request must have (Authorization: Bearer TOKEN); if there is no "
+        "such file, it is made with a new token",
+    )
+    group.add_argument(
+        "--series",
+        type=number(int, 1, 20_000),
+        default=SERIES,
+        metavar="N",
+        help="combinations of tenant and operation that have series of their own, about 40 samples each; "
+        "further ones are added up as other (default: %(default)s)",
+    )
+    group.add_argument(
+        "--simulated", action="store_true", help="serve figures of simulated tenants instead of this host"
+    )
+    add_tracing_options(parser)
+    add_state_options(parser)
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """An argparse type: an address or name and a TCP port, such as ``127.0.0.1:9470``, ``[::1]:0`` or
+    ``:9470``."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no address with a port; examples: {LISTEN}, [::1]:9470"
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serves until a signal ends it, and returns 0. Raises TracingError if this host cannot be traced, and
+    the source's error if the source fails."""
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError:
+        raise StalltopError(
+            "stalltop metrics needs the Python package prometheus_client, which is not installed",
+            "in a checkout, ./stalltop metrics installs it; "
+            "elsewhere: pipx inject stalltop prometheus-client",
+        ) from None
+    from stalltop.cli.commands.record import read_until, requests
+    from stalltop.formats.metrics.totals import HostTotals
+
+    totals = HostTotals(int(options.series))
+    endpoint = listening(options, totals)
+    try:
+        source, leave = _source(options)
+        try:
+            with requests(leave) as ended:
+                endpoint.start()
+                announce(options, endpoint.port)
+                read_until(source, totals.add, ended)
+        finally:
+            source.close()
+    finally:
+        endpoint.stop()
+    return 0
+
+
+def listening(options: argparse.Namespace, totals: HostTotals) -> MetricsEndpoint:
+    """Returns the endpoint, which listens, but does not answer yet. Raises UsageError if the address needs
+    TLS or a token that was not given."""
+    from prometheus_client import CollectorRegistry, ProcessCollector
+
+    from stalltop.cli.main import program_version
+    from stalltop.files.token_file import token_in
+    from stalltop.formats.metrics.families import HostCollector
+    from stalltop.serving.access import Access, known_hosts
+    from stalltop.serving.metrics.endpoint import EndpointOptions, MetricsEndpoint
+
+    host, port = options.listen
+    address = resolved(host, "--listen")
+    tls = tls_of(options.cert, options.key)
+    refuse_what_is_open(address, tls, options.token_file)
+    access = Access(known_hosts((socket.gethostname(), host)))
+    if options.token_file is not None:
+        token, made = token_in(options.token_file)
+        access = Access(access.hosts, token)
+        if made:
+            say(f"made {options.token_file} with a new token; let Prometheus read it (credentials_file)")
+    registry = CollectorRegistry()
+    registry.register(HostCollector(totals, program_version()))
+    ProcessCollector(registry=registry)
+    where = EndpointOptions(address, port, access, options.token_file is not None, tls)
+    try:
+        return MetricsEndpoint(registry, where)
+    except OSError as error:
+        raise StalltopError(
+            f"cannot listen on {address}, port {port}: {error.strerror or error}",
+            "choose another port with --listen; port 0 takes any free one",
+        ) from error
+
+
+def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, token_file: Path | None) -> None:
+    """Raises UsageError if other hosts can reach ``address`` and there is no TLS, or no token."""
+    from stalltop.serving.access import is_loopback
+
+    if not is_loopback(address) and (tls is None or token_file is None):
+        raise UsageError(
+            f"{address} is reachable from other hosts: without TLS and a token, everyone there could read "
+            "the metrics",
+            "add --cert, --key and --token-file; or leave --listen out and scrape on this host",
+        )
+
+
+def announce(options: argparse.Namespace, port: int) -> None:
+    """Prints the address of the metrics."""
+    host = options.listen[0] or socket.gethostname()
+    scheme = "https" if options.cert else "http"
+    say(f"metrics at {scheme}://{f'[{host}]' if ':' in host else host}:{port}/metrics; press Ctrl-C to stop")
+
+
+def _source(options: argparse.Namespace) -> tuple[Source, Callable[[], object]]:
+    """Returns the windows, and what to call when the user ends the command: reads then do not wait for
+    long."""
+    if options.simulated:
+        from stalltop.demo.simulated.windows import SimulatedSource
+
+        return diagnosed(SimulatedSource()), bool
+    from stalltop.model.merge.history import History
+
+    host = HostWindows(options, keeps=History(PAST_BYTES), patient=True)
+    source = host.source()
+    if host.cannot_trace is not None:
+        source.close()
+        raise host.cannot_trace
+    if host.link is not None:
+        say(f"windows of the tracer of this host: {host.link.tracer.text}")
+    return source, host.leave
