@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stalltop.serving.host.shared_source import SharedSource
     from stalltop.serving.host.tracer_link import TracerLink
     from stalltop.serving.host.tracer_server import TracerServer
+    from stalltop.tui.settings.host import HostSettings
 
 AHEAD_SECONDS: Final = 4.0
 """Seconds after which a client prepares to take the place of the tracer."""
@@ -264,23 +265,26 @@ def _import_tracer() -> None:
     import stalltop.serving.host.tracer_server  # noqa: F401
 
 
-def place(options: argparse.Namespace) -> TracerPlace:
-    """Returns where the tracer of this host is. Raises UsageError if the settings of the host are invalid."""
+def host_settings() -> HostSettings:
+    """Returns the settings of the host. Raises UsageError if they are invalid."""
     from stalltop.tui.settings import host as known
 
     try:
         known.HOST_CONFIG.stat()
-        given_there = True
-    except OSError as error:
-        # A file that this user may not read is an error: without it, the tracer would not be found.
-        given_there = not isinstance(error, FileNotFoundError | NotADirectoryError)
-    settings = known.HostSettings()
-    if given_there:
-        # imported here, because it imports the settings of the screen
-        from stalltop.tui.settings.file import load
+    except (FileNotFoundError, NotADirectoryError):
+        return known.HostSettings()
+    except OSError:
+        pass  # A file that this user may not read is an error: without it, the tracer would not be found.
+    # imported here, because it imports the settings of the screen
+    from stalltop.tui.settings.file import load
 
-        remedy = "correct it, as root; all users must be able to read it"
-        settings = known.HostSettings(**load(known.HOST_CONFIG, known.HOST_SETTINGS, remedy))
+    remedy = "correct it, as root; all users must be able to read it"
+    return known.HostSettings(**load(known.HOST_CONFIG, known.HOST_SETTINGS, remedy))
+
+
+def place(options: argparse.Namespace) -> TracerPlace:
+    """Returns where the tracer of this host is. Raises UsageError if the settings of the host are invalid."""
+    settings = host_settings()
     given = options.socket or os.environ.get("STALLTOP_SOCKET", "")
     return TracerPlace(Path(os.path.abspath(given)) if given else settings.socket, settings.group)
 

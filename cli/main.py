@@ -36,6 +36,7 @@ COMMANDS = {
     "merge": "merge files of several hosts into one, with corrected clocks",
     "serve": "show the screen in a web page, to browsers on this host or elsewhere",
     "metrics": "serve this host's figures to Prometheus",
+    "notify": "tell webhooks, Alertmanager, Slack or a command about problems of this host",
     "config": "print the path of the config file, print the settings, or validate the file",
     "completion": "print a script with which bash, zsh or fish completes commands and options",
 }

@@ -26,6 +26,7 @@ from stalltop.tui.keys import page_keys  # noqa: E402
 from stalltop.tui.pages import filter_help  # noqa: E402
 from stalltop.tui.settings import settings as config  # noqa: E402
 from stalltop.tui.settings.host import HOST_SETTINGS  # noqa: E402
+from stalltop.tui.settings.notify import NOTIFY_SETTINGS  # noqa: E402
 
 
 def with_table(text: str, name: str, table: str) -> str:
@@ -51,7 +52,11 @@ def documents() -> dict[Path, str]:
             "keys": f"{keys.markdown()}\n\n{page_keys.markdown()}",
             "filter": filter_help.markdown(),
         },
-        "docs/config.md": {"settings": config.markdown(), "host": config.markdown(HOST_SETTINGS)},
+        "docs/config.md": {
+            "settings": config.markdown(),
+            "host": config.markdown(HOST_SETTINGS),
+            "notify": config.markdown(NOTIFY_SETTINGS),
+        },
         "docs/devices.md": {"readings": nvml_text.markdown()},
         "docs/saving.md": {"formats": registry.saved_markdown()},
         "docs/export.md": {"formats": registry.exported_markdown()},

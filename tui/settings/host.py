@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
@@ -12,38 +10,8 @@ from typing import Any
 
 from stalltop.files.host_places import HOST_CONFIG as HOST_CONFIG
 from stalltop.files.host_places import TRACER_SOCKET
-
-
-class AbsolutePath:
-    """A path from the root."""
-
-    allowed = "an absolute path"
-
-    def read(self, value: object) -> Path:
-        """Return the path. Raises ValueError if not allowed."""
-        if not isinstance(value, str) or not os.path.isabs(value) or "\0" in value:
-            raise ValueError
-        return Path(value)
-
-    def plain(self, value: Path) -> object:
-        """Return the path as the file contains it."""
-        return str(value)
-
-
-class GroupName:
-    """The name of a group of users."""
-
-    allowed = 'the name of a group; "": none'
-
-    def read(self, value: object) -> str:
-        """Return the name. Raises ValueError if not allowed."""
-        if not isinstance(value, str) or not re.fullmatch(r"[^\s:,/]{0,64}", value):
-            raise ValueError
-        return value
-
-    def plain(self, value: str) -> object:
-        """Return the name as the file contains it."""
-        return value
+from stalltop.tui.settings.host_kinds import AbsolutePath, GroupName
+from stalltop.tui.settings.notify import NotifySettings, NotifyTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +31,14 @@ class HostSettings:
         metadata={
             "kind": GroupName(),
             "about": "Group whose members may see this host without being root, from its tracer.",
+            "left": False,
+        },
+    )
+    notify: NotifySettings = field(
+        default=NotifySettings(),
+        metadata={
+            "kind": NotifyTable(),
+            "about": "Who is told about problems, by `stalltop notify`.",
             "left": False,
         },
     )

@@ -18,7 +18,7 @@ README = ROOT / "README.md"
 DOCUMENTS = sorted([README, ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
 OTHERS = {
     *("--cgroupns", "--cpuset-cpus", "--pid", "--privileged", "--quick", "--rm", "--system-site-packages"),
-    *("--cuda-graph-sizes", "--gpu-memory-utilization", "--leak-check", "--nonblocking"),
+    *("--cpus", "--cuda-graph-sizes", "--gpu-memory-utilization", "--leak-check", "--nonblocking"),
     *("--gpu-reset", "--reset-applications-clocks", "--reset-gpu-clocks"),
 }
 """Options of other programs, and of the benchmarks, that documents mention."""
