@@ -49,8 +49,8 @@ class DeviceLabels(NamedTuple):
 
 
 class CulpritLabel(NamedTuple):
-    """TenantLabels takes time from a tenant: the name of a tenant, else of a process without a tenant, else
-    of a device."""
+    """Who takes time from a tenant: the name of a tenant, else of a process without a tenant, else of a
+    device."""
 
     culprit: str = ""
 

@@ -165,7 +165,9 @@ class HostTotals:
     def _take_problems(self, window: Window, labels: WindowLabels) -> None:
         self.problems = {}
         self.folded_problems = 0
-        for chain in sorted((one for one in window.chains if one.open), key=worst_first):
+        # Severity "info" marks facts, such as that a tenant is GPU-bound.
+        problems = (one for one in window.chains if one.open and one.severity != "info")
+        for chain in sorted(problems, key=worst_first):
             key = labels.problem(chain)
             if key not in self.problems and len(self.problems) >= MOST_PROBLEMS:
                 self.folded_problems += 1
@@ -177,7 +179,8 @@ class HostTotals:
 
     def _end_series(self, window: Window, labels: WindowLabels) -> None:
         """Ends the series of what no window of the last ``ENDED_SECONDS`` had."""
-        who = {labels.who(tenant) for tenant in (*window.tenants, *(key.tenant for key in window.rows.keys))}
+        tenants = {*window.tenants, *(key.tenant for key in window.rows.keys)}
+        who = {labels.who(tenant) for tenant in tenants}
         culprits = {CulpritLabel(one.tenant) for one in who} | {
             CulpritLabel(ITSELF),
             CulpritLabel(LINUX),

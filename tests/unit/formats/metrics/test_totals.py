@@ -164,7 +164,8 @@ def chain(number: int, cause: str = "cpu_contention", lost: float = 1.0) -> Chai
 
 def test_problems_are_bounded_and_folded_by_cause() -> None:
     chains = tuple(chain(number, lost=1_000.0 + number) for number in range(MOST_PROBLEMS + 5))
-    totals = totals_of(replace(at(0), chains=(*chains, replace(chain(9_999), open=False))))
+    none = replace(chain(9_998), open=False), replace(chain(9_999), severity="info")
+    totals = totals_of(replace(at(0), chains=(*chains, *none)))
     assert len(totals.problems) == MOST_PROBLEMS + 1
     assert totals.folded()["problem"] == 5
     (labels,) = (labels for labels in totals.problems if labels.who == OTHER_TENANT)
