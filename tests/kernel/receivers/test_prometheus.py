@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import http.server
 import os
 import re
 import signal
@@ -109,6 +110,44 @@ def test_every_documented_query_is_valid_and_names_existing_metrics(
             expression = query.replace("\\|", "|")
             server.query(expression)
             assert set(re.findall(r"stalltop_\w+", expression)) <= known
+
+
+DCGM = """\
+# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
+# TYPE DCGM_FI_DEV_GPU_UTIL gauge
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-5f2c",device="nvidia0",modelName="H100"} 50
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-5f2c",device="nvidia0",GPU_I_PROFILE="1g.10gb",GPU_I_ID="9"} 25
+"""
+"""What dcgm-exporter serves for the GPU of ``full_window`` and its MIG device."""
+
+
+def test_series_of_gpus_join_with_those_of_dcgm_exporter(tracer: PublishedWindows, tmp_path: Path) -> None:
+    class Exporter(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(DCGM.encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    (query,) = re.findall(r"`([^`]*DCGM_FI_DEV_GPU_UTIL[^`]*)`", DOCUMENT)
+    total = re.sub(r"rate\((\w+)\[5m\]\)", r"\1", query)
+    with http.server.HTTPServer(("127.0.0.1", 0), Exporter) as exporter:
+        threading.Thread(target=exporter.serve_forever, daemon=True).start()
+        other = (
+            f"  - job_name: dcgm\n    static_configs: [{{targets: ['127.0.0.1:{exporter.server_port}']}}]\n"
+        )
+        with endpoint(tmp_path) as port, prometheus(tmp_path, port, other) as server:
+            tracer.publish(full_window())
+            found = wait_until(lambda: server.query(total), what="both scrapes")
+            assert wait_until(lambda: server.query(query), what="a rate").keys() == found.keys()
+        exporter.shutdown()
+    active = {one.device: one.active_ns / 1e9 for one in full_window().evidence.activity}
+    assert {dict(labels).get("GPU_I_ID", ""): value for labels, value in found.items()} == {
+        "": pytest.approx(50 * active["0"]),
+        "9": pytest.approx(25 * active["0:3"]),
+    }
 
 
 def at(second: float, *calls: Calls) -> Window:
