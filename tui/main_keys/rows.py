@@ -106,7 +106,10 @@ class RowKeys:
         tables = self._main.tables
         widget, view = tables.here
         window, past = tables.window, tables.past  # this window has the baselines of its rows
-        there = set() if window is None else available(window, past=past, loses=tables.loses)
+        there = set()
+        if window is not None:
+            loses = any(chain.open and chain.lost_ms_per_s > 0 for chain in window.chains)
+            there = available(window, past=past, loses=loses)
 
         def choose(ids: tuple[str, ...]) -> None:
             tables.views.choose_columns(view.by, ids)

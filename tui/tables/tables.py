@@ -262,11 +262,6 @@ class Tables(Panel):
         """Return the earlier figures of rows; ``NO_TRENDS`` if there is no past."""
         return self._past.copy() if self._looks_back else NO_TRENDS
 
-    @property
-    def loses(self) -> bool:
-        """Return whether problems cost time."""
-        return any(chain.lost_ms_per_s > 0 and chain.severity != "info" for chain in self._chains)
-
     def shown(self) -> list[tuple[GroupTable, View]]:
         """Return the visible tables with their views."""
         pairs = [(self.main, self.views.first)]

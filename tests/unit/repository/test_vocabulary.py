@@ -41,7 +41,7 @@ _OLD: Final = {
 _ALLOWED: Final = (
     "'faults > 0'",  # the figure of --fail-if
     "certificate chain for TLS",
-    "no tenant's fault: ",
+    "no tenant's fault",
     "faults > 0",
 )
 """Texts in which an old word is a name or has another meaning."""
