@@ -269,7 +269,7 @@ def _normal(normals: Normals, window: Window, *, known: Window | None = None) ->
     """Returns the baselines of a window's rows, and of the calls that are open at its end. Those that the
     window ``known`` has too are left out."""
     left_out = _keys(known) if known is not None else {}
-    return normals.of([key for key in _keys(window) if key not in left_out], window.tenants)
+    return normals.of(tuple(key for key in _keys(window) if key not in left_out), window.tenants)
 
 
 def _keys(window: Window) -> dict[RowKey, None]:

@@ -9,6 +9,9 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stalltop.diagnosis.blame import Blame, ChainKey
 from stalltop.model.evidence import (
     HOST_GAP,
@@ -92,10 +95,18 @@ class Facts:
         self.own_pid = own_pid
         """PID of stalltop; 0 if unknown."""
         self._series = series
-        self.rows = _rows(window, normal or {}, usual)
+        self.percentiles_ns: NDArray[np.int64] = bounded(
+            window.rows.histograms.percentiles(_PERCENTS), window.rows.max_ns
+        )
+        """p50 and p99 of each row of the window, shape (n, 2)."""
+        self.rows = _rows(window, self.percentiles_ns, normal or {}, usual)
         evidence = window.evidence
-        self._rows_of = _by_pid(self.rows, attrgetter("key.pid"))
-        self._calls_of = _by_pid([row for row in self.rows if row.key.outermost], attrgetter("key.pid"))
+        self._rows_of = _by_pid(self.rows, lambda row: row.key.pid)
+        self._calls_of = {
+            pid: calls
+            for pid, rows in self._rows_of.items()
+            if (calls := [row for row in rows if row.key.outermost])
+        }
         self._charges_of = _by_pid(evidence.charges, attrgetter("pid"))
         self._io_of = _by_pid(evidence.block_io, attrgetter("pid"))
         self._process = {use.pid: use for use in evidence.processes}
@@ -207,7 +218,7 @@ class Facts:
         with its whole time when it ends, so the time of a call that began earlier lies partly before the
         window."""
         most = row.calls * self.seconds * 1e9
-        return min(1.0, most / row.total_ns) if row.total_ns else 1.0
+        return 1.0 if row.total_ns <= most else most / row.total_ns
 
     def wall_ns(self, pid: int) -> float:
         """Returns the ns that the calling threads of ``pid`` spent in calls and in the gaps between calls,
@@ -248,11 +259,12 @@ class Facts:
 
 def _rows(
     window: Window,
+    percentiles_ns: NDArray[np.int64],
     normal: Mapping[RowKey, tuple[int, int]],
     usual: Mapping[RowKey, Mapping[str, float]],
 ) -> tuple[Row, ...]:
     rows = window.rows
-    p50_ns, p99_ns = bounded(rows.histograms.percentiles(_PERCENTS), rows.max_ns).T.tolist()
+    p50_ns, p99_ns = percentiles_ns.T.tolist()
     columns = (rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns)
     splits: Iterable[Mapping[str, int]] = repeat({})
     if rows.split_ns is not None:

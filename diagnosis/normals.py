@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.diagnosis.facts import Facts, Row
+from stalltop.diagnosis.facts import Facts
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS
@@ -75,46 +75,58 @@ class Normals:
 
     def __init__(self) -> None:
         self._place: dict[Workload, int] = {}
-        """Index of each workload in ``_windows`` and ``_means``. The workload that has not been seen for
-        longest comes first."""
+        """Index of each workload in ``_windows``, ``_means`` and ``_learned``."""
+        self._learned: NDArray[np.int64] = np.zeros(0, np.int64)
+        """Order in which workloads were last learned; the workload with the least number has not been seen
+        for longest."""
+        self._next = 0
         self._windows: NDArray[np.int64] = np.zeros(0, np.int64)
         self._means: NDArray[np.float64] = np.zeros((0, _COLUMNS))
         self._free: list[int] = []
         self._workloads: dict[RowKey, tuple[Tenant | None, Workload]] = {}
         """Workloads of the rows of earlier windows, each with the tenant that its name is from."""
+        self._found: deque[tuple[Sequence[RowKey], Mapping[str, Tenant], list[int]]] = deque(maxlen=3)
+        """The latest keys and tenants, with the index of each key's workload; -1 if it has none. Consecutive
+        windows mostly have the same rows."""
 
     def __len__(self) -> int:
         return len(self._place)
 
     def learn(self, facts: Facts, faulty: Iterable[str] = ()) -> None:
         """Learns from one window. Leaves out the rows of the tenants whose ids are in ``faulty``."""
-        left_out = frozenset(faulty)
-        rows = [row for row in facts.rows if row.calls and row.key.tenant not in left_out]
-        if not rows:
+        rows, left_out = facts.window.rows, frozenset(faulty)
+        learned = rows.calls > 0
+        if left_out:
+            learned &= np.array([key.tenant not in left_out for key in rows.keys], np.bool_)
+        kept = np.flatnonzero(learned)
+        if not len(kept):
             return
-        places = np.array([self._placed(self._workload(row.key, facts.window.tenants)) for row in rows])
-        figures = _figures(rows, facts.seconds)
+        keys = rows.keys if len(kept) == len(rows) else tuple(rows.keys[row] for row in kept.tolist())
+        places = self._placed_all(keys, facts.window.tenants)
+        figures = _figures(facts, kept)
         # If several processes belong to one workload, their figures are averaged, with their numbers of calls
         # as weights. The rate of calls is the mean per process.
         place, of_row = np.unique(places, return_inverse=True)
-        who = {(at, row.key.tenant, row.key.pid) for at, row in zip(of_row.tolist(), rows, strict=True)}
-        processes = np.bincount([at for at, *_ in who])
-        calls = np.array([float(row.calls) for row in rows])
-        weights = calls / np.bincount(of_row, weights=calls)[of_row]
-        weights_of = np.repeat(weights[:, None], _COLUMNS, axis=1)
-        weights_of[:, _RATE] = (1.0 / processes)[of_row]
         seen = np.zeros((len(place), _COLUMNS))
-        np.add.at(seen, of_row, weights_of * figures)
+        if len(place) == len(keys):
+            seen[of_row] = figures
+        else:
+            who = {(at, key.tenant, key.pid) for at, key in zip(of_row.tolist(), keys, strict=True)}
+            processes = np.bincount([at for at, *_ in who])
+            calls = rows.calls[kept].astype(np.float64)
+            weights = calls / np.bincount(of_row, weights=calls)[of_row]
+            weights_of = np.repeat(weights[:, None], _COLUMNS, axis=1)
+            weights_of[:, _RATE] = (1.0 / processes)[of_row]
+            np.add.at(seen, of_row, weights_of * figures)
         self._windows[place] += 1
         weight = np.maximum(1.0 / self._windows[place], _SLOWEST)[:, None]
         self._means[place] += weight * (seen - self._means[place])
 
-    def of(self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]) -> Normal:
+    def of(self, keys: Sequence[RowKey], tenants: Mapping[str, Tenant]) -> Normal:
         """Returns the baselines of the rows with these keys. Rows without a baseline are left out."""
         percentiles: dict[RowKey, tuple[int, int]] = {}
         usual: dict[RowKey, dict[str, float]] = {}
-        find, workload = self._place.get, self._workload
-        placed = [(key, at) for key in keys if (at := find(workload(key, tenants))) is not None]
+        placed = [(key, at) for key, at in zip(keys, self._places(keys, tenants), strict=True) if at >= 0]
         places = np.array([at for _, at in placed], np.int64)
         # Converting whole columns at once is several times as fast as converting single elements.
         windows, means = self._windows[places].tolist(), self._means[places]
@@ -135,21 +147,49 @@ class Normals:
             known = self._workloads[key] = tenant, workload_of(key, tenants)
         return known[1]
 
+    def _places(self, keys: Sequence[RowKey], tenants: Mapping[str, Tenant]) -> list[int]:
+        """Returns the index of the workload of each key; -1 if that workload has no baseline yet."""
+        for known_keys, known_tenants, known in self._found:
+            if known_keys == keys and known_tenants == tenants:
+                return known
+        find, workload = self._place.get, self._workload
+        places = [find(workload(key, tenants), -1) for key in keys]
+        self._found.append((keys, tenants, places))
+        return places
+
+    def _placed_all(self, keys: Sequence[RowKey], tenants: Mapping[str, Tenant]) -> NDArray[np.int64]:
+        """Returns the index of the workload of each key, and notes that these workloads are seen now."""
+        places = np.array(self._places(keys, tenants), np.int64)
+        known = places >= 0
+        self._note(places[known])
+        for new in np.flatnonzero(~known).tolist():
+            places[new] = self._placed(self._workload(keys[new], tenants))
+        self._note(places)
+        return places
+
+    def _note(self, places: NDArray[np.int64]) -> None:
+        """Notes that workloads are learned now, the last of ``places`` as the latest."""
+        self._learned[places] = np.arange(self._next, self._next + len(places))
+        self._next += len(places)
+
     def _placed(self, workload: Workload) -> int:
-        at = self._place.pop(workload, None)
+        at = self._place.get(workload)
         if at is None:
-            at = self._new_place()
-        self._place[workload] = at
+            at = self._place[workload] = self._new_place()
+        self._learned[at] = self._next
+        self._next += 1
         return at
 
     def _new_place(self) -> int:
+        self._found.clear()
         if len(self._place) >= MOST_WORKLOADS:
-            oldest = next(iter(self._place))
+            oldest = min(self._place, key=lambda workload: self._learned[self._place[workload]])
             self._free.append(self._place.pop(oldest))
         if not self._free:
             first = len(self._windows)
             more = max(64, first)
             self._windows = np.pad(self._windows, (0, more))
+            self._learned = np.pad(self._learned, (0, more))
             self._means = np.pad(self._means, ((0, more), (0, 0)))
             self._free.extend(range(first + more - 1, first - 1, -1))
         at = self._free.pop()
@@ -163,7 +203,7 @@ class Normals:
             "columns": ["p50_ln_ns", "p99_ln_ns", "calls_per_s", *(f"{part}_ns" for part in SPLITS)],
             "workloads": [
                 [*workload, int(self._windows[at]), *(round(mean, 6) for mean in self._means[at].tolist())]
-                for workload, at in self._place.items()
+                for workload, at in sorted(self._place.items(), key=lambda item: self._learned[item[1]])
             ],
         }
 
@@ -202,15 +242,18 @@ def _name_of(kind: str, namespace: str, pod: str, name: str) -> str:
     return f"{kind} {'/'.join(filter(None, (namespace, _REPLICA.sub('', pod), own)))}"
 
 
-def _figures(rows: Sequence[Row], seconds: float) -> NDArray[np.float64]:
-    """Returns the figures to learn from: one line for each of ``rows``, with the columns of
+def _figures(facts: Facts, kept: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the figures to learn from: one line for each of the rows ``kept``, with the columns of
     ``Normals._means``. Each row must have calls."""
-    calls = np.array([row.calls for row in rows], np.float64)
-    nothing = repeat(0)
-    splits = np.array([list(map(row.split_ns.get, SPLITS, nothing)) for row in rows], np.float64)
+    rows = facts.window.rows
+    calls = rows.calls[kept].astype(np.float64)
+    figures = np.zeros((len(kept), _COLUMNS))
     # The logarithms of durations are averaged, so that one slow window in a hundred hardly changes the mean.
-    durations = np.array([(max(row.p50_ns, 1), max(row.p99_ns, 1)) for row in rows], np.float64)
-    return np.column_stack([np.log(durations), calls / seconds, splits / calls[:, None]])
+    figures[:, [_P50, _P99]] = np.log(np.maximum(facts.percentiles_ns[kept], 1))
+    figures[:, _RATE] = calls / facts.seconds
+    if rows.split_ns is not None:
+        figures[:, _SPLIT:] = rows.split_ns[kept] / calls[:, None]
+    return figures
 
 
 _TEXTS = len(Workload._fields)

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 from stalltop.model.evidence import Rank
 from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, kind_of
 from stalltop.model.row_key import RowKey
@@ -37,15 +39,20 @@ class Series:
         time)."""
         self._longest_since = math.inf
         """No longest call returned before this time."""
+        self._roles = _Roles(())
+        """What the rows of the latest window are. Consecutive windows mostly have the same rows."""
 
     def add(self, window: Window) -> None:
         """Adds the figures of the newest window."""
         now = window.end
-        for key, count in _graph_calls(window):
+        if self._roles.keys != window.rows.keys:
+            self._roles = _Roles(window.rows.keys)
+        for key, count in _graph_calls(window, self._roles):
             self._counts[key] = self._counts.get(key, 0) + count
-        alive = {key.pid for key in window.rows.keys}
+        alive = self._roles.pids
         counted = [(key, float(count)) for key, count in self._counts.items() if key[2] in alive]
-        for key, value in (*_figures(window), *_device_work(window), *_rank_lags(window), *counted):
+        work = _device_work(window, self._roles)
+        for key, value in (*_figures(window), *work, *_rank_lags(window), *counted):
             points = self._points.get(key)
             if points is None:
                 if len(self._points) >= MOST_SERIES:
@@ -65,9 +72,13 @@ class Series:
 
     def _add_longest(self, window: Window) -> None:
         rows = window.rows
-        for key, calls, max_ns in zip(rows.keys, rows.calls.tolist(), rows.max_ns.tolist(), strict=True):
+        outermost = self._roles.outermost
+        for row, calls, max_ns in zip(
+            outermost, rows.calls[outermost].tolist(), rows.max_ns[outermost].tolist(), strict=True
+        ):
+            key = rows.keys[row]
             known = self._longest.get(key)
-            if not calls or not key.outermost or (known is None and len(self._longest) >= MOST_SERIES):
+            if not calls or (known is None and len(self._longest) >= MOST_SERIES):
                 continue
             if known is None or max_ns >= known:
                 self._longest[key], self._longest_at[key] = max_ns, window.end
@@ -113,36 +124,58 @@ def _figures(window: Window) -> Iterator[tuple[Key, float]]:
 
 
 _GRAPHS: Final = {Family.GRAPH_INSTANTIATE: "graphs_made", Family.GRAPH_LAUNCH: "graphs_launched"}
-
-
-def _graph_calls(window: Window) -> Iterator[tuple[Key, int]]:
-    for at, key in enumerate(window.rows.keys):
-        what = _GRAPHS.get(kind_of(key.layer, key.operation).family)
-        if what is not None and key.outermost:
-            yield (what, key.tenant, key.pid), int(window.rows.calls[at])
-
-
 _WAITING: Final = [SPLITS.index(part) for part in WAITING_PARTS]
 _KERNELS: Final = {Family.LAUNCH: 1, Family.GRAPH_LAUNCH: KERNELS_OF_A_GRAPH}
 
 
-def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
+class _Roles:
+    """What the rows with the keys ``keys`` mean for series: the part of the work on a window that does not
+    depend on its figures. Rows are given by their indices; only rows of outermost calls are listed."""
+
+    def __init__(self, keys: tuple[RowKey, ...]) -> None:
+        self.keys = keys
+        self.pids = {key.pid for key in keys}
+        self.outermost = [row for row, key in enumerate(keys) if key.outermost]
+        self.callers = dict.fromkeys((keys[row].tenant, keys[row].pid) for row in self.outermost)
+        self.graphs: list[tuple[int, Key]] = []
+        """Rows that make or launch graphs, each with its series."""
+        self.launches: list[tuple[int, int]] = []
+        """Rows that launch CUDA kernels, each with the number of CUDA kernels of one call."""
+        self.syncs: list[int] = []
+        """Rows that wait for the device."""
+        for row in self.outermost:
+            key = keys[row]
+            family = kind_of(key.layer, key.operation).family
+            if family in _GRAPHS:
+                self.graphs.append((row, (_GRAPHS[family], key.tenant, key.pid)))
+            if family in _KERNELS:
+                self.launches.append((row, _KERNELS[family]))
+            if family is Family.SYNC:
+                self.syncs.append(row)
+
+
+def _graph_calls(window: Window, roles: _Roles) -> Iterator[tuple[Key, int]]:
+    for row, key in roles.graphs:
+        yield key, int(window.rows.calls[row])
+
+
+def _device_work(window: Window, roles: _Roles) -> Iterator[tuple[Key, float]]:
     """Yields, for each process, how many CUDA kernels per second it gives its device and, if it synchronizes,
     how long one such call waits for the device on average, ns."""
-    kernels: dict[tuple[str, int], int] = {}
-    waits: dict[tuple[str, int], tuple[int, int]] = {}
-    splits = window.rows.split_ns
-    for at, (key, new) in enumerate(zip(window.rows.keys, window.rows.calls.tolist(), strict=True)):
-        if not key.outermost:
-            continue
-        who = key.tenant, key.pid
-        family = kind_of(key.layer, key.operation).family
-        kernels[who] = kernels.get(who, 0) + _KERNELS.get(family, 0) * new
-        if family is Family.SYNC and splits is not None:
-            calls, waited = waits.get(who, (0, 0))
-            waits[who] = calls + new, waited + int(splits[at, _WAITING].sum())
+    rows = window.rows
+    kernels = dict.fromkeys(roles.callers, 0)
+    for row, each in roles.launches:
+        kernels[rows.keys[row].tenant, rows.keys[row].pid] += each * int(rows.calls[row])
     for (tenant, pid), count in kernels.items():
         yield ("kernels_per_s", tenant, pid), count / max(window.seconds, 1e-6)
+    if rows.split_ns is None:
+        return
+    waits: dict[tuple[str, int], tuple[int, int]] = {}
+    waiting_ns = rows.split_ns[np.ix_(roles.syncs, _WAITING)].sum(axis=1).tolist()
+    for row, ns in zip(roles.syncs, waiting_ns, strict=True):
+        who = rows.keys[row].tenant, rows.keys[row].pid
+        calls, waited = waits.get(who, (0, 0))
+        waits[who] = calls + int(rows.calls[row]), waited + ns
     for (tenant, pid), (calls, waited) in waits.items():
         if calls:
             yield ("device_wait_ns", tenant, pid), waited / calls

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from stalltop.diagnosis.facts import Facts, Row
@@ -48,6 +49,7 @@ class DeviceCalls:
 
 
 NO_CALLS: Final = DeviceCalls()
+_WAITED: Final = itemgetter(*WAITING_PARTS)
 
 
 class _RowTime(NamedTuple):
@@ -229,7 +231,7 @@ def added(facts: Facts, rows: Iterable[Row]) -> DeviceCalls:
 
 def _counted(facts: Facts, row: Row) -> _RowTime:
     weight, split = facts.within(row), row.split_ns
-    waited = sum([split[part] for part in WAITING_PARTS]) if split else 0
+    waited = sum(_WAITED(split)) if split else 0
     running = split["running"] if split else 0
     kind = kind_of(row.key.layer, row.key.operation)
     if weight == 1.0:
@@ -240,6 +242,9 @@ def _counted(facts: Facts, row: Row) -> _RowTime:
 def _sum(rows: list[_RowTime]) -> DeviceCalls:
     if not rows:
         return NO_CALLS
+    if len(rows) == 1:  # the usual case
+        row, _, *times = rows[0]
+        return DeviceCalls((row,), row.calls, row.errors, row.bytes, *times)
     rows = sorted(rows, key=lambda counted: counted.row.total_ns, reverse=True)
     calls = errors = moved = total = waited = running = 0
     for row, _, total_ns, waited_ns, running_ns in rows:

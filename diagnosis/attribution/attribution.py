@@ -75,13 +75,17 @@ class Attribution:
             return
         victim = who_of(rows[0].key)
         follower = WaitFollower(self._facts, self._graph, self._losses, self._roots, self._rank_waits, victim)
+        interrupted = self._roots.interrupted_share(pid) > 0
         for row in rows:
             self._roots.waits_for_cpu(row, victim)
             # If a call waits for the device, interrupts cost it no time, because its thread only polls.
-            if not _waits_for_device(row):
+            if interrupted and not _waits_for_device(row):
                 self._roots.interrupted(row)
+            split_ns = row.split_ns
+            if split_ns.get("running") == row.total_ns:
+                continue  # Its threads had the CPU all the time, as in most rows of a program at work.
             for part in _WAITS:
-                if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
+                if split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(follower, row, part, ns)
             if row.key.operation == HOST_GAP and row.split_ns.get("sleep"):
                 self._polls(row)

@@ -18,7 +18,10 @@ class RowCharges:
         self._blamed: defaultdict[tuple[int, str, str, str, str], dict[Who, float]] = defaultdict(dict)
         """For each process, layer, operation, device and part of the split: the culprits, and the ns that
         each took."""
+        self._known: set[tuple[int, str, str, str]] = set()
+        """The same keys, without the device."""
         for charge in facts.window.evidence.charges:
+            self._known.add((charge.pid, charge.layer, charge.operation, charge.kind))
             by = self._blamed[charge.pid, charge.layer, charge.operation, charge.device, charge.kind]
             who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)
             by[who] = by.get(who, 0.0) + charge.ns
@@ -27,6 +30,8 @@ class RowCharges:
         """Returns the culprits of ``part`` of a row's time, with their ns."""
         key = row.key
         own: Mapping[Who, float] = {}
+        if (key.pid, key.layer, key.operation, part) not in self._known:
+            return own
         if key.device:
             own = self._blamed.get((key.pid, key.layer, key.operation, key.device, part), {})
         # Charges without a device are divided among the rows of the operation in proportion to their waits.

@@ -42,12 +42,16 @@ class Roots:
         if ns > 0:
             self._cpu_waits.add(Late(Wait(row.key, "runqueue"), who, ns, scaled(by, ns)))
 
+    def interrupted_share(self, pid: int) -> float:
+        """Returns a lower bound of the part of a process's running time that interrupts took, 0 to 1."""
+        return self._interrupts.share(pid)
+
     def interrupted(self, row: Row) -> None:
         """Adds the part of the running time of ``row`` that interrupts took."""
-        if share := self._interrupts.share(row.key.pid):
-            ns = min(row.beyond_usual("running"), share * row.split_ns.get("running", 0))
-            wait = Wait(row.key, INTERRUPTED)
-            self._losses.add("interrupts", wait, INTERRUPTED, ns * self._facts.within(row), {})
+        share = self._interrupts.share(row.key.pid)
+        ns = min(row.beyond_usual("running"), share * row.split_ns.get("running", 0))
+        wait = Wait(row.key, INTERRUPTED)
+        self._losses.add("interrupts", wait, INTERRUPTED, ns * self._facts.within(row), {})
 
     def stopped(self, wait: Wait, pid: int, kind: str, ns: float, waker: Who | None = None) -> None:
         """Attributes ``ns`` in which process ``pid`` was stopped. ``kind``, one of ``HELD_BACK``, says in
