@@ -68,7 +68,7 @@ class Activities:
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._records = programs.activities
-        self._threads = programs.threads
+        self._programs = programs
         self._activity_of = programs.activity_of
         self._queue = programs.free_activities
         self._clock = clock
@@ -147,7 +147,7 @@ class Activities:
     def _open_calls(self) -> Iterator[_PendingCall]:
         """Yields the calls that use a device and are open, and those that were open when their thread
         ended."""
-        threads = self._threads
+        threads = self._programs.threads
         busy = np.flatnonzero(threads["depth"])
         first, second = threads[busy], threads[busy]
         # Threads continue while their records are copied. Only a frame that is equal in both copies is

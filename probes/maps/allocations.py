@@ -27,7 +27,7 @@ class Allocations:
 
     def __init__(self, programs: Programs) -> None:
         self._heaps = programs.heaps
-        self._threads = programs.threads
+        self._programs = programs
         self._heap_of = programs.heap_of
         self._pieces = programs.pieces
         self._queue = programs.free_heaps
@@ -73,7 +73,7 @@ class Allocations:
         released = self._released[used]
         if not released.any():
             return released
-        return released & ~np.isin(self._heaps["tgid"][used], self._threads["tgid"])
+        return released & ~np.isin(self._heaps["tgid"][used], self._programs.threads["tgid"])
 
     def _free(self, index: int) -> None:
         if self._heaps["held"][index]:

@@ -3,6 +3,7 @@ return because their threads have ended."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -28,10 +29,10 @@ class RawOpenCall(NamedTuple):
 
 
 class OpenCalls:
-    """Reads ``threads``, the records of the BPF programs (dtype ``layout.THREAD``). The records change while
-    they are read."""
+    """Reads the records that ``threads`` returns: those that were ever in use (dtype ``layout.THREAD``). The
+    records change while they are read."""
 
-    def __init__(self, threads: NDArray[np.void]) -> None:
+    def __init__(self, threads: Callable[[], NDArray[np.void]]) -> None:
         self._threads = threads
         self._ended_told: dict[int, int] = {}
         """For each record of an ended thread, by number: when the thread ended. Its calls have been
@@ -40,7 +41,7 @@ class OpenCalls:
     def open(self) -> list[RawOpenCall]:
         """Returns calls that have not returned yet. Within a thread, outer calls come before the calls inside
         them."""
-        threads = self._threads
+        threads = self._threads()
         busy = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         first, second = threads[busy], threads[busy]
         # Threads continue while their records are copied. Only a frame that is equal in both copies is
@@ -60,7 +61,7 @@ class OpenCalls:
         meantime. New threads take the record that has been free for longest, so a record is taken only after
         as many new threads as there were free records.
         """
-        threads = self._threads
+        threads = self._threads()
         over = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] == 0))
         ended = zip(over.tolist(), threads["ended_ns"][over].tolist(), strict=True)
         told, self._ended_told = self._ended_told, dict(ended)

@@ -104,7 +104,7 @@ class Slots:
         self._reach = programs.slots.reach
         self._slots = programs.slots.array
         self._memory = self._slots.view(np.uint8).reshape(len(self._slots), self._slots.dtype.itemsize)
-        self._threads = programs.threads
+        self._programs = programs
         self._slot_of = programs.slot_of
         self._queue = programs.free_slots
         self._limits = programs.keeping
@@ -133,7 +133,7 @@ class Slots:
         released = np.flatnonzero(self._released)
         # If a process has no thread any more at this point, it has counted everything, and this read sees all
         # its counts.
-        threads = self._threads["tgid"].copy() if len(released) else None
+        threads = self._programs.threads["tgid"].copy() if len(released) else None
         used = np.flatnonzero(self._owners["operation"])
         if len(used):
             self._reach(int(used[-1]) + 1)
@@ -161,7 +161,7 @@ class Slots:
     def _release_own(self, used: NDArray[np.intp]) -> None:
         """Releases the own slots of threads that have ended."""
         own = used[(self._owners["writer"][used] != 0) & ~self._released[used]]
-        ended = own[self._are_unused(own, self._threads["tgid"])]
+        ended = own[self._are_unused(own, self._programs.threads["tgid"])]
         if len(ended):
             delete_all(self._slot_of, self._owners[ended])
             self._released[ended] = True
@@ -181,7 +181,7 @@ class Slots:
         slots = np.flatnonzero((self._owners["tgid"] == tgid) & (self._owners["operation"] != 0))
         delete_all(self._slot_of, self._owners[slots])
         self._released[slots] = True
-        if not (self._threads["tgid"] == tgid).any():
+        if not (self._programs.threads["tgid"] == tgid).any():
             self._free(slots[self._slots["calls"][slots] == self._calls[slots]])
 
     def _free(self, slots: NDArray[np.intp]) -> None:

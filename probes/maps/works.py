@@ -22,18 +22,19 @@ _HELD: Final = (How.STOPPED, How.TRACED, How.FROZEN)
 class Works:
     """Reads the off-CPU time of threads. Used from one thread at a time.
 
-    ``off_cpu`` and ``threads`` are the mapped arrays (``layout.OFF_CPU``, ``layout.THREAD``), with an element
-    for each record of a thread. ``began_ns`` (CLOCK_MONOTONIC) is when tracing began.
+    ``off_cpu`` is a mapped array (``layout.OFF_CPU``), with an element for each record of a thread;
+    ``threads`` returns the records that were ever in use (``layout.THREAD``). ``began_ns`` (CLOCK_MONOTONIC)
+    is when tracing began.
     ``reach`` makes the first elements of ``off_cpu`` accessible (`GrowingMap`).
     """
 
     def __init__(
         self,
         off_cpu: NDArray[np.void],
-        threads: NDArray[np.void],
+        threads: Callable[[], NDArray[np.void]],
         began_ns: int,
         *,
-        reach: Callable[[int], None] = lambda count: None,
+        reach: Callable[[int], object] = lambda count: None,
     ) -> None:
         self._off_cpu = off_cpu
         self._reach = reach
@@ -48,10 +49,11 @@ class Works:
     def look(self) -> None:
         """Takes a sample of the CPUs of those threads that the previous `read` found."""
         records = np.fromiter(self._seen, np.intp, len(self._seen))
-        off, waiting = self._threads["off_since_ns"][records], self._threads["waiting_ns"][records]
+        threads = self._threads()
+        off, waiting = threads["off_since_ns"][records], threads["waiting_ns"][records]
         # A thread that waits for a CPU is included, because stalltop itself may have that CPU at this moment.
         records = records[(off == 0) | (waiting != 0)]
-        tgids, cpus = self._threads["tgid"][records], self._threads["cpu"][records]
+        tgids, cpus = threads["tgid"][records], threads["cpu"][records]
         self._placed.update(zip(tgids.tolist(), cpus.tolist(), strict=True))
 
     def placed(self) -> list[RawPlaced]:
@@ -62,10 +64,11 @@ class Works:
     def read(self, now_ns: int) -> list[RawWork]:
         """Returns what each thread did since the previous read. ``now_ns`` is CLOCK_MONOTONIC. A wait that
         has not ended counts up to ``now_ns``."""
-        used = np.flatnonzero(self._threads["tid"])
+        records = self._threads()
+        used = np.flatnonzero(records["tid"])
         if len(used):
             self._reach(int(used[-1]) + 1)
-        threads, off = self._threads[used], self._off_cpu[used]
+        threads, off = records[used], self._off_cpu[used]
         seen, found = {}, []
         for index, thread, sums in zip(used.tolist(), threads, off, strict=True):
             tid, since_ns, born_ns = int(thread["shown_tid"]), int(sums["since_ns"]), int(sums["born_ns"])

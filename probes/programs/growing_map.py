@@ -34,13 +34,15 @@ class GrowingMap:
         self._memory = reserve_memory(self._bytes)
         self.array: NDArray[np.void] = np.ctypeslib.as_array(self._memory).view(dtype)
 
-    def reach(self, count: int) -> None:
-        """Makes the first ``count`` elements accessible. Raises OSError."""
+    def reach(self, count: int) -> int:
+        """Makes the first ``count`` elements accessible. Returns how many of them are: fewer only once the
+        map is closed. Raises OSError."""
         needed = min(-(-count * self._item_bytes // _PIECE_BYTES) * _PIECE_BYTES, self._bytes)
-        if needed > self._mapped_bytes:
+        if needed > self._mapped_bytes and self._fd >= 0:
             size = needed - self._mapped_bytes
             map_into(self._memory, self._fd, self._mapped_bytes, size)
             self._mapped_bytes = needed
+        return min(count, self._mapped_bytes // self._item_bytes)
 
     def close(self) -> None:
         """Closes the descriptor; ``array`` stays readable as far as it was reached. May be called twice."""

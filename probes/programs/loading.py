@@ -34,6 +34,7 @@ from stalltop.probes.programs.recipes import FILLING, SESSION, Recipe, tracing
 from stalltop.probes.programs.recipes import RING_BYTES as RING_SIZE
 from stalltop.probes.programs.ring import Ring
 from stalltop.probes.programs.task_offsets import TaskOffsets
+from stalltop.probes.programs.thread_records import ThreadRecords
 
 OLDEST_KERNEL: Final = (5, 15)
 """The first Linux with attach cookies for probes (bpf_get_attach_cookie)."""
@@ -90,7 +91,7 @@ class Programs:
     owners: NDArray[np.void]
     """Mapped array, dtype ``layout.OWNER``. The other arrays are mapped in the same way. BPF programs may
     change them at any time."""
-    threads: NDArray[np.void]
+    thread_records: ThreadRecords
     losses: NDArray[np.void]
     charges: NDArray[np.void] | None
     off_cpu: GrowingMap | None
@@ -107,10 +108,15 @@ class Programs:
     complaint: str
     """Why compiled programs are not cached for the next start; '' if they are."""
 
+    @property
+    def threads(self) -> NDArray[np.void]:
+        """Returns the records of threads that were ever in use (``ThreadRecords.taken``)."""
+        return self.thread_records.taken
+
     def close(self) -> None:
         """Closes the programs and maps; the mapped arrays stay readable while they are referred to."""
         self.session.close()
-        for growing in (self.slots, self.kernels, self.off_cpu):
+        for growing in (self.slots, self.kernels, self.off_cpu, self.thread_records):
             if growing is not None:
                 growing.close()
         for name in _DESCRIPTORS:
@@ -185,7 +191,7 @@ def load(
             **given,
             slots=GrowingMap(fds.pop("slots"), layout.SLOT, slots),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
-            threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
+            thread_records=ThreadRecords(GrowingMap(fds.pop("threads"), layout.THREAD, threads)),
             losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
             charges=None if task is None else _mapped(fds.pop("charges"), layout.CHARGE, layout.CHARGES),
             off_cpu=None if task is None else GrowingMap(fds.pop("off_cpu"), layout.OFF_CPU, threads),

@@ -29,12 +29,14 @@ _THREAD_END_SECONDS: Final = 10.0
 
 
 def calibrate(
-    attach: Callable[[str, Sequence[Point]], Attachment], slots: Slots, threads: NDArray[np.void]
+    attach: Callable[[str, Sequence[Point]], Attachment],
+    slots: Slots,
+    threads: Callable[[], NDArray[np.void]],
 ) -> float:
     """Returns how much time the probes add to one counted call, ns.
 
-    ``attach`` probes points of a file; ``threads`` are the records of threads. Raises TracingError if a call
-    is not counted, and UnsafeTracingError if a traced program is killed.
+    ``attach`` probes points of a file; ``threads`` returns the records of threads. Raises TracingError if a
+    call is not counted, and UnsafeTracingError if a traced program is killed.
     """
     function = OwnFunction()
     try:
@@ -57,14 +59,15 @@ def calibrate(
     return max(probed.ns - bare.ns, 0.0)
 
 
-def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
+def _wait_for_end(probed: Measured, threads: Callable[[], NDArray[np.void]]) -> None:
     """Waits until the record of the calibrating thread is free, so that the slot of its calls can be freed.
 
     Raises TracingError if the record stays in use. The Linux kernel then does not report when threads end,
     and all records would soon be used up.
     """
     deadline = time.monotonic() + _THREAD_END_SECONDS
-    while ((threads["shown_tid"] == probed.tid) & (threads["tid"] != 0)).any():
+    records = threads()
+    while ((records["shown_tid"] == probed.tid) & (records["tid"] != 0)).any():
         if time.monotonic() > deadline:
             raise TracingError("the kernel does not report when threads end")
         time.sleep(0.0005)

@@ -22,7 +22,7 @@ class CudaSide:
         self._kernels = Kernels(programs)
         self._launches: list[RawKernel] = []
         """Launches that were read and not yet returned."""
-        self._choices_seen = np.zeros(len(programs.threads), np.uint32)
+        self._choices_seen = np.zeros(len(programs.thread_records), np.uint32)
         """For each record of a thread: its number in ``choices`` (``struct thread``) at the last call of the
         method `choices`."""
 
@@ -54,8 +54,10 @@ class CudaSide:
         from which stalltop learns a thread's device (``enum choosing``). These calls are probed, but have no
         rows."""
         total = self._programs.threads["choices"].copy()
-        before, self._choices_seen = self._choices_seen, total
-        return int((total - before).sum(dtype=np.uint64))
+        seen = self._choices_seen[: len(total)]
+        new = int((total - seen).sum(dtype=np.uint64))
+        seen[:] = total
+        return new
 
     def inherited_name(self, tgid: int, function: int) -> int:
         """Returns the address of a function's name in the memory of process ``tgid``, if the parent of the

@@ -40,7 +40,7 @@ class KernelEvidence:
     ) -> None:
         self._slots = slots
         self._access = access
-        self._threads = programs.threads
+        self._programs = programs
         self._charges = _charges(programs)
         self._works = _works(programs)
         self._allocations = Allocations(programs)
@@ -73,11 +73,10 @@ class KernelEvidence:
     def links(self) -> dict[int, int]:
         """Returns the link of each traced process: 0 if it makes calls, 1 if it wakes such a process, n if it
         wakes a process of link n - 1."""
-        used = np.flatnonzero(self._threads["tid"])
+        threads = self._programs.threads
+        used = np.flatnonzero(threads["tid"])
         found: dict[int, int] = {}
-        for tgid, link in zip(
-            self._threads["tgid"][used].tolist(), self._threads["link"][used].tolist(), strict=True
-        ):
+        for tgid, link in zip(threads["tgid"][used].tolist(), threads["link"][used].tolist(), strict=True):
             if tgid:
                 found[tgid] = min(link, found.get(tgid, link))
         return found
@@ -146,4 +145,4 @@ def _works(programs: Programs) -> Works | None:
     if programs.off_cpu is None:
         return None
     off_cpu = programs.off_cpu
-    return Works(off_cpu.array, programs.threads, time.monotonic_ns(), reach=off_cpu.reach)
+    return Works(off_cpu.array, lambda: programs.threads, time.monotonic_ns(), reach=off_cpu.reach)

@@ -151,8 +151,8 @@ class KernelSide:
                 self._probing.begin()
                 self._follow_next = task is not None
                 self._losses_seen = dict[str, int]()
-                self._open = OpenCalls(programs.threads)
-                self.probe_ns = calibrate(self._probing.attach, self._slots, programs.threads)
+                self._open = OpenCalls(lambda: programs.threads)
+                self.probe_ns = calibrate(self._probing.attach, self._slots, lambda: programs.threads)
                 self._kept.read(time.monotonic_ns())
                 self.losses()
                 self._end = undo.pop_all()

@@ -104,7 +104,7 @@ def test_a_move_charges_no_more_than_the_wait(relay: Path) -> None:
     def moved() -> bool:
         kernel = tracing(relay)
         told = RelayTotals(kernel)
-        records = kernel._programs.threads
+        programs = kernel._programs
         try:
             with (
                 Relay(relay, "spin", 20, 1, cpu=CPUS[0]) as victim,
@@ -113,7 +113,8 @@ def test_a_move_charges_no_more_than_the_wait(relay: Path) -> None:
             ):
                 os.sched_setscheduler(victim.pid, os.SCHED_IDLE, os.sched_param(0))
                 victim.send("")
-                wait_until(lambda: bool((records["tgid"] == victim.pid).any()), "its record")
+                wait_until(lambda: bool((programs.threads["tgid"] == victim.pid).any()), "its record")
+                records = programs.threads
                 (place,) = (records["tgid"] == victim.pid).nonzero()[0]
                 wait_until(lambda: bool(records["waiting_ns"][place]), "a wait for the CPU")
                 time.sleep(0.005)
@@ -173,12 +174,13 @@ def test_a_thread_that_ends_no_longer_waits_for_a_cpu(relay: Path) -> None:
 
     def one_ends() -> bool:
         kernel = tracing(relay)
-        records = kernel._programs.threads
+        programs = kernel._programs
         try:
             with Relay(relay, "spin", 1, 100_000, cpu=CPUS[0]) as victim, Relay(relay, "hog", cpu=CPUS[0]):
                 os.sched_setscheduler(victim.pid, os.SCHED_IDLE, os.sched_param(0))
                 victim.send("")
-                wait_until(lambda: bool((records["tgid"] == victim.pid).any()), "its record")
+                wait_until(lambda: bool((programs.threads["tgid"] == victim.pid).any()), "its record")
+                records = programs.threads
                 (place,) = (records["tgid"] == victim.pid).nonzero()[0]
                 wait_until(lambda: bool(records["waiting_ns"][place]), "a wait for the CPU")
                 os.close(kernel._probing._tracepoints.pop())  # closes the link to sched_switch
