@@ -255,7 +255,8 @@ class Monitor:
             if libraries is None or kernel is None:
                 return
             try:
-                libraries.update()
+                if libraries.due:
+                    libraries.update()
                 if self._budget is not None:
                     self._budget.apply()
                 kernel.evidence.look()

@@ -100,12 +100,15 @@ class Libraries:
         of ``update`` probe the remaining files."""
         self._update(START_SECONDS)
 
+    @property
+    def due(self) -> bool:
+        """Returns whether ``update`` has something to do. Once a second it has; in between, if the Linux
+        kernel reported a new mapping, or if processes are left from the previous update."""
+        return bool(self._waiting or self._unseen_programs) or self._processes.due
+
     def update(self) -> None:
         """Probes files that came into use since the previous call, and removes probes of files that are no
-        longer used.
-
-        If nothing changed, the call takes almost no time.
-        """
+        longer used."""
         self._update(BUDGET_SECONDS)
 
     def library_rows(self) -> tuple[Library, ...]:

@@ -38,6 +38,7 @@ _NAME_AT: Final = (
 )
 _HEAD_AT: Final = 1024
 _TAIL_AT: Final = 1032
+_POSITIONS: Final = struct.Struct("=QQ")  # the fields data_head and data_tail, which follow each other
 
 RING_BYTES: Final = 1 << 16
 """Size of the ring of each CPU, in bytes. It holds some 500 mappings between two reads. If there are more,
@@ -80,6 +81,11 @@ class MmapWatch:
             self.close()
             raise
 
+    @property
+    def changed(self) -> bool:
+        """Returns whether a mapping was made since the previous read."""
+        return any(ring.changed for ring in self._rings)
+
     def read(self) -> Changes:
         """Returns the mappings made since the previous read, in no particular order."""
         mapped: list[Mapped] = []
@@ -108,10 +114,15 @@ class _Ring:
             os.close(self._fd)
             raise
 
+    @property
+    def changed(self) -> bool:
+        """Returns whether there are records that were not read yet."""
+        head, tail = _POSITIONS.unpack_from(self._map, _HEAD_AT)
+        return bool(head != tail)
+
     def read(self, into: list[Mapped]) -> bool:
         """Appends new mappings; returns whether records were lost."""
-        (head,) = struct.unpack_from("=Q", self._map, _HEAD_AT)
-        (tail,) = struct.unpack_from("=Q", self._map, _TAIL_AT)
+        head, tail = _POSITIONS.unpack_from(self._map, _HEAD_AT)
         if head == tail:
             return False
         data = self._between(tail, head)

@@ -54,6 +54,15 @@ class Processes:
         """Returns whether the Linux kernel reports mappings."""
         return self._watch is not None
 
+    @property
+    def due(self) -> bool:
+        """Returns whether `to_read` may return something: a process has mapped something, or all processes
+        have to be listed."""
+        watch = self._watch
+        if watch is not None and watch.changed:
+            return True
+        return time.monotonic() - self._listed_at >= LIST_SECONDS
+
     def to_read(self) -> ProcessesToRead:
         """Returns what changed since the previous call. The first call returns every process."""
         to_read = ProcessesToRead()

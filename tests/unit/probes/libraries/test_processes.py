@@ -123,6 +123,10 @@ class FakeWatch:
     def map(self, *mapped: tuple[int, str]) -> None:
         self.changes = Changes(tuple(Mapped(pid, name.encode()) for pid, name in mapped))
 
+    @property
+    def changed(self) -> bool:
+        return self.changes != Changes()
+
     def read(self) -> Changes:
         changes, self.changes = self.changes, Changes()
         return changes
@@ -169,6 +173,21 @@ def test_processes_with_new_mappings_are_scanned_at_once(monkeypatch: pytest.Mon
     )
     assert host.to_read([1, 2, 3]) == ({1}, {2}, set())
     assert host.to_read([1, 2, 3]) == (set(), set(), set())
+
+
+def test_a_scan_is_due_at_once_after_a_new_mapping_and_otherwise_when_processes_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = ScannedHost(monkeypatch)
+    assert host.processes.due
+    host.to_read([1])
+    assert host.processes.due
+    host.list_always(False)
+    assert not host.processes.due
+    host.watch.map((1, "/usr/lib/libcudart.so.12"))
+    assert host.processes.due
+    host.to_read([1])
+    assert not host.processes.due
 
 
 def test_a_process_that_ends_before_it_is_listed_is_reported_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
