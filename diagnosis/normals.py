@@ -85,9 +85,9 @@ class Normals:
         self._free: list[int] = []
         self._workloads: dict[RowKey, tuple[Tenant | None, Workload]] = {}
         """Workloads of the rows of earlier windows, each with the tenant that its name is from."""
-        self._found: deque[tuple[Sequence[RowKey], Mapping[str, Tenant], list[int]]] = deque(maxlen=3)
-        """The latest keys and tenants, with the index of each key's workload; -1 if it has none. Consecutive
-        windows mostly have the same rows."""
+        self._found: deque[tuple[Sequence[RowKey], Mapping[str, Tenant | None], list[int]]] = deque(maxlen=3)
+        """The latest keys and their tenants, with the index of each key's workload; -1 if it has none.
+        Consecutive windows mostly have the same rows."""
 
     def __len__(self) -> int:
         return len(self._place)
@@ -150,11 +150,11 @@ class Normals:
     def _places(self, keys: Sequence[RowKey], tenants: Mapping[str, Tenant]) -> list[int]:
         """Returns the index of the workload of each key; -1 if that workload has no baseline yet."""
         for known_keys, known_tenants, known in self._found:
-            if known_keys == keys and known_tenants == tenants:
+            if known_keys == keys and all(tenants.get(name) == one for name, one in known_tenants.items()):
                 return known
         find, workload = self._place.get, self._workload
         places = [find(workload(key, tenants), -1) for key in keys]
-        self._found.append((keys, tenants, places))
+        self._found.append((keys, {key.tenant: tenants.get(key.tenant) for key in keys}, places))
         return places
 
     def _placed_all(self, keys: Sequence[RowKey], tenants: Mapping[str, Tenant]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from stalltop.probes.layout import TOLD
@@ -166,8 +167,10 @@ _OF_FUNCTION: Final[Mapping[int, Sequence[_Formatter]]] = {
 }
 
 
-def argument_text(function: int, arguments: Sequence[int]) -> str:
-    """Returns the captured arguments of a call of this function (``Function.id``) as ``name=value`` pairs."""
+@lru_cache(maxsize=1024)
+def argument_text(function: int, arguments: tuple[int, ...]) -> str:
+    """Returns the captured arguments of a call of this function (``Function.id``) as ``name=value`` pairs.
+    The latest results are kept: a program repeats its calls with the same streams, buffers and sizes."""
     if len(arguments) < TOLD:
         return ""
     return " ".join([told(arguments) for told in _OF_FUNCTION.get(function, ())])

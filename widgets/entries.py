@@ -148,7 +148,7 @@ class EntryList(Lines, can_focus=True):
         return line_of(head, width, paint.bar)
 
 
-def _rows(line: PageLine, width: int) -> list[tuple[tuple[str, str], ...]]:
+def _rows(line: PageLine, width: int) -> tuple[tuple[tuple[str, str], ...], ...]:
     clean = PageLine(tuple((printable(text), role) for text, role in line.parts), line.indent, line.hang)
     return wrapped(clean, width)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
@@ -137,15 +139,19 @@ class TextPanel(Lines):
         for line in self._shown_text.text:
             if len(rows) >= height:
                 break
-            parts: list[Part] = [(printable(text), getattr(paint, role)) for text, role in line.parts]
-            before: Part = (line.hang, paint.dim)
-            rows += [line_of(row, width) for row in _wrapped(parts, width, line.indent, before)]
+            clean = replace(line, parts=tuple((printable(text), role) for text, role in line.parts))
+            rows += [
+                line_of([(text, getattr(paint, role)) for text, role in row], width)
+                for row in wrapped(clean, width)
+            ]
         return rows[:height]
 
 
-def wrapped(line: PageLine, width: int) -> list[tuple[tuple[str, str], ...]]:
-    """Return ``line`` wrapped to rows of at most ``width`` cells."""
-    return [tuple(row) for row in _wrapped(line.parts, width, line.indent, (line.hang, "dim"))]
+@lru_cache(maxsize=1024)
+def wrapped(line: PageLine, width: int) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Return ``line`` wrapped to rows of at most ``width`` cells. The latest results are kept: of a text that
+    is made anew every second, few lines change, and panels ask several times how many rows a line fills."""
+    return tuple(tuple(row) for row in _wrapped(line.parts, width, line.indent, (line.hang, "dim")))
 
 
 def _wrapped(
@@ -184,11 +190,8 @@ def _wrapped(
 
 def _words(text: str) -> list[str]:
     """Split ``text`` after its blanks. The pieces joined are ``text`` again."""
-    words: list[str] = []
-    start = 0
-    for at in range(1, len(text)):
-        if text[at] != " " and text[at - 1] == " ":
-            words.append(text[start:at])
-            start = at
-    words.append(text[start:])
-    return words
+    return _WORD.findall(text) or [""]
+
+
+_WORD: Final = re.compile("^ +|[^ ]+ *")
+"""Matches the blanks at the beginning of a text, and a word with the blanks after it."""

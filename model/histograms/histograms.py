@@ -18,9 +18,9 @@ from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
 _GROUPS_AT_ONCE = 64
 """Number of groups summed at a time. The dense counters of 64 groups take 2 MiB, which fit into a CPU's
 cache."""
-_DENSE_SHARE = 32
-"""``_summed`` adds into a dense array if the array has at most this many counters per entry to add. Otherwise
-``_summed`` sorts the entries."""
+_DENSE_SHARE = 12
+"""Entries are added into a dense array if the array has at most this many counters per entry. Otherwise they
+are sorted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +85,8 @@ class Histograms:
         order = np.argsort(group, kind="stable")
         if len(group) == groups and np.array_equal(group[order], np.arange(groups)):
             return self.take(order)  # every group has one row
+        if groups * COUNTERS > _DENSE_SHARE * len(self.index):
+            return self._sorted(group, groups)
         row_group: NDArray[np.int64] = np.asarray(group, dtype=np.int64)[order]
         kept = slice(int(np.searchsorted(row_group, 0)), None)
         rows, row_group = self.take(order[kept]), row_group[kept]
@@ -98,6 +100,20 @@ class Histograms:
             )
             parts.append(_summed(row * COUNTERS + rows.index[entries], rows.count[entries], some))
         return Histograms.concatenate(parts)
+
+    def _sorted(self, group: NDArray[np.integer], groups: int) -> Histograms:
+        """Returns the result of ``grouped``, by sorting the entries by group and counter."""
+        kept = np.flatnonzero(group >= 0)
+        rows = self if len(kept) == len(self) else self.take(kept)
+        kind = np.int32 if groups * COUNTERS < np.iinfo(np.int32).max else np.int64
+        place = np.repeat((group[kept] * COUNTERS).astype(kind), np.diff(rows.start)) + rows.index
+        # The entries of a row, and those of successive windows with equal rows, are in order already. A
+        # stable sort merges such runs.
+        order = np.argsort(place, kind="stable")
+        place = place[order]
+        first = np.flatnonzero(np.concatenate((np.ones(min(len(place), 1), np.bool_), np.diff(place) != 0)))
+        count = np.add.reduceat(rows.count[order], first) if len(first) else rows.count
+        return _of_places(place[first], count, groups)
 
     def take(self, rows: NDArray[np.integer]) -> Histograms:
         """Returns the histograms at the indices ``rows``, in that order."""
@@ -155,16 +171,16 @@ class Histograms:
 def _summed(place: NDArray[np.int64], count: NDArray[np.uint64], rows: int) -> Histograms:
     """Adds up the entries of ``count`` into ``rows`` histograms. ``place`` has the target of each entry: row
     * COUNTERS + index."""
-    cells = rows * COUNTERS
-    if cells <= _DENSE_SHARE * len(place):
-        sums = np.zeros(cells, np.uint64)
-        np.add.at(sums, place, count)
-        places = np.flatnonzero(sums != 0)
-        sums = sums[places]
-    else:
-        places, inverse = np.unique(place, return_inverse=True)
-        sums = np.zeros(len(places), np.uint64)
-        np.add.at(sums, inverse, count)
-        places, sums = places[sums != 0], sums[sums != 0]
-    start = np.searchsorted(places, np.arange(rows + 1, dtype=np.int64) * COUNTERS).astype(np.int64)
-    return Histograms(start, (places % COUNTERS).astype(np.uint16), sums)
+    sums = np.zeros(rows * COUNTERS, np.uint64)
+    np.add.at(sums, place, count)
+    places = np.flatnonzero(sums != 0)
+    return _of_places(places, sums[places], rows)
+
+
+def _of_places(place: NDArray[np.integer], count: NDArray[np.uint64], rows: int) -> Histograms:
+    """Returns ``rows`` histograms with the values ``count`` at the places ``place`` (row * COUNTERS + index),
+    which ascend; without those that are 0."""
+    if not count.all():
+        place, count = place[count != 0], count[count != 0]
+    start = np.searchsorted(place, np.arange(rows + 1, dtype=place.dtype) * COUNTERS)
+    return Histograms(start.astype(np.int64), (place % COUNTERS).astype(np.uint16), count)

@@ -92,6 +92,11 @@ class Sliding:
         """Sets the sums of all rows to 0, and forgets their keys."""
         self._place: dict[RowKey, int] = {}
         self._keys: list[RowKey] = []
+        self._latest: tuple[Sequence[RowKey], _Columns] = (), np.zeros(0, np.int64)
+        """The latest keys that were looked up, and their places. Consecutive windows mostly have the same
+        rows."""
+        self._all_keys: tuple[RowKey, ...] = ()
+        """``_keys`` as a tuple, as last asked for."""
         self._counts: U64 = np.zeros((0, 4), np.uint64)
         """calls, errors, bytes and total_ns of each key."""
         self._max: U64 = np.zeros(0, np.uint64)
@@ -209,6 +214,8 @@ class Sliding:
         return leaving
 
     def _columns_of(self, keys: Sequence[RowKey]) -> _Columns:
+        if keys == self._latest[0]:
+            return self._latest[1]
         find, known = self._place.setdefault, len(self._keys)
         columns = np.fromiter((find(key, len(self._place)) for key in keys), np.int64, len(keys))
         new = len(self._place) - known
@@ -219,6 +226,8 @@ class Sliding:
             self._split = np.pad(self._split, ((0, new), (0, 0)))
             start = np.pad(self._histograms.start, (0, new), mode="edge")
             self._histograms = replace(self._histograms, start=start)
+        columns.setflags(write=False)
+        self._latest = keys, columns
         return columns
 
     def _add(
@@ -310,6 +319,7 @@ class Sliding:
         self._parts = deque((part, new_place[columns]) for part, columns in self._parts)
         self._keys = [self._keys[column] for column in kept]
         self._place = {key: column for column, key in enumerate(self._keys)}
+        self._latest, self._all_keys = ((), np.zeros(0, np.int64)), ()
         self._counts, self._max, self._split = self._counts[kept], self._max[kept], self._split[kept]
         self._histograms = self._histograms.take(kept)
 
@@ -322,8 +332,10 @@ class Sliding:
         counts = self._counts[live].T.copy()
         # Histograms are never modified in place, so no copy is needed if all rows are kept.
         whole = bool(alive.all())
+        if whole and len(self._all_keys) != len(self._keys):
+            self._all_keys = tuple(self._keys)
         return Rows(
-            keys=tuple(self._keys) if whole else tuple(self._keys[column] for column in live),
+            keys=self._all_keys if whole else tuple(self._keys[column] for column in live),
             calls=counts[0],
             errors=counts[1],
             bytes=counts[2],

@@ -13,6 +13,7 @@ it, and rows of the layer ``host`` are time between calls. Therefore:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -281,8 +282,8 @@ class _Grouping:
     """Assignment of rows to groups: the part of a pivot that does not depend on the counts."""
 
     keys: tuple[RowKey, ...]
-    tenants: Mapping[str, Tenant]
-    """Tenants of the window that the grouping was made for."""
+    tenants: Mapping[str, Tenant | None]
+    """Tenants of these rows, by id. Other tenants of a window may come and go."""
     placement: Placement | None
     """Devices of the processes of that window, if the grouping is by device; else None."""
     order: Sequence[_Name]
@@ -296,23 +297,26 @@ class _Grouping:
     there is none."""
 
 
-_GROUPINGS: dict[tuple[tuple[Dimension, ...], bool], _Grouping] = {}
-"""Cache: the latest grouping for each (``by``, ``everything``). Consecutive windows mostly have the same
+_GROUPINGS: dict[tuple[tuple[Dimension, ...], bool], deque[_Grouping]] = {}
+"""Cache: the latest groupings for each (``by``, ``everything``). Consecutive windows mostly have the same
 rows, and finding the names of the rows takes longer than adding them up."""
+_KEPT = 4
+"""How many groupings are kept: those of the newest window and of the last seconds, each as a whole and
+narrowed to one row."""
 
 
 def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _Grouping:
-    known = _GROUPINGS.get((by, everything))
+    latest = _GROUPINGS.setdefault((by, everything), deque(maxlen=_KEPT))
     keys = window.rows.keys
     naming = RowNaming(window)
     placed = naming.placement if "device" in by else None
-    if (
-        known is not None
-        and known.keys == keys
-        and known.tenants == window.tenants
-        and known.placement == placed
-    ):
-        return known
+    for known in latest:
+        if (
+            known.keys == keys
+            and known.placement == placed
+            and all(window.tenants.get(name) == tenant for name, tenant in known.tenants.items())
+        ):
+            return known
     outermost = np.fromiter((key.outermost for key in keys), np.bool_, len(keys))
     host = np.fromiter((key.layer == HOST_LAYER for key in keys), np.bool_, len(keys))
     named = [naming.parts(by, key) for key in keys]
@@ -329,8 +333,9 @@ def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _G
             twin[number] = nested.get(keys[number]._replace(nested=True), -1)
     for array in (group, outermost, host, twin):
         array.setflags(write=False)
-    made = _Grouping(keys, window.tenants, placed, order, group, outermost, host, twin)
-    _GROUPINGS[by, everything] = made
+    tenants = {name: window.tenants.get(name) for name in {key.tenant for key in keys}}
+    made = _Grouping(keys, tenants, placed, order, group, outermost, host, twin)
+    latest.append(made)
     return made
 
 

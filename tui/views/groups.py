@@ -384,9 +384,9 @@ _MASKS: deque[tuple[tuple[RowKey, ...], NDArray[np.bool_]]] = deque(maxlen=4)
 
 def outermost(keys: tuple[RowKey, ...]) -> NDArray[np.bool_]:
     """Return which of ``keys`` are of outermost calls. The results for the latest tuples are kept, because
-    all parts of the screen ask for the same ones."""
+    all parts of the screen ask for the same ones, and consecutive windows mostly have the same rows."""
     for known, mask in _MASKS:
-        if known is keys:
+        if known == keys:
             return mask
     mask = np.fromiter((key.outermost for key in keys), np.bool_, len(keys))
     _MASKS.append((keys, mask))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from stalltop.model.rows.dimensions import Dimension
@@ -150,6 +151,7 @@ class View:
 
     # ---- as a tree
 
+    @lru_cache(maxsize=64)  # noqa: B019  # a view is a small value, and few are shown at a time
     def levels(self) -> tuple[Level, ...]:
         """Return the levels of the tree, beginning with the rows of this view."""
         return tuple(self._levels())

@@ -49,12 +49,12 @@ def test_arguments_are_decoded(symbol: str, arguments: tuple[int, ...], text: st
 
 def test_decoded_arguments_are_short() -> None:
     for symbol in ID:
-        assert len(argument_text(ID[symbol], [(1 << 64) - 1] * 6)) < 200
+        assert len(argument_text(ID[symbol], ((1 << 64) - 1,) * 6)) < 200
 
 
 def test_unknown_arguments_are_left_out() -> None:
-    assert argument_text(0, [1] * 6) == ""
-    assert argument_text(ID["cudaMemcpy"], []) == ""
+    assert argument_text(0, (1,) * 6) == ""
+    assert argument_text(ID["cudaMemcpy"], ()) == ""
 
 
 def test_captured_calls_get_names_and_wall_clock_times() -> None:
