@@ -29,6 +29,7 @@ from stalltop.model.window import U64, Coverage, Missing, OpenCall, Rows, Window
 from stalltop.probes import operations
 from stalltop.probes.budget.keeper import BudgetKeeper
 from stalltop.probes.captured_calls import captured_calls
+from stalltop.probes.confined.link import Confined
 from stalltop.probes.cuda_devices.owners import (
     OTHER_NUMBERS,
     holders,
@@ -49,7 +50,9 @@ from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.maps.open_calls import RawOpenCall
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
+from stalltop.probes.privileges import capabilities
 from stalltop.probes.symbols.cuda_kernel_names import KernelNames
+from stalltop.probes.symbols.name_search import PATIENCE_SECONDS as NAME_SECONDS
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.process_watch import ProcessWatch, is_alive
 from stalltop.probes.tenants.tenants import Tenants, process_name
@@ -97,6 +100,9 @@ class Monitor:
         self._hosts = HostReader()
         self._network = NetworkReader(options.host_root)
         self._kernel: KernelSide | None = None
+        self._confined = Confined()
+        self._confined_names = Confined(patience_seconds=NAME_SECONDS)
+        """Searching names takes long, and must not delay the search for libraries."""
         self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
         self._budget: BudgetKeeper | None = None
@@ -104,11 +110,15 @@ class Monitor:
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         try:
+            if capabilities():  # Without any, nothing can be traced.
+                self._confined.begin()
             self._kernel = (options.kernel or options.begin)()
             if options.progress is not None:
                 options.progress.begin("looking for CUDA processes")
-            self._kernel_names = KernelNames(self._kernel.cuda.inherited_name, self._kernel.cuda.runs_program)
-            self._libraries = Libraries(self._kernel.attach)
+            self._kernel_names = KernelNames(
+                self._kernel.cuda.inherited_name, self._kernel.cuda.runs_program, asks=self._confined_names
+            )
+            self._libraries = Libraries(self._kernel.attach, asks=self._confined)
             if options.budget is not None:
                 self._budget = BudgetKeeper(
                     options.budget, self._kernel.probe_ns, self._libraries.hot, self._kernel
@@ -225,6 +235,9 @@ class Monitor:
     def close(self) -> None:
         """Removes every probe and releases everything, within a second. May be called twice."""
         self._stop.set()
+        # A search that waits for an answer ends now.
+        self._confined.close()
+        self._confined_names.close()
         if self._looker is not None:
             self._looker.join(timeout=0.5)
         self._close_tracing()
@@ -239,6 +252,7 @@ class Monitor:
         self._tenants.close()
 
     def _close_tracing(self) -> None:
+        self._confined.close()
         libraries, self._libraries = self._libraries, None
         kernel, self._kernel = self._kernel, None
         if kernel is not None:

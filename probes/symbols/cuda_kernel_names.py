@@ -8,9 +8,7 @@ A handle stays unknown.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
 import re
 import time
 from collections import Counter
@@ -19,10 +17,11 @@ from typing import Final, NamedTuple
 
 from stalltop.model.text.clean import ELLIPSIS, clean
 from stalltop.model.window import Missing
+from stalltop.probes.confined.link import Answerer, Here
 from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.operations import RUNTIME, operation
-from stalltop.probes.symbols.code_symbols import CodeSymbols
 from stalltop.probes.symbols.demangler import Demangler, is_mangled
+from stalltop.probes.symbols.name_search import NameSearch
 
 MOST_NAME_BYTES: Final = 4096
 """Maximum number of bytes that are read of a mangled name. A longer name is cut."""
@@ -72,10 +71,12 @@ class KernelNames:
         inherited: Inherited = lambda tgid, function: 0,
         runs: Runs = lambda tgid, born_ns: True,
         demangler: Demangler | None = None,
+        asks: Answerer | None = None,
     ) -> None:
+        """``asks`` examines files and memory of processes; by default, that is done in this process."""
         self._inherited = inherited
         self._runs = runs
-        self._symbols = CodeSymbols()
+        self._search = NameSearch(asks or Here())
         self._demangler = demangler or Demangler()
         self._names: dict[int, dict[_Which, _Name]] = {}
         """Known names, by process."""
@@ -92,7 +93,7 @@ class KernelNames:
 
     def close(self) -> None:
         """Stops the search for names."""
-        self._symbols.close()
+        self._search.close()
         self._demangler.close()
 
     def prepare(self) -> None:
@@ -112,7 +113,6 @@ class KernelNames:
         """Begins a new window, with a new time limit for searching."""
         self._spent = 0.0
         self._window += 1
-        self._symbols.begin()
 
     def names(self, launches: Iterable[RawKernel]) -> list[str]:
         """Returns the name to show for each of ``launches``; '' if it is not known, or if no time is left to
@@ -178,6 +178,10 @@ class KernelNames:
                 known.setdefault((*which[:3], b""), name)
         return name
 
+    def _left(self) -> float:
+        """Returns for how long this window may still wait for an answer, s."""
+        return BUDGET_SECONDS - self._spent
+
     def _find(self, raw: RawKernel) -> _Name | None:
         """Returns the name of the launched CUDA kernel. The text of the name is empty if no name was found.
         Returns None if the search is not finished."""
@@ -185,11 +189,13 @@ class KernelNames:
         name, cut = raw.name, raw.cut
         if cut or not name:
             at = raw.name_at or (0 if name else self._inherited(tgid, raw.function))
-            whole = _read(tgid, at) if at else b""
+            whole = self._search.text(tgid, at, MOST_NAME_BYTES, self._left()) if at else b""
+            if whole is None:
+                return None
             if whole.startswith(name):
                 name, cut = whole, len(whole) >= MOST_NAME_BYTES
         if not name and operation(raw.key.operation).layer == RUNTIME:
-            symbol = self._symbols.name(tgid, raw.function)
+            symbol = self._search.symbol(tgid, raw.function, self._left())
             if symbol is None:
                 return None
             name = symbol
@@ -211,20 +217,3 @@ def _without_stub(name: bytes) -> bytes:
     """Returns the name of the CUDA kernel if ``name`` is the name of its stub: ``_Z5scalePf`` for
     ``__device_stub__Z5scalePf``. Other names are returned unchanged."""
     return name.removeprefix(_STUB[:-1].encode()) if name.startswith(_STUB.encode() + b"Z") else name
-
-
-def _read(tgid: int, address: int) -> bytes:
-    """Returns the text at ``address`` in a process's memory, up to its zero byte; empty if it cannot be
-    read."""
-    with contextlib.suppress(OSError, OverflowError), open(f"/proc/{tgid}/mem", "rb", buffering=0) as memory:
-        found = b""
-        # The text is read page by page, because the next page may not be mapped.
-        while len(found) < MOST_NAME_BYTES:
-            at = address + len(found)
-            piece = os.pread(memory.fileno(), min(4096 - at % 4096, MOST_NAME_BYTES - len(found)), at)
-            text, end, _ = piece.partition(b"\0")
-            found += text
-            if end or not piece:
-                break
-        return found
-    return b""
