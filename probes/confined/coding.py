@@ -1,7 +1,8 @@
 """Converts typed values to JSON and back, for the messages between stalltop and its confined process.
 
 The confined process parses what strangers wrote, so its answers are not trusted: `decoded` returns a value
-of exactly the type that it is asked for, or raises ValueError.
+of exactly the type that it is asked for, or raises ValueError. For each type, the functions that convert it
+are made once.
 """
 
 from __future__ import annotations
@@ -10,63 +11,94 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final, NewType
 
 Descriptor = NewType("Descriptor", int)
 """An open file, which is passed from one process to the other. It belongs to the receiver."""
 
-_MOST_DIGITS: Final = 1 << 64
+Convert = Callable[[Any, list[int]], Any]
+"""Converts a value. The list has the descriptors of the message."""
+
+_MOST_INTEGER: Final = 1 << 64
 
 
 def encoded(kind: Any, value: Any, descriptors: list[int]) -> Any:
     """Returns ``value``, of type ``kind``, as JSON. Appends its descriptors to ``descriptors``."""
-    if kind is Descriptor:
-        descriptors.append(value)
-        return None
-    if kind is bytes:
-        return value.decode("latin-1")
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return value.value
-    parts = _fields(kind)
-    if parts is not None:
-        return [encoded(part, getattr(value, name), descriptors) for name, part in parts]
-    arguments = typing.get_args(kind)
-    if isinstance(kind, types.UnionType):
-        return None if value is None else [encoded(arguments[0], value, descriptors)]
-    if arguments:
-        kinds = _parts(kind, len(value))
-        return [encoded(part, one, descriptors) for part, one in zip(kinds, value, strict=True)]
-    return value
+    return _encoder(kind)(value, descriptors)
 
 
 def decoded(kind: Any, value: Any, descriptors: list[int]) -> Any:
     """Returns the value of type ``kind`` that `encoded` made into ``value``. Removes its descriptors from the
     beginning of ``descriptors``. Raises ValueError."""
-    if kind is Descriptor:
-        if value is not None or not descriptors:
-            raise ValueError("no descriptor was received")
-        return descriptors.pop(0)
-    if kind is bytes:
-        return _plain(str, value).encode("latin-1")
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(value)
-    parts = _fields(kind)
-    if parts is not None:
-        given = _listed(value, len(parts))
-        return kind(*(decoded(part, one, descriptors) for (_, part), one in zip(parts, given, strict=True)))
-    arguments = typing.get_args(kind)
-    if isinstance(kind, types.UnionType):
-        return None if value is None else decoded(arguments[0], _listed(value, 1)[0], descriptors)
-    if arguments:
-        given = _listed(value)
-        pairs = zip(_parts(kind, len(given)), given, strict=True)
-        return typing.get_origin(kind)(decoded(part, one, descriptors) for part, one in pairs)
-    return _plain(kind, value)
+    return _decoder(kind)(value, descriptors)
 
 
 @functools.cache
+def _encoder(kind: Any) -> Convert:
+    if kind is Descriptor:
+        return lambda value, descriptors: descriptors.append(value)
+    if kind is bytes:
+        return lambda value, _: value.decode("latin-1")
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return lambda value, _: value.value
+    fields = _fields(kind)
+    if fields is not None:
+        parts = [(name, _encoder(part)) for name, part in fields]
+        return lambda value, descriptors: [part(getattr(value, name), descriptors) for name, part in parts]
+    arguments = typing.get_args(kind)
+    if isinstance(kind, types.UnionType):
+        one = _encoder(arguments[0])
+        return lambda value, descriptors: None if value is None else [one(value, descriptors)]
+    if _is_sequence(kind):
+        every = _encoder(arguments[0])
+        return lambda value, descriptors: [every(part, descriptors) for part in value]
+    if arguments:
+        several = [_encoder(part) for part in arguments]
+        return lambda value, descriptors: [
+            part(one, descriptors) for part, one in zip(several, value, strict=True)
+        ]
+    return lambda value, _: value
+
+
+@functools.cache
+def _decoder(kind: Any) -> Convert:
+    if kind is Descriptor:
+        return _descriptor
+    if kind is bytes:
+        text = _decoder(str)
+        return lambda value, descriptors: text(value, descriptors).encode("latin-1")
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return lambda value, _: kind(value)
+    fields = _fields(kind)
+    arguments = typing.get_args(kind)
+    if fields is not None:
+        return _of_parts(lambda parts: kind(*parts), [part for _, part in fields])
+    if isinstance(kind, types.UnionType):
+        one = _of_parts(lambda parts: parts[0], arguments[:1])
+        return lambda value, descriptors: None if value is None else one(value, descriptors)
+    if _is_sequence(kind):
+        every, make = _decoder(arguments[0]), typing.get_origin(kind)
+        return lambda value, descriptors: make(every(part, descriptors) for part in _listed(value))
+    if arguments:
+        return _of_parts(tuple, arguments)
+    return lambda value, _: _plain(kind, value)
+
+
+def _of_parts(make: Callable[[list[Any]], Any], kinds: Sequence[Any]) -> Convert:
+    """Returns what decodes a list of as many values as there are ``kinds``."""
+    parts = [_decoder(kind) for kind in kinds]
+    count = len(parts)
+
+    def decode(value: Any, descriptors: list[int]) -> Any:
+        if type(value) is not list or len(value) != count:
+            raise ValueError("a list of another length was expected")
+        return make([part(one, descriptors) for part, one in zip(parts, value, strict=True)])
+
+    return decode
+
+
 def _fields(kind: Any) -> tuple[tuple[str, Any], ...] | None:
     """Returns the fields of a NamedTuple or a dataclass; None for other types."""
     if not isinstance(kind, type):
@@ -81,23 +113,24 @@ def _fields(kind: Any) -> tuple[tuple[str, Any], ...] | None:
     return tuple((name, hints[name]) for name in names)
 
 
-def _parts(kind: Any, length: int) -> Sequence[Any]:
-    """Returns the types of the elements of a list or tuple of this ``length``."""
-    arguments = typing.get_args(kind)
-    if typing.get_origin(kind) is list or arguments[1:] == (Ellipsis,):
-        return [arguments[0]] * length
-    if len(arguments) != length:
-        raise ValueError("a tuple has another length")
-    return arguments
+def _is_sequence(kind: Any) -> bool:
+    """Returns whether ``kind`` is a list or tuple of any length, of values of one type."""
+    return typing.get_origin(kind) is list or typing.get_args(kind)[1:] == (Ellipsis,)
 
 
-def _listed(value: Any, length: int | None = None) -> list[Any]:
-    if not isinstance(value, list) or length not in (None, len(value)):
-        raise ValueError("a list was expected, or one of another length")
+def _listed(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise ValueError("a list was expected")
     return value
 
 
 def _plain(kind: Any, value: Any) -> Any:
-    if type(value) is not kind or (kind is int and abs(value) >= _MOST_DIGITS):
+    if type(value) is not kind or (kind is int and abs(value) >= _MOST_INTEGER):
         raise ValueError(f"a value of type {kind.__name__} was expected")
     return value
+
+
+def _descriptor(value: Any, descriptors: list[int]) -> int:
+    if value is not None or not descriptors:
+        raise ValueError("no descriptor was received")
+    return descriptors.pop(0)

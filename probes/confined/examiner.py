@@ -47,6 +47,14 @@ class FoundFile(NamedTuple):
     closing it asks the file system."""
 
 
+class ProcessFiles(NamedTuple):
+    """Files of a process."""
+
+    program: Version | None
+    """The program that it runs; None for a Linux kernel thread."""
+    mapped: MappedFiles
+
+
 class FilePlace(NamedTuple):
     """A place in a file where a traced function can be probed."""
 
@@ -81,10 +89,14 @@ class Examiner:
         """Returns the libraries that a process has mapped."""
         return mapped_by(pid)
 
-    def program_version(self, pid: int) -> Version:
-        """Returns the version of the program that a process runs."""
-        with found_program(pid) as fd:
-            return version_of(fd)
+    def process(self, pid: int) -> ProcessFiles:
+        """Returns the program that a process runs, and the libraries that it has mapped."""
+        mapped = mapped_by(pid)
+        try:
+            with found_program(pid) as fd:
+                return ProcessFiles(version_of(fd), mapped)
+        except FileNotFoundError:  # It is a Linux kernel thread.
+            return ProcessFiles(None, mapped)
 
     def program(self, pid: int) -> Mapping | None:
         """Returns the first executable mapping of the process's own program; None if it is not found."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from stalltop.model.text.clean import clean
 from stalltop.model.text.words import numbered
 from stalltop.model.window import Library, Missing
-from stalltop.probes.confined.examiner import Examiner, FoundFile, Version
+from stalltop.probes.confined.examiner import Examiner, FoundFile, ProcessFiles, Version
 from stalltop.probes.confined.link import Answerer, Here, NoAnswerError, UnavailableError
 from stalltop.probes.confined.questions import Questions, QuestionSubject
 from stalltop.probes.libraries.hot_probes import HotProbes
@@ -192,18 +192,17 @@ class Libraries:
         self._unavailable = None
         try:
             self._questions.begin()
-            changed |= self._look_at_programs(until)
-            waiting = self._questions.answering([*self._waiting])
-            left_alone = frozenset(self._waiting.keys() - {*waiting})
+            wanted = {**self._waiting, **dict.fromkeys(self._unseen_programs)}
+            answering = self._questions.answering([*wanted])
+            left_alone = frozenset(wanted.keys() - {*answering})
             changed |= left_alone != self._left_alone
             self._left_alone = left_alone
-            for first in range(0, len(waiting), _AT_ONCE):
-                some = waiting[first : first + _AT_ONCE]
-                for pid, mapped in zip(some, self._questions.each(Examiner.mapped, some), strict=True):
+            for first in range(0, len(answering), _AT_ONCE):
+                some = answering[first : first + _AT_ONCE]
+                for pid, process in zip(some, self._questions.each(Examiner.process, some), strict=True):
                     if time.monotonic() >= until:
                         return changed
-                    tries = self._waiting.pop(pid)
-                    changed |= self._look_again(pid, mapped, tries, until)
+                    changed |= self._look_again(pid, process, until)
         except UnavailableError as error:
             self._unavailable = Missing(
                 "new processes", error.strerror or str(error), "run: stalltop check; then restart stalltop"
@@ -211,50 +210,45 @@ class Libraries:
             return True
         return changed
 
-    def _look_again(self, pid: int, mapped: MappedFiles | OSError, tries: int, until: float) -> bool:
+    def _look_again(self, pid: int, process: ProcessFiles | OSError, until: float) -> bool:
+        """Reads what is new in a process. Returns whether anything was or is known of it."""
         known = self._is_known(pid)
-        if isinstance(mapped, NoAnswerError):
-            self._unopened[pid] = _unopened(pid, f"/proc/{pid}/maps", mapped)
+        if isinstance(process, NoAnswerError):
+            self._waiting.pop(pid, None)
+            self._unopened[pid] = _unopened(pid, f"/proc/{pid}", process)
             return True
-        if isinstance(mapped, OSError):
+        if isinstance(process, OSError):
             return self._forget(pid)
-        left = self._look_at(pid, mapped, tries, until)
-        if left:
-            self._waiting[pid] = left
+        if pid in self._unseen_programs:
+            self._look_at_program(pid, process.program)
+        tries = self._waiting.pop(pid, 0)
+        if tries:
+            left = self._look_at(pid, process.mapped, tries, until)
+            if left:
+                self._waiting[pid] = left
         return known or self._is_known(pid)
 
     def _is_known(self, pid: int) -> bool:
         return pid in self._users or pid in self._unopened or pid in self._unread
 
-    def _look_at_programs(self, until: float) -> bool:
-        """Probes new programs that hold traced functions. Has a process read again if its present or its
-        previous program is probed."""
-        changed = False
-        unseen = self._questions.answering([*self._unseen_programs])
-        for first in range(0, len(unseen), _AT_ONCE):
-            some = unseen[first : first + _AT_ONCE]
-            for pid, version in zip(some, self._questions.each(Examiner.program_version, some), strict=True):
-                if time.monotonic() >= until:
-                    return changed
-                self._unseen_programs.discard(pid)
-                before = self._programs.pop(pid, None)
-                is_probed = self._is_probed_program(pid, version)
-                if isinstance(is_probed, NoAnswerError):
-                    self._unopened[pid] = _unopened(pid, f"/proc/{pid}/exe", is_probed)
-                    self._unseen_programs.add(pid)
-                    changed = True
-                    continue
-                if is_probed and not isinstance(version, OSError):
-                    self._programs[pid] = version
-                if before is not None or pid in self._programs:
-                    self._waiting.setdefault(pid, _TRIES)
-                    changed = True
-        return changed
+    def _look_at_program(self, pid: int, version: Version | None) -> None:
+        """Probes the program of ``pid`` if it holds traced functions. Has the process read again if its
+        present or its previous program is probed."""
+        is_probed = version is not None and self._is_probed_program(pid, version)
+        before = self._programs.pop(pid, None)
+        if isinstance(is_probed, NoAnswerError):  # It stays unseen, and is looked at again later.
+            self._unopened[pid] = _unopened(pid, f"/proc/{pid}/exe", is_probed)
+            return
+        self._unseen_programs.discard(pid)
+        if is_probed and version is not None:
+            self._programs[pid] = version
+        if before is not None or pid in self._programs:
+            self._waiting.setdefault(pid, _TRIES)
 
-    def _is_probed_program(self, pid: int, version: Version | OSError) -> bool | NoAnswerError:
+    def _is_probed_program(self, pid: int, version: Version) -> bool | NoAnswerError:
         """Returns whether the program of ``pid`` is probed, or has a problem. Probes it now if it is new."""
-        if isinstance(version, OSError) or version in self._plain:
-            return version if isinstance(version, NoAnswerError) else False
+        if version in self._plain:
+            return False
         program = self._questions.program(pid)
         if program is None:
             return False
