@@ -16,6 +16,7 @@ class Capability(IntEnum):
     CHOWN = 0
     DAC_OVERRIDE = 1
     DAC_READ_SEARCH = 2
+    FOWNER = 3
     NET_BIND_SERVICE = 10
     SYS_PTRACE = 19
     SYS_ADMIN = 21
@@ -24,6 +25,29 @@ class Capability(IntEnum):
     BPF = 39
     CHECKPOINT_RESTORE = 40
 
+
+OF_THE_SERVICE: Final = frozenset(
+    {
+        Capability.BPF,
+        Capability.PERFMON,
+        Capability.SYS_ADMIN,
+        Capability.SYS_PTRACE,
+        Capability.SYS_RESOURCE,
+        Capability.DAC_READ_SEARCH,
+        Capability.CHECKPOINT_RESTORE,
+    }
+)
+"""Capabilities of the service (``CapabilityBoundingSet`` of deploy/stalltop-record.service): all that tracing
+needs."""
+BY_HAND: Final = OF_THE_SERVICE | {
+    # Files are written for the user who called sudo, into folders of that user, which may be sticky.
+    Capability.CHOWN,
+    Capability.FOWNER,
+    # The same; and connecting to the socket of a user's own Docker or Podman needs a right to write.
+    Capability.DAC_OVERRIDE,
+    Capability.NET_BIND_SERVICE,  # stalltop serve --port 443
+}
+"""Capabilities that stalltop keeps if root starts it."""
 
 _VERSION_3: Final = 0x20080522
 _PR_CAPBSET_READ: Final = 23
