@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +19,10 @@ from stalltop.demo.caller import Caller
 from stalltop.probes.host.process_use import children
 from stalltop.probes.privileges import BY_HAND, Capability
 from tests.kernel.children import until
-from tests.kernel.commands.test_surroundings import PROGRAM
 from tests.kernel.commands.walker import walking
 from tests.tui.pseudo_terminal import ROOT
 
+PROGRAM = (sys.executable, "-m", "stalltop")
 USER = 65534
 KEPT_BY_CONFINED = {Capability.SYS_PTRACE, Capability.DAC_READ_SEARCH, Capability.CHECKPOINT_RESTORE}
 
