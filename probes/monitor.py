@@ -51,8 +51,7 @@ from stalltop.probes.maps.open_calls import RawOpenCall
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
 from stalltop.probes.privileges import capabilities
-from stalltop.probes.symbols.cuda_kernel_names import KernelNames
-from stalltop.probes.symbols.name_search import PATIENCE_SECONDS as NAME_SECONDS
+from stalltop.probes.symbols.cuda_kernel_names import SEARCH_SECONDS, KernelNames
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.process_watch import ProcessWatch, is_alive
 from stalltop.probes.tenants.tenants import Tenants, process_name
@@ -101,8 +100,8 @@ class Monitor:
         self._network = NetworkReader(options.host_root)
         self._kernel: KernelSide | None = None
         self._confined = Confined()
-        self._confined_names = Confined(patience_seconds=NAME_SECONDS)
-        """Searching names takes long, and must not delay the search for libraries."""
+        self._confined_search = Confined(patience_seconds=SEARCH_SECONDS)
+        """Started for the first program whose code is searched for names: that must not delay discovery."""
         self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
         self._budget: BudgetKeeper | None = None
@@ -116,7 +115,10 @@ class Monitor:
             if options.progress is not None:
                 options.progress.begin("looking for CUDA processes")
             self._kernel_names = KernelNames(
-                self._kernel.cuda.inherited_name, self._kernel.cuda.runs_program, asks=self._confined_names
+                self._kernel.cuda.inherited_name,
+                self._kernel.cuda.runs_program,
+                asks=self._confined,
+                searches=self._confined_search,
             )
             self._libraries = Libraries(self._kernel.attach, asks=self._confined)
             if options.budget is not None:
@@ -237,7 +239,7 @@ class Monitor:
         self._stop.set()
         # A search that waits for an answer ends now.
         self._confined.close()
-        self._confined_names.close()
+        self._confined_search.close()
         if self._looker is not None:
             self._looker.join(timeout=0.5)
         self._close_tracing()

@@ -9,6 +9,7 @@ import contextlib
 import os
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ from stalltop.probes.regular_file import opened
 _KEPT_FILES: Final = 8
 _KEPT_SECONDS: Final = 1.0
 """Time for which the mappings of a process are remembered, s. Many names are looked up one after another."""
-Version = tuple[int, int, int, int]
 
 
 class _Functions(NamedTuple):
@@ -41,6 +41,10 @@ class _Functions(NamedTuple):
         return b""
 
 
+_Files = OrderedDict[tuple[int, int, int, int], _Functions]
+"""Functions of files, by version of the file."""
+_Read = Callable[[int], tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""Reads the functions of an open file."""
 _NOTHING: Final = _Functions(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -48,26 +52,29 @@ class CodeSymbols:
     """Looks up addresses, and remembers the files that it read last. Used from one thread."""
 
     def __init__(self) -> None:
-        self._symbols: OrderedDict[Version, _Functions] = OrderedDict()
-        self._registered: OrderedDict[Version, _Functions] = OrderedDict()
-        """Functions that the code of a file registers, by version of the file."""
+        self._symbols: _Files = OrderedDict()
+        self._registered: _Files = OrderedDict()
         self._parts: tuple[int, float, list[Mapping]] = (0, 0.0, [])
         """The process that was looked up last, when, and its mappings."""
 
-    def name(self, pid: int, address: int) -> bytes:
-        """Returns the symbol of the function at ``address``. Compilers give a CUDA kernel's name to the host
-        function that stands for it. If there is no symbol, returns the name under which the code of the file
-        registers the function; empty if there is none.
+    def symbol(self, pid: int, address: int) -> bytes | None:
+        """Returns the symbol of the function at ``address``; empty if there is none, None if there is no
+        code. Compilers give a CUDA kernel's name to the host function that stands for it."""
+        return self._name(self._symbols, function_symbols, pid, address)
 
-        Takes seconds for a large library whose code is searched for the first time.
-        """
+    def registered(self, pid: int, address: int) -> bytes:
+        """Returns the name under which the code of the file registers the function at ``address``; empty if
+        there is none. Takes seconds for a large library whose code is searched for the first time."""
+        return self._name(self._registered, registrations, pid, address) or b""
+
+    def _name(self, files: _Files, read: _Read, pid: int, address: int) -> bytes | None:
         with contextlib.suppress(OSError, ElfError):
             part = _part_at(self._mappings(pid), address)
             if part is None:
-                return b""
+                return None
             with found(part) as looked_at, opened(looked_at) as fd:
-                return self._name(fd, part.offset + address - part.start)
-        return b""
+                return _kept(files, read, fd).name(fd, part.offset + address - part.start)
+        return None
 
     def _mappings(self, pid: int) -> list[Mapping]:
         now = time.monotonic()
@@ -75,20 +82,13 @@ class CodeSymbols:
             self._parts = pid, now, executables_of(pid)
         return self._parts[2]
 
-    def _name(self, fd: int, offset: int) -> bytes:
-        status = os.fstat(fd)
-        version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-        return _kept(self._symbols, version, fd, registered=False).name(fd, offset) or _kept(
-            self._registered, version, fd, registered=True
-        ).name(fd, offset)
 
-
-def _kept(
-    files: OrderedDict[Version, _Functions], version: Version, fd: int, *, registered: bool
-) -> _Functions:
+def _kept(files: _Files, read: _Read, fd: int) -> _Functions:
+    status = os.fstat(fd)
+    version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if version not in files:
         try:
-            files[version] = _Functions(*(registrations if registered else function_symbols)(fd))
+            files[version] = _Functions(*read(fd))
         except (OSError, ElfError, ValueError):
             files[version] = _NOTHING
         while len(files) > _KEPT_FILES:

@@ -174,10 +174,15 @@ class Examiner:
             return b""
         return found
 
-    def symbol(self, pid: int, address: int) -> bytes:
-        """Returns the name of the CUDA kernel for which the function at ``address`` of a process stands;
-        empty if it is not found. May take seconds."""
-        return self._symbols.name(pid, address)
+    def symbol(self, pid: int, address: int) -> bytes | None:
+        """Returns the symbol of the function at ``address`` of a process; empty if there is none, None if
+        there is no code."""
+        return self._symbols.symbol(pid, address)
+
+    def registered(self, pid: int, address: int) -> bytes:
+        """Returns the name under which the code of a process registers the function at ``address`` as a CUDA
+        kernel; empty if there is none. May take seconds."""
+        return self._symbols.registered(pid, address)
 
 
 def version_of(fd: int) -> Version:
