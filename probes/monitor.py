@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +30,9 @@ from stalltop.model.window import U64, Coverage, Missing, OpenCall, Rows, Window
 from stalltop.probes import operations
 from stalltop.probes.budget.keeper import BudgetKeeper
 from stalltop.probes.captured_calls import captured_calls
+from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Confined
+from stalltop.probes.confined.questions import Questions
 from stalltop.probes.cuda_devices.owners import (
     OTHER_NUMBERS,
     holders,
@@ -83,7 +86,14 @@ class Monitor:
         self._kubelet = KubeletReader(options.host_root)
         self._watch = ProcessWatch()
         self._names = ProcessNames()
-        self._places = ProcessDevices(self._program_of, self._uninitialized)
+        self._confined = Confined()
+        self._confined_search = Confined(patience_seconds=SEARCH_SECONDS)
+        """Started for the first program whose code is searched for names: that must not delay discovery."""
+        self._places = ProcessDevices(
+            self._program_of,
+            self._uninitialized,
+            read=partial(Questions(self._confined).one, Examiner.sight),
+        )
         self._evidence = EvidenceReader(self._tenants, self._names, label=self._places.label)
         self._keys: dict[SlotKey, RowKey] = {}
         """Keys that were made for earlier windows. Windows share them, because most keys never change."""
@@ -99,9 +109,6 @@ class Monitor:
         self._hosts = HostReader()
         self._network = NetworkReader(options.host_root)
         self._kernel: KernelSide | None = None
-        self._confined = Confined()
-        self._confined_search = Confined(patience_seconds=SEARCH_SECONDS)
-        """Started for the first program whose code is searched for names: that must not delay discovery."""
         self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
         self._budget: BudgetKeeper | None = None

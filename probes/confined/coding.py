@@ -2,7 +2,7 @@
 
 The confined process parses what strangers wrote, so its answers are not trusted: `decoded` returns a value
 of exactly the type that it is asked for, or raises ValueError. For each type, the functions that convert it
-are made once.
+are made once. Types of dictionaries are ``dict[str, str]``.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def _encoder(kind: Any) -> Convert:
     if isinstance(kind, types.UnionType):
         one = _encoder(arguments[0])
         return lambda value, descriptors: None if value is None else [one(value, descriptors)]
+    if typing.get_origin(kind) is dict:
+        return lambda value, _: value
     if _is_sequence(kind):
         every = _encoder(arguments[0])
         return lambda value, descriptors: [every(part, descriptors) for part in value]
@@ -78,6 +80,8 @@ def _decoder(kind: Any) -> Convert:
     if isinstance(kind, types.UnionType):
         one = _of_parts(lambda parts: parts[0], arguments[:1])
         return lambda value, descriptors: None if value is None else one(value, descriptors)
+    if typing.get_origin(kind) is dict:
+        return lambda value, _: _texts(value)
     if _is_sequence(kind):
         every, make = _decoder(arguments[0]), typing.get_origin(kind)
         return lambda value, descriptors: make(every(part, descriptors) for part in _listed(value))
@@ -114,13 +118,19 @@ def _fields(kind: Any) -> tuple[tuple[str, Any], ...] | None:
 
 
 def _is_sequence(kind: Any) -> bool:
-    """Returns whether ``kind`` is a list or tuple of any length, of values of one type."""
-    return typing.get_origin(kind) is list or typing.get_args(kind)[1:] == (Ellipsis,)
+    """Returns whether ``kind`` is a list, set or tuple of any length, of values of one type."""
+    return typing.get_origin(kind) in (list, frozenset) or typing.get_args(kind)[1:] == (Ellipsis,)
 
 
 def _listed(value: Any) -> list[Any]:
     if type(value) is not list:
         raise ValueError("a list was expected")
+    return value
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if type(value) is not dict or any(type(text) is not str for text in value.values()):
+        raise ValueError("texts by name were expected")
     return value
 
 

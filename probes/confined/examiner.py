@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from stalltop.model.errors import described
@@ -19,8 +20,10 @@ from stalltop.probes.binaries.mapped_file import found, found_program
 from stalltop.probes.binaries.placement import places
 from stalltop.probes.binaries.static_runtime import has_static_runtime, holds_runtime
 from stalltop.probes.confined.coding import Descriptor
+from stalltop.probes.cuda_devices.process_sight import Sight, sight_of
 from stalltop.probes.process_maps import Kind, MappedFiles, Mapping, mapped_by, program_of
 from stalltop.probes.regular_file import opened
+from stalltop.probes.tenants.environment import Environments
 
 _ORIGINAL_BYTES: Final = 4
 """Number of bytes of code that are compared to see whether a probe is in place."""
@@ -84,6 +87,7 @@ class Examiner:
 
     def __init__(self) -> None:
         self._symbols = CodeSymbols()
+        self._environments = Environments()
 
     def mapped(self, pid: int) -> MappedFiles:
         """Returns the libraries that a process has mapped."""
@@ -143,6 +147,10 @@ class Examiner:
         """Returns whether the program of process ``pid`` contains the CUDA runtime; False if it cannot be
         read."""
         return has_static_runtime(pid)
+
+    def sight(self, pid: int) -> Sight:
+        """Returns the environment and the device files of a process."""
+        return sight_of(pid, Path("/"), self._environments)
 
     def memory(self, pid: int, places: tuple[tuple[int, int], ...]) -> tuple[bytes, ...]:
         """Returns what is at ``places`` (address, number of bytes) in the memory of a process."""

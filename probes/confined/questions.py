@@ -68,6 +68,14 @@ class Questions:
         """Answerer one question about each of ``pids``."""
         return self.ask(question, [QuestionSubject(pid, None, (pid,)) for pid in pids])
 
+    def one(self, question: Callable[[Examiner, int], T], pid: int) -> T:
+        """Asks one question about ``pid``. Raises the error that is its answer."""
+        self.begin()
+        (answer,) = self.each(question, [pid])
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
     def program(self, pid: int) -> Mapping | None:
         """Returns the first executable mapping of the process's own program; None if it is not found."""
         (program,) = self.each(Examiner.program, [pid])

@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 from stalltop.probes.confined.coding import Descriptor, decoded, encoded
 from stalltop.probes.confined.examiner import Examiner, FilePlace, FileReading, FoundFile, Problem, Version
 from stalltop.probes.confined.process import signature
+from stalltop.probes.cuda_devices.process_sight import Sight
 from stalltop.probes.process_maps import Kind, MappedFiles, Mapping
 
 MAPPING = Mapping(1, 1 << 47, 4096, 8, 9, "/a\udcffb\n", True, ("runtime", "nccl"), 7, Kind.OTHER)
@@ -45,6 +46,7 @@ class Both(NamedTuple):
         (tuple[tuple[int, int], ...], ((1, 2), (3, 4))),
         (tuple[bytes, ...], (b"\xff", b"")),
         (bool, True),
+        (Sight, Sight(({"A": "\udcff"}, {}), frozenset({1, 2}), True, False)),
     ],
 )
 def test_values_survive(kind: Any, value: Any) -> None:
@@ -78,6 +80,8 @@ def test_anything_else_is_refused(name: str, value: Any) -> None:
         (Version, {"device": 1}),
         (Kind, "something"),
         (tuple[int, int], [1, 2, 3]),
+        (Sight, [[{"A": 1}], [], True, False]),
+        (Sight, [[["A", "B"]], [], True, False]),
     ],
 )
 def test_values_of_another_type_are_refused(kind: Any, value: Any) -> None:

@@ -13,6 +13,7 @@ from stalltop.probes.confined import link
 from stalltop.probes.confined.examiner import Examiner, FoundFile
 from stalltop.probes.confined.link import Confined, Here, NoAnswerError, UnavailableError
 from stalltop.probes.confined.messages import MOST_BYTES
+from stalltop.probes.cuda_devices.process_sight import Sight
 from stalltop.probes.process_maps import MappedFiles
 from tests.kernel.children import until
 
@@ -70,6 +71,13 @@ def test_answers_are_those_of_this_process(confined: Confined) -> None:
     assert confined.ask(Examiner.same, [(first.file, second.file)]) == [True]
     for fd in (first.file, second.file):
         os.close(fd)
+
+
+def test_environments_and_devices_are_read(confined: Confined) -> None:
+    (sight,) = confined.ask(Examiner.sight, OWN)
+    assert [sight] == Here().ask(Examiner.sight, OWN)
+    assert isinstance(sight, Sight)
+    assert len(sight.environments) in (1, 2)
 
 
 def test_errors_are_answers(confined: Confined) -> None:
