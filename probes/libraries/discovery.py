@@ -47,8 +47,9 @@ _REMEDIES: Final = {
     errno.ETIMEDOUT: "check the server, or the program, that serves that file system",
 }
 """What helps against an error when a file is opened."""
-_AT_ONCE: Final = 64
-"""Maximum number of processes that are asked for together."""
+_AT_ONCE: Final = 16
+"""Maximum number of processes that are asked about together. An update may take longer by the time that
+reading their mappings takes (``process_maps.READ_SECONDS`` each)."""
 _TRIES: Final = 5
 """Maximum number of consecutive times that a process is read. It is read again if one of its files could not
 be opened: its mappings may have changed since they were read."""
@@ -192,17 +193,24 @@ class Libraries:
         self._unavailable = None
         try:
             self._questions.begin()
-            wanted = {**self._waiting, **dict.fromkeys(self._unseen_programs)}
+            wanted = self._waiting | dict.fromkeys(self._unseen_programs - self._unread.keys(), 0)
             answering = self._questions.answering([*wanted])
             left_alone = frozenset(wanted.keys() - {*answering})
             changed |= left_alone != self._left_alone
             self._left_alone = left_alone
+            files_read = False
             for first in range(0, len(answering), _AT_ONCE):
                 some = answering[first : first + _AT_ONCE]
                 for pid, process in zip(some, self._questions.each(Examiner.process, some), strict=True):
-                    if time.monotonic() >= until:
-                        return changed
+                    has_files = isinstance(process, ProcessFiles) and bool(process.mapped.libraries)
+                    # Each update finishes all processes without such files, which cost nothing more, and at
+                    # least one with them: otherwise slow processes could keep it from finishing any.
+                    if has_files and files_read and time.monotonic() >= until:
+                        continue
+                    files_read |= has_files
                     changed |= self._look_again(pid, process, until)
+                if time.monotonic() >= until:
+                    break
         except UnavailableError as error:
             self._unavailable = Missing(
                 "new processes", error.strerror or str(error), "run: stalltop check; then restart stalltop"

@@ -152,3 +152,29 @@ def test_an_update_ends_in_time_and_the_next_one_goes_on(
             assert len(found.functions()) == 5
         finally:
             found.libraries.close()
+
+
+def test_processes_that_take_all_time_of_an_update_are_finished(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Child() as slow, Child() as fast:
+        fast.do("map_file", library)
+        found = Discovered(monkeypatch, slow.pid, fast.pid)
+        monkeypatch.setattr(discovery, "BUDGET_SECONDS", 0.1)
+        read: list[int] = []
+
+        def reading(pid: int) -> MappedFiles:
+            read.append(pid)
+            time.sleep(0.11)
+            return mapped_by(pid)
+
+        monkeypatch.setattr(examiner, "mapped_by", reading)
+        try:
+            found.update()
+            assert set(read) == {slow.pid, fast.pid}
+            for _ in range(3):
+                found.update()
+            assert read.count(slow.pid) == 1
+            assert found.functions() == {(str(library), "runtime"): 1}
+        finally:
+            found.libraries.close()
