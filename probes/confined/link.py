@@ -66,10 +66,6 @@ class Answerer(Protocol):
         are copied; those of answers belong to the caller."""
         ...
 
-    def close(self) -> None:
-        """Ends the process. Does not wait for answers. May be called twice."""
-        ...
-
 
 class Here:
     """Answers questions in this process, without any protection."""
@@ -91,9 +87,6 @@ class Here:
             except OSError as error:
                 answers.append(error)
         return answers
-
-    def close(self) -> None:
-        """Does nothing."""
 
 
 class Confined:
@@ -244,6 +237,7 @@ class _Process:
                 found.append(decoded(answer, message[0], descriptors))
                 for _ in range(count - len(descriptors)):
                     self._received.descriptors.popleft()
+            self._received.close()  # No answer has the files that are left.
         except TimeoutError:
             self.is_late = True
         # The process has ended, or sends something else than answers: it may have been taken over.

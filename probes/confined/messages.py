@@ -64,7 +64,8 @@ class Received:
             raise ValueError("a message is nested too deeply") from None
 
     def receive(self) -> None:
-        """Receives something, and waits for it. Raises OSError if nothing comes any more."""
+        """Receives something, and waits for it. Raises OSError if nothing comes any more, and ValueError if
+        more files come than messages can have."""
         data, files, _, _ = self._connection.recvmsg(
             _RECEIVE_BYTES,
             socket.CMSG_SPACE(_MOST_FILES * array.array("i").itemsize),
@@ -75,6 +76,8 @@ class Received:
                 numbers = array.array("i")
                 numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
                 self.descriptors += numbers
+        if len(self.descriptors) > _MOST_FILES:
+            raise ValueError("too many files")
         if not data:
             raise BrokenPipeError("the other process has ended")
         self._buffer += data

@@ -139,6 +139,17 @@ def test_files_that_nobody_asked_for_are_closed(start: Callable[..., Confined]) 
     more = f'send(connection, packed("")); question(); send(connection, packed([{ANSWER}]), [0, 1, 2])'
     confined = start(more + "; question()")
     assert not isinstance(confined.ask(Examiner.mapped, OWN)[0], OSError)
+    assert len(os.listdir("/proc/self/fd")) == len(before) + 1  # the socket
+    confined.close()
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_endless_files_end_the_process(start: Callable[..., Confined]) -> None:
+    before = os.listdir("/proc/self/fd")
+    endless = 'send(connection, packed("")); question()\nwhile True: send(connection, b"\\0", [0] * 200)'
+    confined = start(endless.replace("; question()", ""))
+    (answer,) = confined.ask(Examiner.mapped, OWN)
+    assert isinstance(answer, OSError)
     confined.close()
     assert len(os.listdir("/proc/self/fd")) == len(before)
 

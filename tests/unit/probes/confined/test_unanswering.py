@@ -31,9 +31,6 @@ class FakeAnswerer:
             answers.append(device)
         return answers
 
-    def close(self) -> None:
-        pass
-
 
 @pytest.fixture(autouse=True)
 def _owners(monkeypatch: pytest.MonkeyPatch) -> None:
