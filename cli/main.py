@@ -154,9 +154,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _take_name()
     _open_standard_streams()
     try:
-        options = parsed(
-            with_command(sys.argv[1:] if arguments is None else arguments, terminal=shows_a_screen())
-        )
+        given = with_command(sys.argv[1:] if arguments is None else arguments, terminal=shows_a_screen())
+        if arguments is None:
+            _give_up_rights(given)
+        options = parsed(given)
         with as_keyboard_interrupt():
             code = int(options.run(options))
         sys.stdout.flush()
@@ -187,6 +188,20 @@ def _take_name() -> None:
     and tables show this name."""
     with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as name:
         name.write("stalltop")
+
+
+def _give_up_rights(arguments: Sequence[str]) -> None:
+    """Gives up the capabilities that no command needs, except those that start sample tenants.
+
+    Rights belong to threads, so this comes before numpy is imported, which may start threads.
+    """
+    if arguments[:1] == ["demo"] or any(argument.partition("=")[0] == "--demo" for argument in arguments):
+        return
+    from stalltop.probes.privileges import BY_HAND, capabilities, keep_capabilities
+
+    with contextlib.suppress(OSError):
+        if capabilities():
+            keep_capabilities(BY_HAND)
 
 
 def _told(text: str, code: int) -> int:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from stalltop.model.window import U64, Coverage, Missing, OpenCall, Rows, Window
 from stalltop.probes import operations
 from stalltop.probes.budget.keeper import BudgetKeeper
 from stalltop.probes.captured_calls import captured_calls
+from stalltop.probes.confined.examiner import Examiner
+from stalltop.probes.confined.link import Confined
+from stalltop.probes.confined.questions import Questions
 from stalltop.probes.cuda_devices.owners import (
     OTHER_NUMBERS,
     holders,
@@ -49,7 +53,8 @@ from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.maps.open_calls import RawOpenCall
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
-from stalltop.probes.symbols.cuda_kernel_names import KernelNames
+from stalltop.probes.privileges import capabilities
+from stalltop.probes.symbols.cuda_kernel_names import SEARCH_SECONDS, KernelNames
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.process_watch import ProcessWatch, is_alive
 from stalltop.probes.tenants.tenants import Tenants, process_name
@@ -81,7 +86,14 @@ class Monitor:
         self._kubelet = KubeletReader(options.host_root)
         self._watch = ProcessWatch()
         self._names = ProcessNames()
-        self._places = ProcessDevices(self._program_of, self._uninitialized)
+        self._confined = Confined()
+        self._confined_search = Confined(patience_seconds=SEARCH_SECONDS)
+        """Started for the first program whose code is searched for names: that must not delay discovery."""
+        self._places = ProcessDevices(
+            self._program_of,
+            self._uninitialized,
+            read=partial(Questions(self._confined).one, Examiner.sight),
+        )
         self._evidence = EvidenceReader(self._tenants, self._names, label=self._places.label)
         self._keys: dict[SlotKey, RowKey] = {}
         """Keys that were made for earlier windows. Windows share them, because most keys never change."""
@@ -104,11 +116,18 @@ class Monitor:
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         try:
+            if capabilities():  # Without any, nothing can be traced.
+                self._confined.begin()
             self._kernel = (options.kernel or options.begin)()
             if options.progress is not None:
                 options.progress.begin("looking for CUDA processes")
-            self._kernel_names = KernelNames(self._kernel.cuda.inherited_name, self._kernel.cuda.runs_program)
-            self._libraries = Libraries(self._kernel.attach)
+            self._kernel_names = KernelNames(
+                self._kernel.cuda.inherited_name,
+                self._kernel.cuda.runs_program,
+                asks=self._confined,
+                searches=self._confined_search,
+            )
+            self._libraries = Libraries(self._kernel.attach, asks=self._confined)
             if options.budget is not None:
                 self._budget = BudgetKeeper(
                     options.budget, self._kernel.probe_ns, self._libraries.hot, self._kernel
@@ -225,6 +244,9 @@ class Monitor:
     def close(self) -> None:
         """Removes every probe and releases everything, within a second. May be called twice."""
         self._stop.set()
+        # A search that waits for an answer ends now.
+        self._confined.close()
+        self._confined_search.close()
         if self._looker is not None:
             self._looker.join(timeout=0.5)
         self._close_tracing()
@@ -239,6 +261,7 @@ class Monitor:
         self._tenants.close()
 
     def _close_tracing(self) -> None:
+        self._confined.close()
         libraries, self._libraries = self._libraries, None
         kernel, self._kernel = self._kernel, None
         if kernel is not None:

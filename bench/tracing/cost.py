@@ -36,8 +36,8 @@ from bench.tracing.contenders import (
 )
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
-from stalltop.probes.libraries.elf import FoundFunction, read_image
-from stalltop.probes.libraries.placement import places
+from stalltop.probes.binaries.elf import FoundFunction, read_image
+from stalltop.probes.binaries.placement import places
 from stalltop.probes.tracer.attach import Point
 
 SUMMARY: Final = "ns that tracing adds to a call, compared with empty probes, bpftrace and a ring buffer"

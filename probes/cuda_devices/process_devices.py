@@ -101,11 +101,13 @@ class ProcessDevices:
         uninitialized: Callable[[int], bool] = lambda pid: False,
         root: Path = Path("/"),
         patience_seconds: float | None = None,
+        read: Callable[[int], Sight] | None = None,
     ) -> None:
+        """``read`` is passed to `Sights`."""
         self._program_of = program_of
         self._uninitialized = uninitialized
         self._root = root
-        self._sights = Sights(root, patience_seconds)
+        self._sights = Sights(root, patience_seconds, read=read)
         self._told: tuple[VisibleGpu, ...] = ()
         self._gpus: tuple[VisibleGpu, ...] = ()
         """The GPUs of ``_told``, with the numbers of their device files added from the driver's files in

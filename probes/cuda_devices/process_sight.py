@@ -1,15 +1,17 @@
 """Reads the sight of a process (its environment and device files), which determines the GPUs that it sees.
 
 Paths that a process names, and the file systems of containers, are not under stalltop's control: they may
-lead anywhere, and hang. So they are read on another thread, for which the caller waits only a moment.
+lead anywhere, and hang. So a confined process reads them (``probes.confined``). Another thread asks it, and
+the caller waits for that thread only a moment.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,6 +29,9 @@ MOST_HANGING: Final = 4
 """Number of hanging reads that are left behind: after each of them, other processes are read on a new thread.
 If one more read hangs, no process is read until that read returns."""
 
+_UNKNOWN: Final = (errno.ETIMEDOUT, errno.ECHILD)
+"""Errors that say nothing about a process: the confined process that reads it gave no answer, or there is
+none."""
 _MPS_PIPES: Final = "CUDA_MPS_PIPE_DIRECTORY"
 _MPS_PIPES_DEFAULT: Final = "/tmp/nvidia-mps"
 _VARIABLES: Final = (VISIBLE, ORDER, GIVEN, STEP_GPUS, JOB_GPUS, _MPS_PIPES)
@@ -39,7 +44,7 @@ Program = tuple[int, int]
 class Sight(NamedTuple):
     """The facts that decide which devices one program sees."""
 
-    environments: tuple[Mapping[str, str], ...]
+    environments: tuple[dict[str, str], ...]
     """The present values of the variables that choose devices. If the program has changed them, also the
     values with which it was started, because it is unknown which of the two sets CUDA read."""
     files: frozenset[int] = frozenset()
@@ -62,7 +67,11 @@ class Sights:
         root: Path = Path("/"),
         patience_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        read: Callable[[int], Sight] | None = None,
     ) -> None:
+        """``read`` reads the sight of a process, or raises OSError: with ``ETIMEDOUT`` or ``ECHILD`` if the
+        sight is unknown. By default, it is read in this process."""
+        self._read = read
         self._root = root
         self._patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
         self._left = self._patience
@@ -103,13 +112,17 @@ class Sights:
             self._give_up()
         if self._aside.busy or program in self._given_up:
             return
-        found, root, environments = self._found, self._root, self._environments
+        found, given_up, root, environments = self._found, self._given_up, self._root, self._environments
+        read = self._read or (lambda pid: sight_of(pid, root, environments))
 
         def look() -> None:
             try:
-                found[program] = sight_of(program[0], root, environments)
-            except OSError:
-                found[program] = None
+                found[program] = read(program[0])
+            except OSError as error:
+                if error.errno in _UNKNOWN:
+                    given_up.add(program)
+                else:
+                    found[program] = None
 
         now = self._clock()
         self._looking = program, now

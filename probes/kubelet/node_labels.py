@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from stalltop.model.text.clean import clean
-from stalltop.probes.tenants.names import read_regular
+from stalltop.probes.regular_file import read_regular
 
 FILE: Final = "etc/kubernetes/node-feature-discovery/features.d/gfd"
 """Path below the root of the host's files; each line is ``nvidia.com/…=…``."""

@@ -12,15 +12,16 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from stalltop.model.text.clean import clean
+from stalltop.model.text.words import numbered
 from stalltop.model.window import Library, Missing
-from stalltop.probes.libraries.file_identity import FileIdentity
+from stalltop.probes.confined.examiner import Examiner, FoundFile, ProcessFiles, Version
+from stalltop.probes.confined.link import Answerer, Here, NoAnswerError, UnavailableError
+from stalltop.probes.confined.questions import Questions, QuestionSubject
 from stalltop.probes.libraries.hot_probes import HotProbes
-from stalltop.probes.libraries.probed_file import Attach, ProbedFile, Version
+from stalltop.probes.libraries.probed_file import Attach, ProbedFile
 from stalltop.probes.libraries.processes import Processes
-from stalltop.probes.libraries.static_runtime import has_static_runtime
-from stalltop.probes.mapped_file import found, opened
 from stalltop.probes.operations import DRIVER, RUNTIME
-from stalltop.probes.process_maps import Kind, Mapping, libraries_of, mapped_by, program_of
+from stalltop.probes.process_maps import Kind, MappedFiles, Mapping
 
 LINGER_SECONDS: Final = 5.0
 """Time for which a file that no process uses keeps its probes, in seconds. The time is short because probes
@@ -43,8 +44,12 @@ _REMEDIES: Final = {
     errno.EACCES: "give this user read access to its file system",
     errno.EPERM: "give this user read access to its file system",
     errno.ESTALE: "run stalltop as root, or restart the process",
+    errno.ETIMEDOUT: "check the server, or the program, that serves that file system",
 }
 """What helps against an error when a file is opened."""
+_AT_ONCE: Final = 16
+"""Maximum number of processes that are asked about together. An update may take longer by the time that
+reading their mappings takes (``process_maps.READ_SECONDS`` each)."""
 _TRIES: Final = 5
 """Maximum number of consecutive times that a process is read. It is read again if one of its files could not
 be opened: its mappings may have changed since they were read."""
@@ -66,9 +71,17 @@ class Libraries:
     ``update`` is called often, from one thread; the other methods may be called from any thread.
     """
 
-    def __init__(self, attach: Attach, processes: Processes | None = None) -> None:
+    def __init__(
+        self, attach: Attach, processes: Processes | None = None, asks: Answerer | None = None
+    ) -> None:
+        """``asks`` examines files and memory of processes; by default, that is done in this process."""
         self._attach = attach
         self._processes = processes or Processes()
+        self._questions = Questions(asks or Here())
+        self._unavailable: Missing | None = None
+        """Why no process can be examined."""
+        self._left_alone: frozenset[int] = frozenset()
+        """Processes that are not read now, because other files of their owners did not answer."""
         self._lock = threading.Lock()
         self._closed = False
         self._files: dict[Version, ProbedFile] = {}
@@ -179,58 +192,87 @@ class Libraries:
                 self._publish()
 
     def _look(self, until: float) -> bool:
-        changed = False
-        for pid in list(self._unseen_programs):
-            if time.monotonic() >= until:
-                return changed
-            self._unseen_programs.discard(pid)
-            if self._look_at_program(pid):
-                self._waiting.setdefault(pid, _TRIES)
-                changed = True
-        for pid, tries in list(self._waiting.items()):
-            if time.monotonic() >= until:
-                return changed
-            del self._waiting[pid]
-            known = self._is_known(pid)
-            try:
-                left = self._look_at(pid, tries, until)
-            except OSError:
-                changed |= self._forget(pid)
-                continue
+        changed = self._unavailable is not None
+        self._unavailable = None
+        try:
+            self._questions.begin()
+            wanted = self._waiting | dict.fromkeys(self._unseen_programs - self._unread.keys(), 0)
+            answering = self._questions.answering([*wanted])
+            left_alone = frozenset(wanted.keys() - {*answering})
+            changed |= left_alone != self._left_alone
+            self._left_alone = left_alone
+            files_read = False
+            for first in range(0, len(answering), _AT_ONCE):
+                some = answering[first : first + _AT_ONCE]
+                for pid, process in zip(some, self._questions.each(Examiner.process, some), strict=True):
+                    has_files = isinstance(process, ProcessFiles) and bool(process.mapped.libraries)
+                    # Each update finishes all processes without such files, which cost nothing more, and at
+                    # least one with them: otherwise slow processes could keep it from finishing any.
+                    if has_files and files_read and time.monotonic() >= until:
+                        continue
+                    files_read |= has_files
+                    changed |= self._look_again(pid, process, until)
+                if time.monotonic() >= until:
+                    break
+        except UnavailableError as error:
+            self._unavailable = Missing(
+                "new processes", error.strerror or str(error), "run: stalltop check; then restart stalltop"
+            )
+            return True
+        return changed
+
+    def _look_again(self, pid: int, process: ProcessFiles | OSError, until: float) -> bool:
+        """Reads what is new in a process. Returns whether anything was or is known of it."""
+        known = self._is_known(pid)
+        if isinstance(process, NoAnswerError):
+            self._waiting.pop(pid, None)
+            self._unopened[pid] = _unopened(pid, f"/proc/{pid}", process)
+            return True
+        if isinstance(process, OSError):
+            return self._forget(pid)
+        if pid in self._unseen_programs:
+            self._look_at_program(pid, process.program)
+        tries = self._waiting.pop(pid, 0)
+        if tries:
+            left = self._look_at(pid, process.mapped, tries, until)
             if left:
                 self._waiting[pid] = left
-            changed |= known or self._is_known(pid)
-        return changed
+        return known or self._is_known(pid)
 
     def _is_known(self, pid: int) -> bool:
         return pid in self._users or pid in self._unopened or pid in self._unread
 
-    def _look_at_program(self, pid: int) -> bool:
-        """Probes the program of ``pid`` if it holds traced functions. Returns whether the process has to be
-        read again: True if its present or its previous program is probed."""
+    def _look_at_program(self, pid: int, version: Version | None) -> None:
+        """Probes the program of ``pid`` if it holds traced functions. Has the process read again if its
+        present or its previous program is probed."""
+        is_probed = version is not None and self._is_probed_program(pid, version)
         before = self._programs.pop(pid, None)
-        try:
-            version = _version(os.stat(f"/proc/{pid}/exe"))
-            if version in self._plain:
-                return before is not None
-            mapping = program_of(pid)
-            file = self._file(mapping) if mapping is not None else None
-        except OSError:  # The process has ended, or is a Linux kernel thread.
-            return before is not None
-        if file is not None:
+        if isinstance(is_probed, NoAnswerError):  # It stays unseen, and is looked at again later.
+            self._unopened[pid] = _unopened(pid, f"/proc/{pid}/exe", is_probed)
+            return
+        self._unseen_programs.discard(pid)
+        if is_probed and version is not None:
             self._programs[pid] = version
-        return file is not None or before is not None
+        if before is not None or pid in self._programs:
+            self._waiting.setdefault(pid, _TRIES)
 
-    def _look_at(self, pid: int, tries: int, until: float) -> int:
+    def _is_probed_program(self, pid: int, version: Version) -> bool | NoAnswerError:
+        """Returns whether the program of ``pid`` is probed, or has a problem. Probes it now if it is new."""
+        if version in self._plain:
+            return False
+        program = self._questions.program(pid)
+        if program is None:
+            return False
+        with self._questions.found(pid, [program]) as (where,):
+            file = self._file(pid, program, where)
+        return file if isinstance(file, NoAnswerError) else isinstance(file, ProbedFile)
+
+    def _look_at(self, pid: int, mapped: MappedFiles, tries: int, until: float) -> int:
         """Notes which files ``pid`` uses, and probes new ones. Returns how many of the ``tries`` are left for
         reading the process again: all if its files were not finished before ``until``; one less if one of
-        them could not be opened; 0 if it need not be read again.
-
-        Raises OSError if the process has ended.
-        """
-        mapped = mapped_by(pid)
+        them could not be opened; 0 if it need not be read again."""
         mappings = [*mapped.libraries, *mapped.others]
-        if pid in self._programs and (program := program_of(pid)) is not None:
+        if pid in self._programs and (program := self._questions.program(pid)) is not None:
             mappings.append(program)
         users: dict[ProbedFile, Mapping] = {}
         self._unopened.pop(pid, None)
@@ -243,26 +285,24 @@ class Libraries:
                 pid,
             )
         interrupted = False
-        for mapping in mappings:
-            if time.monotonic() >= until and mapping is not mappings[0]:
-                interrupted = True
-                users = self._users.get(pid, {}) | users
-                break
-            try:
-                file = self._file(mapping)
-            except OSError as error:
-                self._unopened[pid] = Missing(
-                    clean(mapping.path),
-                    f"cannot be opened: {error.strerror or error}",
-                    _REMEDIES.get(error.errno or 0, "run: stalltop check"),
-                    pid,
-                )
-                continue
-            if file is not None:
-                users[file] = mapping
+        before = {mapping: file for file, mapping in self._users.get(pid, {}).items()}
+        mappings = [mapping for mapping in mappings if _place(mapping) not in self._plain]
+        with self._questions.found(pid, mappings) as found:
+            for number, (mapping, where) in enumerate(zip(mappings, found, strict=True)):
+                if number and time.monotonic() >= until:
+                    interrupted = True
+                    users = self._users.get(pid, {}) | users
+                    break
+                file = self._file(pid, mapping, where)
+                if isinstance(file, NoAnswerError) and mapping in before:
+                    file = before[mapping]
+                if isinstance(file, OSError):
+                    self._unopened[pid] = _unopened(pid, mapping.path, file)
+                elif file is not None:
+                    users[file] = mapping
         self._set_users(pid, users)
         self._check_placed(pid, users)
-        if not _has_driver(mapped.libraries) and _has_runtime_only(pid, users):
+        if not _has_driver(mapped.libraries) and _has_runtime_only(self._questions, pid, users):
             self._watched.add(pid)
         if interrupted:
             return tries
@@ -271,7 +311,7 @@ class Libraries:
     def _set_users(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
         before = self._users.pop(pid, {})
         for file in before.keys() - users.keys():
-            self._remove_user(file, pid)
+            file.lose_user(pid)
         for file in users:
             file.users.add(pid)
         if users:
@@ -279,8 +319,21 @@ class Libraries:
 
     def _check_placed(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
         self._unplaced.pop(pid, None)
-        for file, mapping in users.items():
-            if file.probed and not file.is_in_place(mapping):
+        compared = [
+            (file, mapping, *place)
+            for file, mapping in users.items()
+            if file.probed
+            for place in file.compared(mapping)
+        ]
+        subjects = [
+            QuestionSubject(pid, mapping.device, (mapping.thread, ((at, len(original)),)))
+            for _, mapping, at, original in compared
+        ]
+        for (file, _, _, original), memory in zip(
+            compared, self._questions.ask(Examiner.memory, subjects), strict=True
+        ):
+            # If the memory cannot be read, the process is ending.
+            if not isinstance(memory, OSError) and memory == (original,):
                 self._unplaced[pid] = Missing(
                     file.path,
                     "the kernel put no probe into this process's memory",
@@ -288,51 +341,48 @@ class Libraries:
                     pid,
                 )
 
-    def _file(self, mapping: Mapping) -> ProbedFile | None:
+    def _file(self, pid: int, mapping: Mapping, where: FoundFile | OSError) -> ProbedFile | OSError | None:
         """Returns the file of ``mapping``. Probes it now if it is new. Returns None if it has neither probes
-        nor a problem.
-
-        Raises OSError if it cannot be opened (any more).
-        """
-        size_bytes = mapping.end - mapping.start
-        place = _LibraryPlace(mapping.device, mapping.inode, mapping.path, mapping.offset, size_bytes)
-        if mapping.kind is Kind.OTHER and place in self._plain:
+        nor a problem, and an error if it cannot be opened (any more). Raises UnavailableError."""
+        if isinstance(where, OSError):
+            return where
+        version = where.version
+        if version in self._plain:
             return None
-        with found(mapping) as fd:
-            version = _version(os.fstat(fd))
-            if version in self._plain:
-                return None
-            if version in self._files:
-                return self._files[version]
-            with opened(fd) as reading:
-                version = _version(os.fstat(reading))
-                file = self._same(reading, version) or ProbedFile(reading, version, mapping, self._attach)
+        file = self._files.get(version) or self._same(pid, where)
+        if file is None:
+            (reading,) = self._questions.ask(
+                Examiner.read, [QuestionSubject(pid, mapping.device, (where.file, mapping))]
+            )
+            if isinstance(reading, OSError):
+                return reading
+            file = ProbedFile(os.dup(where.file), version, mapping, reading, self._attach)
         if file.probed or file.problem is not None:
-            file.idle_since = time.monotonic()
-            self._files[version] = file
+            if version not in self._files:
+                file.idle_since = time.monotonic()
+                self._files[version] = file
             return file
-        self._plain[place if mapping.kind is Kind.OTHER else version] = None
+        self._plain[_place(mapping) or version] = None
         while len(self._plain) > _PLAIN_FILES:
             del self._plain[next(iter(self._plain))]
         return None
 
-    def _same(self, fd: int, version: Version) -> ProbedFile | None:
-        """Returns the known file that is the same as the file open at ``fd``, but was opened through another
-        mount; None if there is none."""
-        known = {file for file in self._files.values() if file.identity is not None}
-        if not known:
-            return None
-        identity = FileIdentity(fd)
-        try:
-            for file in known:
-                if file.identity is not None and identity.same(file.identity):
-                    if file.version[2:] == version[2:]:
-                        return file
-                    # The file was rewritten in place, so its known functions are not valid any more.
+    def _same(self, pid: int, where: FoundFile) -> ProbedFile | None:
+        """Returns the known file that is the same as the one that was found, but was opened through another
+        mount; None if there is none. Raises UnavailableError."""
+        known = [file for file in set(self._files.values()) if file.probed]
+        subjects = [
+            QuestionSubject(min(file.users, default=pid), file.device, (where.file, file.file))
+            for file in known
+        ]
+        found = None
+        for file, same in zip(known, self._questions.ask(Examiner.same, subjects), strict=True):
+            if same is True:
+                if file.version[2:] == where.version[2:]:
+                    found = file
+                else:  # The file was rewritten in place, so its known functions are not valid any more.
                     self._drop(file)
-        finally:
-            identity.close()
-        return None
+        return found
 
     def _forget(self, pid: int) -> bool:
         """Forgets ``pid``; returns whether anything was known of it."""
@@ -346,12 +396,6 @@ class Libraries:
         self._waiting.pop(pid, None)
         self._unseen_programs.discard(pid)
         return known
-
-    @staticmethod
-    def _remove_user(file: ProbedFile, pid: int) -> None:
-        file.users.discard(pid)
-        if not file.users:
-            file.idle_since = time.monotonic()
 
     def _let_go(self, now: float) -> bool:
         dropped = {
@@ -393,27 +437,51 @@ class Libraries:
             *self._unplaced.values(),
             *(missing for pid, missing in self._unopened.items() if pid not in self._waiting),
             *self._unread.values(),
-            *self._without_runtime(),
+            *_without_runtime(self._questions, self._users),
+            *self._not_read(),
         )
 
-    def _without_runtime(self) -> Iterable[Missing]:
-        stripped: dict[str, list[int]] = {}
-        for pid, users in sorted(self._users.items()):
-            layers = {layer for file in users if file.probed for layer in file.functions}
-            if "driver" in layers and "runtime" not in layers and has_static_runtime(pid):
-                with contextlib.suppress(OSError):
-                    stripped.setdefault(os.readlink(f"/proc/{pid}/exe"), []).append(pid)
-        for program, pids in stripped.items():
-            processes = f" ({len(pids)} processes)" if len(pids) > 1 else ""
+    def _not_read(self) -> Iterable[Missing]:
+        if self._unavailable is not None:
+            yield self._unavailable
+        elif self._left_alone:
             yield Missing(
-                clean(program),
-                f"holds the CUDA runtime without symbols{processes}: only its driver calls are counted",
-                "keep the program's symbols, or link it with -cudart shared",
-                pids[0],
+                f"libraries of {numbered(len(self._left_alone), 'process', 'processes')}",
+                "are not read now: other files of the same users or containers do not answer",
+                _REMEDIES[errno.ETIMEDOUT],
+                min(self._left_alone),
             )
 
 
-def _has_runtime_only(pid: int, users: Iterable[ProbedFile]) -> bool:
+def _without_runtime(
+    questions: Questions, processes: dict[int, dict[ProbedFile, Mapping]]
+) -> Iterable[Missing]:
+    """Returns the programs that contain the CUDA runtime without symbols."""
+    stripped: dict[str, list[int]] = {}
+    asked: list[int] = []
+    for pid, users in sorted(processes.items()):
+        layers = {layer for file in users if file.probed for layer in file.functions}
+        if "driver" in layers and "runtime" not in layers:
+            asked.append(pid)
+    try:
+        answers = questions.each(Examiner.static_runtime, asked)
+    except UnavailableError:
+        return
+    for pid, contained in zip(asked, answers, strict=True):
+        if contained is True:
+            with contextlib.suppress(OSError):
+                stripped.setdefault(os.readlink(f"/proc/{pid}/exe"), []).append(pid)
+    for program, pids in stripped.items():
+        several = f" ({len(pids)} processes)" if len(pids) > 1 else ""
+        yield Missing(
+            clean(program),
+            f"holds the CUDA runtime without symbols{several}: only its driver calls are counted",
+            "keep the program's symbols, or link it with -cudart shared",
+            pids[0],
+        )
+
+
+def _has_runtime_only(questions: Questions, pid: int, users: Iterable[ProbedFile]) -> bool:
     """Returns whether the process has CUDA's runtime, with probes, in one of its files (``users``), and has
     not mapped CUDA's driver yet.
 
@@ -421,15 +489,27 @@ def _has_runtime_only(pid: int, users: Iterable[ProbedFile]) -> bool:
     """
     if not any(file.probed and RUNTIME in file.functions for file in users):
         return False
-    try:
-        return not _has_driver(libraries_of(pid))
-    except OSError:
-        return False
+    (mapped,) = questions.each(Examiner.mapped, [pid])
+    return not isinstance(mapped, OSError) and not _has_driver(mapped.libraries)
 
 
 def _has_driver(mappings: Iterable[Mapping]) -> bool:
     return any(DRIVER in mapping.layers for mapping in mappings)
 
 
-def _version(status: os.stat_result) -> Version:
-    return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+def _place(mapping: Mapping) -> _LibraryPlace | None:
+    """Returns where a library that is not CUDA's own is mapped; None for other files."""
+    if mapping.kind is not Kind.OTHER:
+        return None
+    return _LibraryPlace(
+        mapping.device, mapping.inode, mapping.path, mapping.offset, mapping.end - mapping.start
+    )
+
+
+def _unopened(pid: int, path: str, error: OSError) -> Missing:
+    return Missing(
+        clean(path),
+        f"cannot be opened: {error.strerror or error}",
+        _REMEDIES.get(error.errno or 0, "run: stalltop check"),
+        pid,
+    )

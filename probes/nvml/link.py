@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from stalltop.probes.python_path import python_path
+
 _READ_BYTES: Final = 1 << 16
 _LIBRARY: Final = "libnvidia-ml.so.1"
 NO_LIBRARY: Final = f"no NVIDIA driver on this host ({_LIBRARY} not found)"
@@ -45,13 +47,6 @@ def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.en
         return False
 
 
-def _path() -> str:
-    """Returns the PYTHONPATH for the process that reads NVML. With it, the process finds stalltop's packages
-    from any working directory."""
-    own = str(Path(__file__).absolute().parents[3])
-    return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
-
-
 class ReaderLink:
     """One process that reads NVML. No method waits for the process longer than its caller allows. Raises
     OSError if the process cannot be started."""
@@ -66,7 +61,7 @@ class ReaderLink:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env={**os.environ, **environment, "PYTHONPATH": _path()},
+            env={**os.environ, **environment, "PYTHONPATH": python_path()},
             start_new_session=True,  # Signals of the terminal must not reach the process.
         )
         assert self._process.stdin is not None

@@ -8,9 +8,7 @@ A handle stays unknown.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
 import re
 import time
 from collections import Counter
@@ -19,10 +17,12 @@ from typing import Final, NamedTuple
 
 from stalltop.model.text.clean import ELLIPSIS, clean
 from stalltop.model.window import Missing
+from stalltop.probes.confined.examiner import Examiner
+from stalltop.probes.confined.link import Answerer, Here
 from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.operations import RUNTIME, operation
-from stalltop.probes.symbols.code_symbols import CodeSymbols
 from stalltop.probes.symbols.demangler import Demangler, is_mangled
+from stalltop.probes.symbols.name_search import NameSearch, NotYetError
 
 MOST_NAME_BYTES: Final = 4096
 """Maximum number of bytes that are read of a mangled name. A longer name is cut."""
@@ -31,9 +31,11 @@ MOST_NAME: Final = 1024
 MOST_SHOWN: Final = 65536
 """Maximum number of displayed names that are remembered: four for each record of a CUDA kernel."""
 INSTALL_LIBRARY: Final = "install libstdc++ (apt install libstdc++6)"
-BUDGET_SECONDS: Final = 0.1
-"""Time limit in each window for searching names in files and in the memory of processes, s. The next window
-continues the search."""
+BUDGET_SECONDS: Final = 0.5
+"""Time limit in each window for waiting for names that are searched in files and in the memory of processes,
+s. Usually that takes some ms. The next window continues the search."""
+SEARCH_SECONDS: Final = 10.0
+"""Time in which a name must be found in code, s. Searching a large library takes seconds."""
 TRIES: Final = 3
 """A name is searched for in at most this many windows. If it is not found by then, the CUDA kernel stays
 without a name."""
@@ -72,10 +74,15 @@ class KernelNames:
         inherited: Inherited = lambda tgid, function: 0,
         runs: Runs = lambda tgid, born_ns: True,
         demangler: Demangler | None = None,
+        asks: Answerer | None = None,
+        searches: Answerer | None = None,
     ) -> None:
+        """``asks`` examines files and memory of processes, and ``searches`` searches code, which takes long;
+        by default, that is done in this process."""
         self._inherited = inherited
         self._runs = runs
-        self._symbols = CodeSymbols()
+        self._reads = NameSearch(asks or Here())
+        self._searches = NameSearch(searches or Here())
         self._demangler = demangler or Demangler()
         self._names: dict[int, dict[_Which, _Name]] = {}
         """Known names, by process."""
@@ -87,12 +94,15 @@ class KernelNames:
         """Displayed names by mangled name. Processes that run the same program share them."""
         self._spent = 0.0
         """Time spent in this window searching for names, s. Limited by ``BUDGET_SECONDS``."""
+        self._patience = 0.0
+        """For how long an answer is awaited, s."""
         self._tries: Counter[tuple[int, _Which]] = Counter()
         """Number of failed searches for a name, by process and CUDA kernel."""
 
     def close(self) -> None:
         """Stops the search for names."""
-        self._symbols.close()
+        self._reads.close()
+        self._searches.close()
         self._demangler.close()
 
     def prepare(self) -> None:
@@ -112,7 +122,6 @@ class KernelNames:
         """Begins a new window, with a new time limit for searching."""
         self._spent = 0.0
         self._window += 1
-        self._symbols.begin()
 
     def names(self, launches: Iterable[RawKernel]) -> list[str]:
         """Returns the name to show for each of ``launches``; '' if it is not known, or if no time is left to
@@ -120,7 +129,11 @@ class KernelNames:
 
         A name is shown mangled until it is demangled.
         """
-        found = [(raw, self._name(raw)) for raw in launches]
+        # All questions are asked before the first answer is awaited.
+        self._patience = 0.0
+        begun = [(raw, self._name(raw)) for raw in launches]
+        self._patience = BUDGET_SECONDS
+        found = [(raw, name or self._name(raw) or _UNKNOWN) for raw, name in begun]
         for old in list(itertools.islice(self._shown, max(len(self._shown) - MOST_SHOWN, 0))):
             del self._shown[old]
         asked = [name.text for _, name in found if not name.cut and is_mangled(name.text)]
@@ -156,7 +169,8 @@ class KernelNames:
         for which in [which for which in self._tries if which[0] == tgid]:
             del self._tries[which]
 
-    def _name(self, raw: RawKernel) -> _Name:
+    def _name(self, raw: RawKernel) -> _Name | None:
+        """Returns what is known of the name of a launched CUDA kernel; None if the search is not finished."""
         known = self._names.setdefault(raw.key.tgid, {})
         which = (raw.function, raw.born_ns, raw.generation, raw.name)
         name = known.get(which)
@@ -164,10 +178,12 @@ class KernelNames:
             if (raw.cut or not raw.name) and self._spent > BUDGET_SECONDS:
                 return _UNKNOWN
             began = time.monotonic()
-            name = self._find(raw)
-            self._spent += time.monotonic() - began
-            if name is None:
-                return _UNKNOWN
+            try:
+                name = self._find(raw)
+            except NotYetError:
+                return None
+            finally:
+                self._spent += time.monotonic() - began
             self._tries[raw.key.tgid, which] += not name.text
             if not name.text and self._tries[raw.key.tgid, which] < TRIES:
                 return _UNKNOWN  # The process may have just begun another program.
@@ -178,21 +194,25 @@ class KernelNames:
                 known.setdefault((*which[:3], b""), name)
         return name
 
-    def _find(self, raw: RawKernel) -> _Name | None:
+    def _read(self, question: Callable[..., bytes | None], *arguments: int) -> bytes | None:
+        """Asks a question that is usually answered at once. Raises NotYetError."""
+        return self._reads.found(question, *arguments, patience_seconds=self._patience - self._spent)
+
+    def _find(self, raw: RawKernel) -> _Name:
         """Returns the name of the launched CUDA kernel. The text of the name is empty if no name was found.
-        Returns None if the search is not finished."""
+        Raises NotYetError if the search is not finished."""
         tgid = raw.key.tgid
         name, cut = raw.name, raw.cut
         if cut or not name:
             at = raw.name_at or (0 if name else self._inherited(tgid, raw.function))
-            whole = _read(tgid, at) if at else b""
+            whole = (self._read(Examiner.text, tgid, at, MOST_NAME_BYTES) or b"") if at else b""
             if whole.startswith(name):
                 name, cut = whole, len(whole) >= MOST_NAME_BYTES
         if not name and operation(raw.key.operation).layer == RUNTIME:
-            symbol = self._symbols.name(tgid, raw.function)
-            if symbol is None:
-                return None
-            name = symbol
+            symbol = self._read(Examiner.symbol, tgid, raw.function)
+            if symbol == b"":
+                symbol = self._searches.found(Examiner.registered, tgid, raw.function, patience_seconds=0.0)
+            name = symbol or b""
         if name != raw.name and not self._runs(tgid, raw.born_ns):
             # The process no longer runs this program. The name that was read from memory or symbols may be of
             # another program, so only the captured name is used.
@@ -211,20 +231,3 @@ def _without_stub(name: bytes) -> bytes:
     """Returns the name of the CUDA kernel if ``name`` is the name of its stub: ``_Z5scalePf`` for
     ``__device_stub__Z5scalePf``. Other names are returned unchanged."""
     return name.removeprefix(_STUB[:-1].encode()) if name.startswith(_STUB.encode() + b"Z") else name
-
-
-def _read(tgid: int, address: int) -> bytes:
-    """Returns the text at ``address`` in a process's memory, up to its zero byte; empty if it cannot be
-    read."""
-    with contextlib.suppress(OSError, OverflowError), open(f"/proc/{tgid}/mem", "rb", buffering=0) as memory:
-        found = b""
-        # The text is read page by page, because the next page may not be mapped.
-        while len(found) < MOST_NAME_BYTES:
-            at = address + len(found)
-            piece = os.pread(memory.fileno(), min(4096 - at % 4096, MOST_NAME_BYTES - len(found)), at)
-            text, end, _ = piece.partition(b"\0")
-            found += text
-            if end or not piece:
-                break
-        return found
-    return b""

@@ -14,9 +14,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from stalltop.probes.libraries.elf import ElfError, data_symbol
-from stalltop.probes.mapped_file import found, found_program, opened
+from stalltop.probes.binaries.elf import ElfError, data_symbol
+from stalltop.probes.binaries.mapped_file import found, found_program
 from stalltop.probes.process_maps import Kind, Mapping, line_pattern, map_lines, mapping_of
+from stalltop.probes.regular_file import opened
 
 _NAMES: Final = frozenset((b"environ", b"__environ", b"_environ"))
 _MOST_BYTES: Final = 1 << 20

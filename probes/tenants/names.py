@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from stalltop.model.text.clean import clean
+from stalltop.probes.regular_file import read_regular
 from stalltop.probes.tenants.host_files import inside
 from stalltop.probes.tenants.labels import Labels, bounded
 
@@ -162,7 +162,11 @@ class NameFiles:
                 yield fields
 
     def _lines(self, path: str) -> list[str]:
-        return (read_regular(inside(self._root, path)) or b"").decode("utf-8", "surrogateescape").splitlines()
+        return (
+            (read_regular(inside(self._root, path), MAX_BYTES) or b"")
+            .decode("utf-8", "surrogateescape")
+            .splitlines()
+        )
 
     def _listed(self, path: str) -> list[str]:
         try:
@@ -191,26 +195,6 @@ class NameFiles:
                 before = version, None
             self._parsed[file] = before
         return before[1]
-
-
-def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes | None:
-    """Returns the content of a regular file of at most ``limit`` bytes; None for any other file. Never waits,
-    for example at a pipe."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            return None
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(limit + 1)
-        return content if len(content) <= limit else None
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def docker_names(state: object) -> Names:

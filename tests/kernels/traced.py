@@ -16,9 +16,9 @@ from stalltop.demo.caller import Caller
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
-from stalltop.probes.libraries import elf
-from stalltop.probes.libraries.elf import read_image
-from stalltop.probes.libraries.placement import places
+from stalltop.probes.binaries import elf
+from stalltop.probes.binaries.elf import read_image
+from stalltop.probes.binaries.placement import places
 from stalltop.probes.maps.raw import RawCharge
 from stalltop.probes.operations import Function
 from stalltop.probes.tracer.attach import Attachment, Point

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.probes.confined.link import Confined
 from stalltop.probes.libraries import discovery as discovery
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import compile_library
@@ -72,8 +73,23 @@ def _all_in_one_update(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "BUDGET_SECONDS", 60.0)
 
 
+@pytest.fixture(scope="module")
+def confined() -> Iterator[Confined]:
+    confined = Confined()
+    yield confined
+    confined.close()
+
+
 @pytest.fixture
-def tracing(kernel: KernelSide, tmp_path: Path) -> Iterator[TracedDiscovery]:
+def tracing(kernel: KernelSide, confined: Confined, tmp_path: Path) -> Iterator[TracedDiscovery]:
+    tracing = TracedDiscovery(kernel, tmp_path, asks=confined)
+    yield tracing
+    tracing.libraries.close()
+
+
+@pytest.fixture
+def unconfined(kernel: KernelSide, tmp_path: Path) -> Iterator[TracedDiscovery]:
+    """Examines files in the test's own process, where a test can replace functions."""
     tracing = TracedDiscovery(kernel, tmp_path)
     yield tracing
     tracing.libraries.close()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.probes.binaries.file_identity import FileIdentity
 from stalltop.probes.libraries import discovery as discovery
-from stalltop.probes.libraries.file_identity import FileIdentity
 from tests.kernel.children import Child, until
 from tests.kernel.discovery.tracing import TracedDiscovery
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.errors import TracingError
+from stalltop.probes.binaries import elf
+from stalltop.probes.confined import examiner
 from stalltop.probes.libraries import discovery as discovery
-from stalltop.probes.libraries import elf, probed_file
 from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.libraries.probed_file import Probes
 from stalltop.probes.tracer.attach import Point
@@ -98,7 +99,7 @@ def broken_files(built: Path) -> dict[str, tuple[bytes, str]]:
 
 
 def test_files_that_cannot_be_probed_are_reported_and_not_read_again(
-    tracing: TracedDiscovery, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unconfined: TracedDiscovery, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = Counter[str]()
     real = elf.read_image
@@ -107,9 +108,9 @@ def test_files_that_cannot_be_probed_are_reported_and_not_read_again(
         read[os.readlink(f"/proc/self/fd/{fd}")] += 1
         return real(fd, layers)
 
-    monkeypatch.setattr(probed_file, "read_image", counting)
+    monkeypatch.setattr(examiner, "read_image", counting)
     monkeypatch.setattr(discovery, "RECHECK_SECONDS", 0.0)
-    tracing.libraries.start()
+    unconfined.libraries.start()
     for name, (data, reason) in broken_files(built).items():
         path = tmp_path / name / "libcudart.so.12"
         path.parent.mkdir()
@@ -117,15 +118,15 @@ def test_files_that_cannot_be_probed_are_reported_and_not_read_again(
         with Child() as child:
             child.do("map_file", path)
             for _ in range(4):
-                tracing.update()
-            (missing,) = tracing.missing(child.pid)
+                unconfined.update()
+            (missing,) = unconfined.missing(child.pid)
             assert missing.what == str(path)
             assert reason in missing.reason
             assert missing.remedy
-            assert child.pid not in tracing.libraries.traced_pids()
+            assert child.pid not in unconfined.libraries.traced_pids()
         assert read[str(path)] == 1
-        assert until(lambda pid=child.pid: tracing.missing(pid) == [], tracing.update)  # type: ignore[misc]
-    assert tracing.attached == []
+        assert until(lambda pid=child.pid: unconfined.missing(pid) == [], unconfined.update)  # type: ignore[misc]
+    assert unconfined.attached == []
 
 
 def test_a_mapping_that_the_kernel_cannot_probe_is_reported(tracing: TracedDiscovery, library: Path) -> None:
@@ -139,7 +140,7 @@ def test_a_mapping_that_the_kernel_cannot_probe_is_reported(tracing: TracedDisco
 
 
 def test_a_file_that_cannot_be_opened_is_reported_and_tried_again_later(
-    tracing: TracedDiscovery, library: Path, monkeypatch: pytest.MonkeyPatch
+    unconfined: TracedDiscovery, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, tried = os.open, []
 
@@ -149,23 +150,23 @@ def test_a_file_that_cannot_be_opened_is_reported_and_tried_again_later(
             raise PermissionError(errno.EACCES, "Permission denied")
         return real(path, *rest, **more)
 
-    tracing.libraries.start()
+    unconfined.libraries.start()
     with Child() as child, monkeypatch.context() as patched:
         patched.setattr(os, "open", refuse)
         child.load(library)
-        assert until(lambda: tracing.missing(child.pid) != [], tracing.update)
-        (missing,) = tracing.missing(child.pid)
+        assert until(lambda: unconfined.missing(child.pid) != [], unconfined.update)
+        (missing,) = unconfined.missing(child.pid)
         assert missing.what == str(library)
         assert "Permission denied" in missing.reason
         tries = len(tried)
         for _ in range(10):
-            tracing.update()
+            unconfined.update()
         assert len(tried) == tries
         patched.undo()
         monkeypatch.setattr(discovery, "RECHECK_SECONDS", 0.0)
-        tracing.update()
-        assert tracing.missing(child.pid) == []
-        assert child.pid in tracing.libraries.traced_pids()
+        unconfined.update()
+        assert unconfined.missing(child.pid) == []
+        assert child.pid in unconfined.libraries.traced_pids()
 
 
 @pytest.mark.parametrize(

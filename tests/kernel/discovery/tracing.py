@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stalltop.model.window import Missing
 from stalltop.probes import operations
+from stalltop.probes.confined.link import Answerer
 from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.libraries.probed_file import Probes
 from stalltop.probes.libraries.processes import Processes
@@ -38,12 +39,18 @@ class TracedDiscovery:
     The host may run other CUDA programs at the same time; they get fake probes.
     """
 
-    def __init__(self, kernel: KernelSide, folder: Path, processes: Processes | None = None) -> None:
+    def __init__(
+        self,
+        kernel: KernelSide,
+        folder: Path,
+        processes: Processes | None = None,
+        asks: Answerer | None = None,
+    ) -> None:
         self.kernel = kernel
         self.folder = folder
         self.attached: list[str] = []
         self.counts: Counter[tuple[int, str]] = Counter()
-        self.libraries = Libraries(self.attach, processes)
+        self.libraries = Libraries(self.attach, processes, asks)
 
     def attach(self, path: str, points: Sequence[Point]) -> Probes:
         target = os.readlink(path)

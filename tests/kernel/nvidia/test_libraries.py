@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from stalltop.probes import layout, operations
+from stalltop.probes.binaries.elf import Image, read_image
+from stalltop.probes.binaries.placement import places
 from stalltop.probes.layout import Direction, Size
 from stalltop.probes.libraries import discovery as libraries
 from stalltop.probes.libraries.discovery import Libraries
-from stalltop.probes.libraries.elf import Image, read_image
-from stalltop.probes.libraries.placement import places
 from stalltop.probes.libraries.probed_file import Attach, Probes
 from stalltop.probes.operations import CHOOSINGS, FUNCTIONS, Function, match
 from stalltop.probes.tracer.attach import Point

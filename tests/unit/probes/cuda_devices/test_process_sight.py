@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,23 @@ def sights(released: threading.Event, monkeypatch: pytest.MonkeyPatch) -> Sights
 
     monkeypatch.setattr(process_sight, "sight_of", look)
     return Sights(patience_seconds=60)
+
+
+@pytest.mark.parametrize("code", [errno.ETIMEDOUT, errno.ECHILD])
+def test_a_sight_that_was_not_answered_is_unknown_and_not_asked_again(code: int) -> None:
+    asked: list[int] = []
+
+    def read(pid: int) -> Sight:
+        asked.append(pid)
+        raise OSError(code, "no answer")
+
+    sights = Sights(patience_seconds=60, read=read)
+    for _ in range(3):
+        sights.begin()
+        with pytest.raises(ProcessNotVisibleError):
+            sights.of((1, 5))
+    assert asked == [1]
+    sights.close()
 
 
 def impatient(sights: Sights) -> Sights:

@@ -38,7 +38,7 @@ class Discovered:
         patch.setattr(processes, "pids", lambda: set(pids))
         patch.setattr(processes, "LIST_SECONDS", 1e9)  # After the first update, no process is read again.
         # Without probes, the memory of a process does not differ from its files.
-        patch.setattr(ProbedFile, "is_in_place", lambda file, mapping: True)
+        patch.setattr(ProbedFile, "compared", lambda file, mapping: ())
         patch.setattr(discovery, "START_SECONDS", 60.0)
         patch.setattr(discovery, "BUDGET_SECONDS", 60.0)
         self.attached: list[str] = []

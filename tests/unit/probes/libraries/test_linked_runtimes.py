@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.probes.binaries import mapped_file
+from stalltop.probes.confined import examiner
 from stalltop.probes.libraries import discovery
 from stalltop.probes.process_maps import Mapping, mapped_by
 from tests.kernel.children import Child, compile_library
@@ -87,7 +89,7 @@ def test_libraries_of_processes_without_the_driver_are_not_opened(built: Path) -
 
 def test_a_library_without_a_runtime_is_opened_once(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    real = discovery.found  # type: ignore[attr-defined]
+    real = mapped_file.found
 
     def counting(mapping: Mapping) -> AbstractContextManager[int]:
         opened.append(mapping.path)
@@ -97,7 +99,7 @@ def test_a_library_without_a_runtime_is_opened_once(built: Path, monkeypatch: py
         for child in (one, other):
             child.load(built / "libother.so")
             child.load(built / "libcuda.so.1")
-        monkeypatch.setattr(discovery, "found", counting)
+        monkeypatch.setattr(examiner, "found", counting)
         with discovered(monkeypatch, one.pid, other.pid) as found:
             assert opened.count(str(built / "libother.so")) == 1
             monkeypatch.setattr(discovery, "RECHECK_SECONDS", 0.0)

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from stalltop.probes import process_maps
+from stalltop.probes.confined import examiner
 from stalltop.probes.libraries import discovery
 from stalltop.probes.process_maps import MappedFiles, executables_of, libraries_of, mapped_by, program_of
 from stalltop.probes.tracer.attach import Point
 from tests.kernel.children import Child
+from tests.unit.probes.binaries.elf_file import Symbol, elf
 from tests.unit.probes.libraries.discovered import Discovered, NoProbes, discovered
-from tests.unit.probes.libraries.elf_file import Symbol, elf
 
 MAP_OFTEN = """
 import ctypes, os
@@ -114,13 +115,13 @@ def test_incomplete_mappings_are_shown_and_not_read_all_the_time(
                 read.append(pid)
                 return mapped_by(pid)
 
-            monkeypatch.setattr(discovery, "mapped_by", reading)
+            monkeypatch.setattr(examiner, "mapped_by", reading)
             for _ in range(3):
                 found.update()
             assert read == []
             monkeypatch.setattr(discovery, "RECHECK_SECONDS", 0.0)
             found.update()
-            assert read == [child.pid]
+            assert set(read) == {child.pid}
             assert len(libraries_of(child.pid)) == 3
 
 
@@ -149,5 +150,31 @@ def test_an_update_ends_in_time_and_the_next_one_goes_on(
             for _ in range(5):
                 found.update()
             assert len(found.functions()) == 5
+        finally:
+            found.libraries.close()
+
+
+def test_processes_that_take_all_time_of_an_update_are_finished(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Child() as slow, Child() as fast:
+        fast.do("map_file", library)
+        found = Discovered(monkeypatch, slow.pid, fast.pid)
+        monkeypatch.setattr(discovery, "BUDGET_SECONDS", 0.1)
+        read: list[int] = []
+
+        def reading(pid: int) -> MappedFiles:
+            read.append(pid)
+            time.sleep(0.11)
+            return mapped_by(pid)
+
+        monkeypatch.setattr(examiner, "mapped_by", reading)
+        try:
+            found.update()
+            assert set(read) == {slow.pid, fast.pid}
+            for _ in range(3):
+                found.update()
+            assert read.count(slow.pid) == 1
+            assert found.functions() == {(str(library), "runtime"): 1}
         finally:
             found.libraries.close()

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.mapped_file import found, opened
+from stalltop.probes.binaries.mapped_file import found
 from stalltop.probes.process_maps import libraries_of
+from stalltop.probes.regular_file import opened
 from tests.kernel.children import Child
+from tests.unit.probes.binaries.elf_file import Symbol, elf
 from tests.unit.probes.libraries.discovered import discovered
-from tests.unit.probes.libraries.elf_file import Symbol, elf
 
 NAME = "libcudart.so.12"
 

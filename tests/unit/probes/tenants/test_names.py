@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.probes.regular_file import read_regular
 from stalltop.probes.tenants import names as tenant_names
-from stalltop.probes.tenants.names import NameFiles, Names, read_regular
+from stalltop.probes.tenants.names import NameFiles, Names
 from tests.unit.probes.tenants.fake_host import FakeHost
 
 A = "a1" * 32
@@ -194,12 +195,12 @@ def test_names_are_printable_and_bounded(host: FakeHost) -> None:
 def test_only_regular_files_of_bounded_size_are_read(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = host.root / "pipe"
     os.mkfifo(pipe)  # a plain open would wait for a writer forever
-    assert read_regular(pipe) is None
-    assert read_regular(host.root) is None
-    assert read_regular(host.root / "missing") is None
-    assert read_regular(Path("/bad\0name")) is None
+    assert read_regular(pipe, 100) is None
+    assert read_regular(host.root, 100) is None
+    assert read_regular(host.root / "missing", 100) is None
+    assert read_regular(Path("/bad\0name"), 100) is None
     file = host.write("file", "12345678")
-    assert read_regular(file) == b"12345678"
+    assert read_regular(file, 100) == b"12345678"
     assert read_regular(file, 7) is None
     endless = Path("/proc/self/maps")  # stat reports its size as 0
     assert read_regular(endless, 10) is None

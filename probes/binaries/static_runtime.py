@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from stalltop.probes.libraries.elf import Deadline, ElfError, RefusedError, constant_parts
-from stalltop.probes.mapped_file import found_program, opened
+from stalltop.probes.binaries.elf import Deadline, ElfError, RefusedError, constant_parts
+from stalltop.probes.binaries.mapped_file import found_program
+from stalltop.probes.regular_file import opened
 
 # Name of the runtime's shared memory, as libcudart_static.a of CUDA 12 and 13 contains it.
 _MARK: Final = b"/cudart.shm."

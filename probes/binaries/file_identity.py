@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import mmap
 import os
 import struct
@@ -29,6 +30,13 @@ _libc.mmap.argtypes = [
     ctypes.c_long,
 ]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+@functools.cache
+def pagemap() -> int:
+    """Returns the open ``/proc/self/pagemap``. It shows numbers of pages if this process had CAP_SYS_ADMIN
+    when it was first called, even if the process has given up that capability since. Raises OSError."""
+    return os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
 
 
 class FileIdentity:
@@ -71,8 +79,7 @@ class FileIdentity:
             # raise SIGBUS.
             with open("/proc/self/mem", "rb", buffering=0) as memory:
                 os.pread(memory.fileno(), 1, self._address)
-            with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
-                data = os.pread(pagemap.fileno(), 8, self._address // mmap.PAGESIZE * 8)
+            data = os.pread(pagemap(), 8, self._address // mmap.PAGESIZE * 8)
             (entry,) = struct.unpack("=Q", data)
             if entry & _PRESENT and entry & _FRAME:
                 return int(entry & _FRAME)

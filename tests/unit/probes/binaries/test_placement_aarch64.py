@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from stalltop.probes.libraries.elf import read_image
-from stalltop.probes.libraries.placement import places
-from stalltop.probes.libraries.placement_aarch64 import skipped_bytes
-from tests.unit.probes.libraries.elf_file import CODE_ADDRESS, CODE_AT, Symbol, elf
+from stalltop.probes.binaries.elf import read_image
+from stalltop.probes.binaries.placement import places
+from stalltop.probes.binaries.placement_aarch64 import skipped_bytes
+from tests.unit.probes.binaries.elf_file import CODE_ADDRESS, CODE_AT, Symbol, elf
 
 PUSH = "a9be7bfd"  # stp x29, x30, [sp, #-32]!: the first instruction of functions in libcudart
 ADRP = "90000002"  # adrp x2, …: the first instruction of functions in libcuda

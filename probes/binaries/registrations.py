@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.probes.libraries.elf import ElfError, Segment, mapped_parts, symbol_name
+from stalltop.probes.binaries.elf import ElfError, Segment, mapped_parts, symbol_name
 
 _CHUNK_BYTES: Final = 1 << 22
 _AROUND_BYTES: Final = 128

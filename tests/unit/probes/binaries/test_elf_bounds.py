@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stalltop.probes.libraries import elf as reader
-from stalltop.probes.libraries.elf import RefusedError, function_symbols, read_image
+from stalltop.probes.binaries import elf as reader
+from stalltop.probes.binaries.elf import RefusedError, function_symbols, read_image
+from tests.unit.probes.binaries.elf_file import CODE_ADDRESS, Symbol, elf
 from tests.unit.probes.libraries.discovered import discovered
-from tests.unit.probes.libraries.elf_file import CODE_ADDRESS, Symbol, elf
 
 SECTION = struct.Struct("<IIQQQQIIQQ")
 

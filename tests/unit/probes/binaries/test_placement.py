@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from stalltop.probes.libraries.elf import read_image
-from stalltop.probes.libraries.placement import places, skipped_bytes
-from tests.unit.probes.libraries.elf_file import CODE_ADDRESS, CODE_AT, Symbol, elf
+from stalltop.probes.binaries.elf import read_image
+from stalltop.probes.binaries.placement import places, skipped_bytes
+from tests.unit.probes.binaries.elf_file import CODE_ADDRESS, CODE_AT, Symbol, elf
 
 CMP_RIP = "813d 00000000 00ba1c32"  # cmpl $imm32, off(%rip): the first instruction of functions in libcuda
 RET = "c3"

@@ -1,14 +1,13 @@
-"""Opens files that other users' processes have mapped.
+"""Finds files that other users' processes have mapped. ``probes.regular_file.opened`` opens what is found.
 
 A user chooses which file is mapped, and what lies at its path afterwards: a FIFO, a device, a symbolic link
-to a file that only root may open, a folder of another mount. So a file is opened in two steps. The first
-opens nothing (``O_PATH``) and shows what the file is. The second opens exactly this file, if it is a regular
-one.
+to a file that only root may open, a folder of another mount.
 
 ``/proc/PID/map_files`` leads to the mapped file itself, even if it was deleted or replaced, or lies in a
 container's own mounts. It needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE in the initial user namespace.
-Without them, the path of the mapping is followed below the root folder of the process. Paths in
-``/proc/PID/maps`` contain no symbolic links, so none is followed.
+Without them, the path of the mapping is followed below the root folder of the process, folder by folder.
+Paths in ``/proc/PID/maps`` contain no symbolic links, so none is followed. (openat2(2) would do this in one
+call, but seccomp cannot check its arguments, so ``probes.confined.sandbox`` forbids it.)
 """
 
 from __future__ import annotations
@@ -23,16 +22,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from stalltop.probes.process_maps import Kind, Mapping
+from stalltop.probes.regular_file import check_regular
 
-_OPENAT2: Final = 437
-"""Number of the system call, on all architectures (Linux 5.6, ``include/uapi/asm-generic/unistd.h``)."""
-_RESOLVE: Final = (
-    0x02  # RESOLVE_NO_MAGICLINKS
-    | 0x04  # RESOLVE_NO_SYMLINKS
-    | 0x10  # RESOLVE_IN_ROOT
-)  # include/uapi/linux/openat2.h
 _TO_LOOK: Final = os.O_PATH | os.O_CLOEXEC
-_TO_READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _REPLACED: Final = "another file has its path now"
 _OTHER_DEVICES: Final = frozenset({0x794C7630, 0x9123683E})
 """Types of file systems (overlayfs, Btrfs) whose files have, for fstat, another device than in
@@ -60,8 +52,7 @@ def found(mapping: Mapping) -> Iterator[int]:
             raise
         fd = _at_path(mapping)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.ENXIO, "it is not a regular file")
+        check_regular(fd)
         yield fd
     finally:
         os.close(fd)
@@ -76,17 +67,6 @@ def found_program(pid: int) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-@contextlib.contextmanager
-def opened(fd: int) -> Iterator[int]:
-    """Provides a descriptor for reading the file that `found` found. Raises OSError."""
-    # Opening never waits: O_NONBLOCK also refuses a file on which its owner holds a lease (fcntl(2)).
-    reading = os.open(f"/proc/self/fd/{fd}", _TO_READ)
-    try:
-        yield reading
-    finally:
-        os.close(reading)
 
 
 def _at_path(mapping: Mapping) -> int:
@@ -109,17 +89,21 @@ def _at_path(mapping: Mapping) -> int:
 
 
 def _open_below(root: int, path: str) -> int:
-    how = struct.pack("=QQQ", _TO_LOOK, 0, _RESOLVE)  # struct open_how: flags, mode, resolve
-    fd = int(
-        _libc.syscall(
-            ctypes.c_long(_OPENAT2), ctypes.c_int(root), os.fsencode(path), how, ctypes.c_size_t(len(how))
-        )
-    )
-    if fd < 0:
-        code = ctypes.get_errno()
-        if code == errno.ELOOP:  # A symbolic link was made after the file was mapped.
-            raise OSError(errno.ESTALE, _REPLACED)
-        raise OSError(code, os.strerror(code))
+    fd = os.dup(root)
+    try:
+        for name in path.split("/"):
+            if name in (".", ".."):  # The Linux kernel writes no such names.
+                raise OSError(errno.ESTALE, _REPLACED)
+            if not name:
+                continue
+            below = os.open(name, _TO_LOOK | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = below
+            if stat.S_ISLNK(os.fstat(fd).st_mode):  # The link was made after the file was mapped.
+                raise OSError(errno.ESTALE, _REPLACED)
+    except BaseException:
+        os.close(fd)
+        raise
     return fd
 
 

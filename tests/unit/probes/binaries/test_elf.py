@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.probes import operations
-from stalltop.probes.libraries import elf as reader
-from stalltop.probes.libraries.elf import ElfError, read_image
-from tests.unit.probes.libraries.elf_file import CODE_ADDRESS, CODE_AT, HEADER, IFUNC, OBJECT, Symbol, elf
+from stalltop.probes.binaries import elf as reader
+from stalltop.probes.binaries.elf import ElfError, read_image
+from tests.unit.probes.binaries.elf_file import CODE_ADDRESS, CODE_AT, HEADER, IFUNC, OBJECT, Symbol, elf
 
 LAYERS = ("driver", "runtime", "nccl")
 
@@ -155,8 +155,8 @@ def test_another_reader_finds_the_same_symbols(monkeypatch: pytest.MonkeyPatch) 
     if path is None:
         pytest.skip("no system library was found on this machine")
     some = operations.match("cudaMalloc", "runtime")
-    monkeypatch.setattr("stalltop.probes.libraries.elf.match", lambda name, layer: some)
-    monkeypatch.setattr("stalltop.probes.libraries.elf._starts", lambda layers: (b"m",))
+    monkeypatch.setattr("stalltop.probes.binaries.elf.match", lambda name, layer: some)
+    monkeypatch.setattr("stalltop.probes.binaries.elf._starts", lambda layers: (b"m",))
     with path.open("rb") as file:
         ours = {found.offset for found in read_image(file.fileno(), ("runtime",)).functions}
         image = ELFFile(file)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.libraries.elf import ElfError, symbol_name
-from stalltop.probes.symbols.registrations import registrations
+from stalltop.probes.binaries.elf import ElfError, symbol_name
+from stalltop.probes.binaries.registrations import registrations
 from tests.stripped_library import NAMES, library
 
 

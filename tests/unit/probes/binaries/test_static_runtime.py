@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from stalltop.probes.libraries import static_runtime
+from stalltop.probes.binaries import static_runtime
 
 
 def holds_mark(data: bytes) -> bool:

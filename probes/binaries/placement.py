@@ -13,7 +13,7 @@ instead. That counts too often only if a loop leads back to the first byte itsel
 assumed to have no such loop: their functions usually begin by saving registers on the stack, which has to
 happen once in each call.
 
-This module is for x86-64; ``probes.libraries.placement_aarch64`` is for aarch64.
+This module is for x86-64; ``probes.binaries.placement_aarch64`` is for aarch64.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import functools
 import os
 from typing import Any, Final, NamedTuple
 
-from stalltop.probes.libraries import placement_aarch64
-from stalltop.probes.libraries.elf import Deadline, FoundFunction, Image
+from stalltop.probes.binaries import placement_aarch64
+from stalltop.probes.binaries.elf import Deadline, FoundFunction, Image
 
 _LOOK_BYTES: Final = 64
 _MAX_INSTRUCTIONS: Final = 8

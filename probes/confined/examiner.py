@@ -1,0 +1,230 @@
+"""What the confined process does: every access to files and memory that other users control.
+
+Each public method of `Examiner` is a question that the confined process answers (``confined.link``). Types of
+the arguments and the answer are read from its annotations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from stalltop.model.errors import described
+from stalltop.model.text.clean import clean
+from stalltop.probes.binaries.code_symbols import CodeSymbols
+from stalltop.probes.binaries.elf import ElfError, RefusedError, read_image
+from stalltop.probes.binaries.file_identity import FileIdentity
+from stalltop.probes.binaries.mapped_file import found, found_program
+from stalltop.probes.binaries.placement import places
+from stalltop.probes.binaries.static_runtime import has_static_runtime, holds_runtime
+from stalltop.probes.confined.coding import Descriptor
+from stalltop.probes.cuda_devices.process_sight import Sight, sight_of
+from stalltop.probes.process_maps import Kind, MappedFiles, Mapping, mapped_by, program_of
+from stalltop.probes.regular_file import opened
+from stalltop.probes.tenants.environment import Environments
+
+_ORIGINAL_BYTES: Final = 4
+"""Number of bytes of code that are compared to see whether a probe is in place."""
+_MOST_READ: Final = 1 << 16
+"""Maximum number of bytes that one question reads of a process's memory."""
+_PAGE_BYTES: Final = 4096
+
+
+class Version(NamedTuple):
+    """Identity and state of a file. A file that is replaced or rewritten gets another version."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    modified_ns: int
+
+
+class FoundFile(NamedTuple):
+    """The file of a mapping."""
+
+    version: Version
+    file: Descriptor
+    """The file, opened only to name it (``O_PATH``). Neither opening it again through ``/proc/self/fd`` nor
+    closing it asks the file system."""
+
+
+class ProcessFiles(NamedTuple):
+    """Files of a process."""
+
+    program: Version | None
+    """The program that it runs; None for a Linux kernel thread."""
+    mapped: MappedFiles
+
+
+class FilePlace(NamedTuple):
+    """A place in a file where a traced function can be probed."""
+
+    offset: int
+    symbol: str
+    layer: str
+    original: bytes
+    """Code at ``offset``, 4 bytes."""
+
+
+class Problem(NamedTuple):
+    """Why a file is not probed, and what to do."""
+
+    reason: str
+    remedy: str
+
+
+class FileReading(NamedTuple):
+    """Where to probe a file."""
+
+    places: tuple[FilePlace, ...]
+    problem: Problem | None
+
+
+class Examiner:
+    """Answers questions about files and memory of processes. All questions may hang, and raise OSError."""
+
+    def __init__(self) -> None:
+        self._symbols = CodeSymbols()
+        self._environments = Environments()
+
+    def mapped(self, pid: int) -> MappedFiles:
+        """Returns the libraries that a process has mapped."""
+        return mapped_by(pid)
+
+    def process(self, pid: int) -> ProcessFiles:
+        """Returns the program that a process runs, and the libraries that it has mapped."""
+        mapped = mapped_by(pid)
+        try:
+            with found_program(pid) as fd:
+                return ProcessFiles(version_of(fd), mapped)
+        except FileNotFoundError:  # It is a Linux kernel thread.
+            return ProcessFiles(None, mapped)
+
+    def program(self, pid: int) -> Mapping | None:
+        """Returns the first executable mapping of the process's own program; None if it is not found."""
+        return program_of(pid)
+
+    def find(self, mapping: Mapping) -> FoundFile:
+        """Finds the file of ``mapping``."""
+        with found(mapping) as fd:
+            return FoundFile(version_of(fd), Descriptor(os.dup(fd)))
+
+    def same(self, file: Descriptor, other: Descriptor) -> bool:
+        """Returns whether two files that were opened through different mounts are the same real file."""
+        with contextlib.ExitStack() as stack:
+            for fd in (file, other):
+                stack.callback(os.close, fd)
+            identities = []
+            for fd in (file, other):
+                identity = FileIdentity(stack.enter_context(opened(fd)))
+                stack.callback(identity.close)
+                identities.append(identity)
+            return identities[0].same(identities[1])
+
+    def read(self, file: Descriptor, mapping: Mapping) -> FileReading:
+        """Finds the functions to probe in the file of ``mapping``. Errors in the file are a `Problem`."""
+        try:
+            with opened(file) as reading:
+                return _read(reading, mapping)
+        except RefusedError as reason:
+            return _without(f"its symbols are not read: {reason}", "rebuild it, or remove its symbols")
+        except ElfError as reason:
+            if mapping.kind is not Kind.LIBRARY:
+                return FileReading((), None)
+            return _without(
+                f"its symbols cannot be read: {reason}", "reinstall the package that it belongs to"
+            )
+        except OSError:
+            raise
+        except Exception as error:  # If this file cannot be handled, the other files are still probed.
+            return _without(f"cannot be probed: {clean(described(error))}", "run: stalltop check")
+        finally:
+            os.close(file)
+
+    def static_runtime(self, pid: int) -> bool:
+        """Returns whether the program of process ``pid`` contains the CUDA runtime; False if it cannot be
+        read."""
+        return has_static_runtime(pid)
+
+    def sight(self, pid: int) -> Sight:
+        """Returns the environment and the device files of a process."""
+        return sight_of(pid, Path("/"), self._environments)
+
+    def memory(self, pid: int, places: tuple[tuple[int, int], ...]) -> tuple[bytes, ...]:
+        """Returns what is at ``places`` (address, number of bytes) in the memory of a process."""
+        try:
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                return tuple(
+                    os.pread(memory.fileno(), min(size, _MOST_READ), address) for address, size in places
+                )
+        except OverflowError as error:
+            raise OSError(str(error)) from None
+
+    def text(self, pid: int, address: int, most_bytes: int) -> bytes:
+        """Returns the text at ``address`` in the memory of a process, up to its zero byte or ``most_bytes``;
+        empty if it cannot be read."""
+        most = min(most_bytes, _MOST_READ)
+        found = b""
+        try:
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                # The text is read page by page, because the next page may not be mapped.
+                while len(found) < most:
+                    at = address + len(found)
+                    size = min(_PAGE_BYTES - at % _PAGE_BYTES, most - len(found))
+                    piece = os.pread(memory.fileno(), size, at)
+                    text, end, _ = piece.partition(b"\0")
+                    found += text
+                    if end or not piece:
+                        break
+        except (OSError, OverflowError):
+            return b""
+        return found
+
+    def symbol(self, pid: int, address: int) -> bytes | None:
+        """Returns the symbol of the function at ``address`` of a process; empty if there is none, None if
+        there is no code."""
+        return self._symbols.symbol(pid, address)
+
+    def registered(self, pid: int, address: int) -> bytes:
+        """Returns the name under which the code of a process registers the function at ``address`` as a CUDA
+        kernel; empty if there is none. May take seconds."""
+        return self._symbols.registered(pid, address)
+
+
+def version_of(fd: int) -> Version:
+    """Returns the version of an open file. Raises OSError."""
+    status = os.fstat(fd)
+    return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _read(fd: int, mapping: Mapping) -> FileReading:
+    """Raises ElfError and OSError."""
+    if mapping.kind is Kind.OTHER and not holds_runtime(fd):
+        return FileReading((), None)
+    chosen = places(fd, read_image(fd, mapping.layers))
+    if not chosen:
+        if mapping.kind is Kind.OTHER:
+            return _without(
+                "holds the CUDA runtime without symbols: only its driver calls are counted",
+                "keep the library's symbols, or link it with -cudart shared",
+            )
+        if mapping.kind is Kind.LIBRARY and len(mapping.layers) == 1:
+            return _without("it defines none of the traced functions", "its symbols may have been stripped")
+    return FileReading(
+        tuple(
+            FilePlace(
+                place.offset,
+                place.found.symbol,
+                place.found.function.layer,
+                os.pread(fd, _ORIGINAL_BYTES, place.offset),
+            )
+            for place in chosen
+        ),
+        None,
+    )
+
+
+def _without(reason: str, remedy: str) -> FileReading:
+    return FileReading((), Problem(reason, remedy))
