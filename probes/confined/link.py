@@ -1,4 +1,4 @@
-"""Answerer the confined process (``process``) questions, and gives it up if it does not answer."""
+"""Asks the confined process (``process``) questions, and gives it up if it does not answer."""
 
 from __future__ import annotations
 
