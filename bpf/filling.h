@@ -1,53 +1,80 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Fills the queues and stacks of free elements: the monitor runs this before anything is attached. */
+/*
+ * Puts records into their pools: all of them before anything is attached, later those that the monitor frees. A
+ * program does this, and not the monitor itself, because other programs count the records of a pool at the same time.
+ */
 #ifndef STALLTOP_FILLING_H
 #define STALLTOP_FILLING_H
 
 #include "base/maps.h"
 #include "cuda/kernels.h"
 
-enum queue { QUEUE_SLOTS, QUEUE_THREADS, QUEUE_HEAPS, QUEUE_ACTIVITIES, QUEUE_MEMBERS, QUEUE_KERNELS, QUEUE_CHARGES };
+INLINE void push(u64 pool, u64 record)
+{
+	switch (pool) {
+	case POOL_SLOTS:
+		free_slots.push(KEY(record), 0);
+		break;
+	case POOL_THREADS:
+		free_threads.push(KEY(record), 0);
+		break;
+	case POOL_HEAPS:
+		free_heaps.push(KEY(record), 0);
+		break;
+	case POOL_ACTIVITIES:
+		free_activities.push(KEY(record), 0);
+		break;
+	case POOL_MEMBERS:
+		free_members.push(KEY(record), 0);
+		break;
+	case POOL_KERNELS:
+		free_kernels.push(KEY(record), 0);
+		break;
+#ifdef WITH_SPLITS
+	case POOL_CHARGES:
+		free_charges.push(KEY(record), 0);
+		break;
+#endif
+	}
+}
 
 /*
- * Runs with the arguments (enum queue, first element, element after the last). Adds these elements to the
- * queue, up to FILLED_AT_ONCE of them.
+ * Runs with the arguments (enum pool, first record, number of records). Adds records to the pool, up to
+ * FILLED_AT_ONCE of them. They go into a stack in reverse, because the last one is taken first.
  */
-int elements_are_free(struct bpf_raw_tracepoint_args *ctx)
+int records_are_free(struct bpf_raw_tracepoint_args *ctx)
 {
-	u64 queue = ctx->args[0], element = ctx->args[1], end = ctx->args[2], last = end;
+	u64 pool = ctx->args[0], record = ctx->args[1], number = ctx->args[2], step = 1;
 	u32 i;
 
+	if (pool == POOL_SLOTS || pool == POOL_KERNELS) {
+		record += number - 1;
+		step = -1;
+	}
 	EACH(i, 0, FILLED_AT_ONCE) {
-		if (element >= end)
+		if (i >= number)
 			break;
-		switch (queue) {
-		case QUEUE_SLOTS:
-			last--; /* pushed in reverse, because the last one is taken first */
-			free_slots.push(KEY(last), 0);
-			break;
-		case QUEUE_THREADS:
-			free_threads.push(KEY(element), 0);
-			break;
-		case QUEUE_HEAPS:
-			free_heaps.push(KEY(element), 0);
-			break;
-		case QUEUE_ACTIVITIES:
-			free_activities.push(KEY(element), 0);
-			break;
-		case QUEUE_MEMBERS:
-			free_members.push(KEY(element), 0);
-			break;
-		case QUEUE_KERNELS:
-			last--;
-			free_kernels.push(KEY(last), 0);
-			break;
-#ifdef WITH_SPLITS
-		case QUEUE_CHARGES:
-			free_charges.push(KEY(element), 0);
-			break;
-#endif
-		}
-		element++;
+		push(pool, record);
+		record += step;
+	}
+	add_left(pool, number);
+	return 0;
+}
+
+/*
+ * Runs with the arguments (enum pool, record, tgid, cgroup id). Adds a record that this process and this cgroup
+ * have to the pool; both ids are 0 for a record that is in no account.
+ */
+int record_is_over(struct bpf_raw_tracepoint_args *ctx)
+{
+	u64 pool = ctx->args[0], cgroup_id = ctx->args[3];
+	u32 tgid = ctx->args[2];
+
+	push(pool, ctx->args[1]);
+	add_left(pool, 1);
+	if (pool < QUOTA_POOLS) {
+		credit(pool, tgid, 0);
+		credit(pool, 0, cgroup_id);
 	}
 	return 0;
 }

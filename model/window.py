@@ -262,8 +262,8 @@ class Coverage:
 
 LOSSES: Mapping[str, str] = MappingProxyType(
     {
-        "no_slot": "calls not counted: all histogram slots are in use",
-        "no_thread": "calls not counted: all thread records are in use",
+        "no_slot": "calls not counted: no histogram slot left for their process",
+        "no_thread": "calls not counted: no thread record left for their process",
         "too_deep": "calls not counted: nested deeper than the thread record holds",
         "no_entry": "returns without an entry (the call began before its probe was attached)",
         "abandoned": "calls left without returning (longjmp, exit or exec inside them)",
@@ -272,10 +272,10 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "no_charge": "waits whose culprit was not stored: all sums by culprit are in use",
         "no_slice": "waits for a CPU that switched tasks so often that only the end of the wait has culprits",
         "no_follower": "wake-ups by threads that were not followed: too many threads are followed already",
-        "no_allocation": "allocations of device memory not tracked: all allocation records are in use",
-        "no_communicator": "ranks of NCCL communicators not tracked: all rank records are in use",
-        "no_kernel": "launches not counted by CUDA kernel: all records for CUDA kernels are in use",
-        "no_activity": "calls missing from the activity on their device: all activity records are in use",
+        "no_allocation": "allocations of device memory not tracked: no record left for their process",
+        "no_communicator": "ranks of NCCL communicators not tracked: no record left for their process",
+        "no_kernel": "launches not counted by CUDA kernel: no record left for their process",
+        "no_activity": "calls missing from the activity on their device: no record left for their process",
         "no_overlap": "tenants whose overlaps are missing: too many tenants were active on a device",
         "no_ring": "calls not captured, only counted in their rows: the ring for captured calls was full",
         "missed": "hits of probes that the Linux kernel skipped",

@@ -120,6 +120,25 @@ REGISTERED: Final = np.dtype(
 """``struct registered``: A CUDA kernel that a program or a library registered when it was
 loaded."""
 
+ACCOUNT_KEY: Final = np.dtype(
+    [
+        ("cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("reserved", "u4"),
+    ]
+)
+"""``struct account_key``: Identifies an account: of a process, with cgroup_id 0, or of a cgroup,
+with tgid 0. No padding: it is a key."""
+
+ACCOUNT: Final = np.dtype(
+    [
+        ("used", "u4", (6,)),
+        ("refused", "u4", (6,)),
+    ]
+)
+"""``struct account``: The records that a process, or all processes of a cgroup, have. By enum
+pool."""
+
 SLOT: Final = np.dtype(
     [
         ("calls", "u8"),
@@ -216,6 +235,7 @@ THREAD: Final = np.dtype(
         ("reserved", "u1"),
         ("task_place", "u2"),
         ("unused", "u4"),
+        ("account_cgroup_id", "u8"),
         ("limit_ns", "u8"),
         ("futexes", "u8", (4,)),
         ("arguments", "u8", (8,)),
@@ -307,6 +327,7 @@ HEAP: Final = np.dtype(
         ("freed_bytes", "u8"),
         ("held", "u8"),
         ("held_bytes", "u8"),
+        ("account_cgroup_id", "u8"),
     ]
 )
 """``struct heap``: The device memory of one process, since the process began its present
@@ -325,6 +346,7 @@ ACTIVITY: Final = np.dtype(
         ("cgroup_id", "u8"),
         ("tgid", "u4"),
         ("device", "u4"),
+        ("account_cgroup_id", "u8"),
         ("laps", "u2", (4096,)),
         ("spans", "u2", (64,)),
     ]
@@ -442,6 +464,19 @@ class Naming(IntEnum):
     """Looks up a function by its name: (result, module, name)."""
     CONVERTS = 4
     """Converts a function or handle of a CUDA kernel: (result, other function)."""
+
+
+class Pool(IntEnum):
+    """``enum pool``: The kinds of records of which there is a fixed number."""
+
+    SLOTS = 0
+    THREADS = 1
+    HEAPS = 2
+    ACTIVITIES = 3
+    MEMBERS = 4
+    KERNELS = 5
+    CHARGES = 6
+    """No quota."""
 
 
 class Watched(IntEnum):

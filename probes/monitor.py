@@ -51,8 +51,10 @@ from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.maps.open_calls import RawOpenCall
+from stalltop.probes.maps.raw import RawQuota
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
+from stalltop.probes.over_quota import over_quota
 from stalltop.probes.privileges import capabilities
 from stalltop.probes.symbols.cuda_kernel_names import SEARCH_SECONDS, KernelNames
 from stalltop.probes.tenants.process_names import ProcessNames
@@ -161,6 +163,7 @@ class Monitor:
         self._places.begin(devices, same_numbers=not self._other_numbers)
         wall, clock = time.time(), time.monotonic()
         rows, loss = NO_ROWS, dict[str, int]()
+        quotas: list[RawQuota] = []
         open_calls: tuple[OpenCall, ...] = ()
         evidence = Evidence()
         kernels: tuple[KernelCount, ...] = ()
@@ -182,6 +185,7 @@ class Monitor:
             # nevertheless.
             self._watch.watch(call.tgid for call in (*left, *still_open) if call.tgid not in ended)
             loss = self._kernel.losses()
+            quotas = self._kernel.over_quota()
             # An ended call gets the process name that is known already. This comes before names are read for
             # the rows: if the process has executed another program meanwhile, reading replaces that name.
             ended_calls = longest_ended(map(self._open_call, left))
@@ -213,6 +217,8 @@ class Monitor:
         if self._budget is not None and counts is not None:
             probed -= self._budget.saved_calls(counts)
         coverage = self._coverage(probed, seconds)
+        over = over_quota(quotas, loss, named=self._named, tenant_of=lambda tgid: self._tenants.find(tgid, 0))
+        coverage = replace(coverage, missing=(*coverage.missing, *over))
         told = self._kubelet.read(self._tenants_of(devices, coverage))
         given = with_uuids(told.allocations, devices)
         schedulable = {*uuids_of(told.allocatable, devices), *(uuid for one in given for uuid in one.uuids)}

@@ -31,6 +31,7 @@
 #define TICKS 4096          /* ticks kept for each pair of a process and a device: the last 4.3 s; a power of two */
 #define SPAN 64             /* ticks that one element of `spans` marks, for long calls; a power of two */
 #define LAP 0x8000          /* set in each element of laps and spans that has been written; else it is 0 */
+#define ACCOUNTS 16384      /* maximum number of processes and cgroups whose records are counted */
 #define ENTRIES 256         /* newest entries into collectives that are kept for each rank; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
@@ -46,6 +47,32 @@
 #define CONTEXTS 16         /* contexts below a thread's current one whose devices are kept; a power of two */
 #define FILLED_AT_ONCE 256  /* elements that one run of filling.h queues; few, as the verifier checks each */
 #define LONGEST_GAP_NS 60000000000ULL /* a longer gap is not counted: the program is assumed to be idle */
+
+/* The kinds of records of which there is a fixed number. */
+enum pool {
+	POOL_SLOTS = 0,
+	POOL_THREADS = 1,
+	POOL_HEAPS = 2,
+	POOL_ACTIVITIES = 3,
+	POOL_MEMBERS = 4,
+	POOL_KERNELS = 5,
+	POOL_CHARGES = 6,       /* no quota */
+};
+#define POOLS 7
+#define QUOTA_POOLS 6       /* number of pools with quotas, which come first in enum pool */
+
+/* Identifies an account: of a process, with cgroup_id 0, or of a cgroup, with tgid 0. No padding: it is a key. */
+struct account_key {
+	__u64 cgroup_id;
+	__u32 tgid;
+	__u32 reserved;
+};
+
+/* The records that a process, or all processes of a cgroup, have. By enum pool. */
+struct account {
+	__u32 used[QUOTA_POOLS];
+	__u32 refused[QUOTA_POOLS]; /* how often a record was refused, modulo 2^32 */
+};
 
 /* The counts of one operation of one process in one cgroup. A slot has 16,384 bytes. */
 struct slot {
@@ -145,6 +172,7 @@ struct thread {
 	__u8 reserved;
 	__u16 task_place;       /* the element of task_records that counts this record */
 	__u32 unused;
+	__u64 account_cgroup_id; /* the cgroup whose account has this record */
 	__u64 limit_ns;         /* time limit of its last wait for data; 0: none */
 	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
 	__u64 arguments[ARGUMENTS];
@@ -371,6 +399,7 @@ struct heap {
 	__u64 freed_bytes;          /* bytes freed, of known allocations only */
 	__u64 held;                 /* number of known allocations that are not freed */
 	__u64 held_bytes;
+	__u64 account_cgroup_id; /* the cgroup whose account has this record */
 };
 
 /* One allocation of device memory. No padding: it is a key. */
@@ -389,6 +418,7 @@ struct activity {
 	__u64 cgroup_id;            /* cgroup of the last call that marked a tick */
 	__u32 tgid;                 /* 0 means that the record is free; written last */
 	__u32 device;               /* encoded as in struct thread */
+	__u64 account_cgroup_id;    /* the cgroup whose account has this record */
 	__u16 laps[TICKS];
 	__u16 spans[TICKS / SPAN];
 };

@@ -9,6 +9,7 @@
 #include "base/bounds.h"
 #include "base/layout.h"
 #include "base/numbers.h"
+#include "base/pools.h"
 
 #ifndef BPF_F_MMAPABLE
 #define BPF_F_MMAPABLE (1U << 10)

@@ -16,25 +16,28 @@ INLINE u32 new_slot(struct slot_key *key)
 	u64 slot = 0;
 	u32 *winner;
 
-	if (free_slots.pop(KEY(slot)))
+	if (!may_take(POOL_SLOTS, key->tgid, key->cgroup_id))
 		return NO_SLOT;
-	owner = owners.lookup(KEY(slot));
-	if (!owner)
-		return NO_SLOT;
-	owner->cgroup_id = key->cgroup_id;
-	owner->tgid = key->tgid;
-	owner->writer = key->writer;
-	PUBLISH(owner->cgroup_id);
-	owner->operation = key->operation;
-	if (!slot_of.insert(key, KEY(slot)))
-		return slot;
-	/*
-	 * Another thread of the process has inserted a slot for this key first. That slot is used, and this
-	 * one is freed.
-	 */
-	owner->operation = 0;
-	owner->tgid = 0;
-	free_slots.push(KEY(slot), 0);
+	if (!free_slots.pop(KEY(slot))) {
+		owner = owners.lookup(KEY(slot));
+		if (!owner)
+			return NO_SLOT;
+		owner->cgroup_id = key->cgroup_id;
+		owner->tgid = key->tgid;
+		owner->writer = key->writer;
+		PUBLISH(owner->cgroup_id);
+		owner->operation = key->operation;
+		if (!slot_of.insert(key, KEY(slot)))
+			return slot;
+		/*
+		 * Another thread of the process has inserted a slot for this key first. That slot is used, and
+		 * this one is freed.
+		 */
+		owner->operation = 0;
+		owner->tgid = 0;
+		free_slots.push(KEY(slot), 0);
+	}
+	is_free(POOL_SLOTS, key->tgid, key->cgroup_id);
 	winner = slot_of.lookup(key);
 	return winner ? *winner : NO_SLOT;
 }

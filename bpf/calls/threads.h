@@ -119,13 +119,18 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 {
 	struct likely *likely = likely_thread(tid);
 	struct thread *thread;
-	u64 index = 0, key = tid;
+	u64 index = 0, key = tid, cgroup_id = bpf_get_current_cgroup_id();
 
-	if (!likely || free_threads.pop(KEY(index)))
+	if (!likely || !may_take(POOL_THREADS, numbers->tgid, cgroup_id))
 		return NULL;
+	if (free_threads.pop(KEY(index))) {
+		is_free(POOL_THREADS, numbers->tgid, cgroup_id);
+		return NULL;
+	}
 	thread = threads.lookup(KEY(index));
 	if (!thread)
 		return NULL;
+	thread->account_cgroup_id = cgroup_id;
 	thread->index = index;
 	thread->off_since_ns = 0;
 	thread->off_levels = 0;
@@ -142,6 +147,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	forget_waits(thread);
 	if (thread_of.update(KEY(key), KEY(index))) {
 		free_threads.push(KEY(index), 0);
+		is_free(POOL_THREADS, numbers->tgid, cgroup_id);
 		return NULL;
 	}
 	__sync_fetch_and_add(&likely->records, 1);
@@ -195,8 +201,8 @@ INLINE void drop_thread(u32 tid)
 {
 	struct likely *likely = likely_thread(tid);
 	struct thread *thread;
-	u64 key = tid, index;
-	u32 *found;
+	u64 key = tid, index, cgroup_id;
+	u32 *found, tgid;
 
 	if (!likely || !likely->records)
 		return;
@@ -213,6 +219,8 @@ INLINE void drop_thread(u32 tid)
 		thread->ended_ns = bpf_ktime_get_ns();
 		PUBLISH(thread->ended_ns);
 	}
+	tgid = thread->tgid;
+	cgroup_id = thread->account_cgroup_id;
 	thread->tid = 0;
 	PUBLISH(thread->ended_ns);
 	thread->tgid = 0;
@@ -227,6 +235,7 @@ INLINE void drop_thread(u32 tid)
 	thread_of.delete(KEY(key));
 	__sync_fetch_and_add(&likely->records, -1);
 	free_threads.push(KEY(index), 0);
+	is_free(POOL_THREADS, tgid, cgroup_id);
 }
 
 /*

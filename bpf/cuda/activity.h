@@ -17,23 +17,26 @@ INLINE struct activity *new_activity(struct thread *thread, struct process_devic
 	struct activity *activity;
 	u32 *winner;
 
-	if (free_activities.pop((u32 *)index))
+	if (!may_take(POOL_ACTIVITIES, key->tgid, thread->cgroup_id))
 		return NULL;
-	activity = activities.lookup((u32 *)index);
-	if (!activity)
-		return NULL;
-	activity->cgroup_id = thread->cgroup_id;
-	activity->device = key->device;
-	PUBLISH(activity->cgroup_id);
-	activity->tgid = key->tgid;
-	if (!activity_of.insert(key, (u32 *)index))
-		return activity;
-	/*
-	 * Another thread of the process has inserted a record for this key first. That record is used, and
-	 * this one is freed.
-	 */
-	activity->tgid = 0;
-	free_activities.push((u32 *)index, 0);
+	if (!free_activities.pop((u32 *)index)) {
+		activity = activities.lookup((u32 *)index);
+		if (!activity)
+			return NULL;
+		activity->cgroup_id = activity->account_cgroup_id = thread->cgroup_id;
+		activity->device = key->device;
+		PUBLISH(activity->cgroup_id);
+		activity->tgid = key->tgid;
+		if (!activity_of.insert(key, (u32 *)index))
+			return activity;
+		/*
+		 * Another thread of the process has inserted a record for this key first. That record is used,
+		 * and this one is freed.
+		 */
+		activity->tgid = 0;
+		free_activities.push((u32 *)index, 0);
+	}
+	is_free(POOL_ACTIVITIES, key->tgid, thread->cgroup_id);
 	winner = activity_of.lookup(key);
 	if (!winner)
 		return NULL;

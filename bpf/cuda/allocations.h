@@ -26,21 +26,25 @@ INLINE u32 find_heap(struct thread *thread)
 
 	if (found)
 		return *found;
-	if (free_heaps.pop(KEY(index)))
+	if (!may_take(POOL_HEAPS, tgid, thread->cgroup_id))
 		return NO_HEAP;
-	heap = heaps.lookup(KEY(index));
-	if (!heap)
-		return NO_HEAP;
-	heap->cgroup_id = thread->cgroup_id;
-	PUBLISH(heap->cgroup_id);
-	heap->tgid = tgid;
-	if (!heap_of.insert(KEY(tgid), KEY(index)))
-		return index;
-	/*
-	 * Another thread of the process has inserted a heap first. That heap is used, and this one is freed.
-	 */
-	heap->tgid = 0;
-	free_heaps.push(KEY(index), 0);
+	if (!free_heaps.pop(KEY(index))) {
+		heap = heaps.lookup(KEY(index));
+		if (!heap)
+			return NO_HEAP;
+		heap->cgroup_id = heap->account_cgroup_id = thread->cgroup_id;
+		PUBLISH(heap->cgroup_id);
+		heap->tgid = tgid;
+		if (!heap_of.insert(KEY(tgid), KEY(index)))
+			return index;
+		/*
+		 * Another thread of the process has inserted a heap first. That heap is used, and this one is
+		 * freed.
+		 */
+		heap->tgid = 0;
+		free_heaps.push(KEY(index), 0);
+	}
+	is_free(POOL_HEAPS, tgid, thread->cgroup_id);
 	found = heap_of.lookup(KEY(tgid));
 	return found ? *found : NO_HEAP;
 }

@@ -50,8 +50,12 @@ INLINE u32 new_member(struct thread *thread, u64 id, u64 handle, u32 rank, u32 r
 	struct member *member;
 	u64 index = 0;
 
-	if (free_members.pop(KEY(index)))
+	if (!may_take(POOL_MEMBERS, thread->tgid, thread->cgroup_id))
 		return NO_MEMBER;
+	if (free_members.pop(KEY(index))) {
+		is_free(POOL_MEMBERS, thread->tgid, thread->cgroup_id);
+		return NO_MEMBER;
+	}
 	member = members.lookup(KEY(index));
 	if (!member)
 		return NO_MEMBER;

@@ -69,38 +69,41 @@ INLINE u32 generation(const struct launched *whose)
 	return found ? *found : 0;
 }
 
-INLINE u32 new_kernel(struct launched *key)
+INLINE u32 new_kernel(const struct thread *thread, struct launched *key)
 {
 	struct launched *owner;
 	struct kernel *kernel;
 	u64 index = 0;
 	u32 *winner;
 
-	if (free_kernels.pop(KEY(index)))
+	if (!may_take(POOL_KERNELS, thread->tgid, thread->cgroup_id))
 		return NO_KERNEL;
-	owner = launched.lookup(KEY(index));
-	kernel = kernels.lookup(KEY(index));
-	if (!owner || !kernel)
-		return NO_KERNEL;
-	name_kernel(kernel, key);
-	kernel->function = key->function;
-	kernel->born_ns = key->born_ns;
-	PUBLISH(kernel->function);
-	kernel->slot = key->slot;
-	owner->function = key->function;
-	owner->born_ns = key->born_ns;
-	owner->generation = key->generation;
-	PUBLISH(owner->function);
-	owner->slot = key->slot;
-	if (!kernel_of.insert(key, KEY(index)))
-		return index;
-	/*
-	 * Another thread of the process has inserted a record for this key first. That record is used, and
-	 * this one is freed.
-	 */
-	owner->slot = 0;
-	kernel->slot = 0;
-	free_kernels.push(KEY(index), 0);
+	if (!free_kernels.pop(KEY(index))) {
+		owner = launched.lookup(KEY(index));
+		kernel = kernels.lookup(KEY(index));
+		if (!owner || !kernel)
+			return NO_KERNEL;
+		name_kernel(kernel, key);
+		kernel->function = key->function;
+		kernel->born_ns = key->born_ns;
+		PUBLISH(kernel->function);
+		kernel->slot = key->slot;
+		owner->function = key->function;
+		owner->born_ns = key->born_ns;
+		owner->generation = key->generation;
+		PUBLISH(owner->function);
+		owner->slot = key->slot;
+		if (!kernel_of.insert(key, KEY(index)))
+			return index;
+		/*
+		 * Another thread of the process has inserted a record for this key first. That record is used,
+		 * and this one is freed.
+		 */
+		owner->slot = 0;
+		kernel->slot = 0;
+		free_kernels.push(KEY(index), 0);
+	}
+	is_free(POOL_KERNELS, thread->tgid, thread->cgroup_id);
 	winner = kernel_of.lookup(key);
 	return winner ? *winner : NO_KERNEL;
 }
@@ -157,7 +160,7 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, const str
 			key.slot = shared;
 			found = kernel_of.lookup(&key);
 		}
-		index = found ? *found : new_kernel(&key);
+		index = found ? *found : new_kernel(thread, &key);
 		if (index == NO_KERNEL)
 			return NULL;
 		*(volatile u64 *)likely = known | index;

@@ -40,14 +40,16 @@ INLINE u32 new_charge(struct charge_key *key)
 	u64 index = 0;
 	u32 *winner;
 
-	if (free_charges.pop(KEY(index)))
+	if (left_of(POOL_CHARGES) <= 0 || free_charges.pop(KEY(index)))
 		return CHARGES;
 	charge = charges.lookup(KEY(index));
 	if (!charge)
 		return CHARGES;
 	charge->key = *key;
-	if (!charge_of.insert(key, KEY(index)))
+	if (!charge_of.insert(key, KEY(index))) {
+		add_left(POOL_CHARGES, -1);
 		return index;
+	}
 	/* Another CPU has inserted the key before, or the Linux kernel has refused to insert it. */
 	free_charges.push(KEY(index), 0);
 	winner = charge_of.lookup(key);

@@ -77,8 +77,10 @@ INLINE void follow_current(struct thread *thread, struct thread *woken, u64 now)
 		return;
 	if (!thread)
 		thread = new_thread(pid_tgid, &numbers);
-	if (!thread)
+	if (!thread) {
+		LOSE(no_follower, 1);
 		return;
+	}
 	__sync_fetch_and_add(count, 1);
 	thread->link = woken->link + 1;
 	thread->follows = woken->tid;

@@ -25,10 +25,11 @@ from stalltop.probes.layout import (
     SPAN,
     TICK_SHIFT,
     TICKS,
+    Pool,
 )
 from stalltop.probes.maps.raw import RawActivities, RawActivity
 from stalltop.probes.operations import Function
-from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
+from stalltop.probes.programs.bpf_calls import delete_all
 from stalltop.probes.programs.loading import Programs
 
 TICK_NS: Final = 1 << TICK_SHIFT
@@ -70,7 +71,7 @@ class Activities:
         self._records = programs.activities
         self._programs = programs
         self._activity_of = programs.activity_of
-        self._queue = programs.free_activities
+        self._pools = programs.pools
         self._clock = clock
         self._uses_device = np.zeros(FUNCTIONS, np.bool_)
         self._uses_device[[function.id for function in functions if function.uses_device]] = True
@@ -128,14 +129,19 @@ class Activities:
         self._found, self._late, self._first = {}, 0, self._upto
         return told
 
+    def tgids(self) -> set[int]:
+        """Returns the processes that have records."""
+        return set(self._records["tgid"].tolist()) - {0}
+
     def release(self, tgid: int) -> None:
         """Frees the records of a process that has ended and whose last ticks were read."""
         own = np.flatnonzero(self._records["tgid"] == tgid)
         keys = np.zeros(len(own), PROCESS_DEVICE)
         keys["tgid"], keys["device"] = tgid, self._records["device"][own]
         delete_all(self._activity_of, keys)
+        cgroup_ids = self._records["account_cgroup_id"][own].tolist()
         self._records[own] = np.zeros(1, self._records.dtype)
-        fill_queue(self._queue, own.tolist())
+        self._pools.free(Pool.ACTIVITIES, own.tolist(), [tgid] * len(own), cgroup_ids)
 
     def _drop_oldest(self) -> None:
         excess = self._upto - self._first - MOST_TICKS

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.probes.layout import HEAPS, PIECE
+from stalltop.probes.layout import HEAPS, PIECE, Pool
 from stalltop.probes.maps.raw import RawHeld
-from stalltop.probes.programs.bpf_calls import delete, fill_queue, look_at_all
+from stalltop.probes.programs.bpf_calls import delete, look_at_all
 from stalltop.probes.programs.loading import Programs
 
 PIECE_BYTES: Final = np.dtype([("bytes", "u8")])
@@ -30,7 +30,7 @@ class Allocations:
         self._programs = programs
         self._heap_of = programs.heap_of
         self._pieces = programs.pieces
-        self._queue = programs.free_heaps
+        self._pools = programs.pools
         self._seen = np.zeros((HEAPS, len(_COUNTS)), np.uint64)
         self._released = np.zeros(HEAPS, np.bool_)
 
@@ -78,10 +78,11 @@ class Allocations:
     def _free(self, index: int) -> None:
         if self._heaps["held"][index]:
             self._forget_pieces(index)
+        tgid, cgroup_id = int(self._heaps["tgid"][index]), int(self._heaps["account_cgroup_id"][index])
         self._heaps[index] = np.zeros(1, self._heaps.dtype)[0]
         self._seen[index] = 0
         self._released[index] = False
-        fill_queue(self._queue, [index])
+        self._pools.free(Pool.HEAPS, [index], [tgid], [cgroup_id])
 
     def _forget_pieces(self, heap: int) -> None:
         pieces, _ = look_at_all(self._pieces, PIECE, PIECE_BYTES)

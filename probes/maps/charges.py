@@ -19,7 +19,8 @@ from stalltop.model.window import SPLITS
 from stalltop.probes import layout
 from stalltop.probes.maps.charge_folding import LEAST_NS, fold, part_of
 from stalltop.probes.maps.raw import RawCharge, RawWait
-from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
+from stalltop.probes.programs.bpf_calls import delete_all
+from stalltop.probes.programs.pools import Pools
 
 KEEP_SECONDS: Final = 10.0
 """Time for which an unchanged element is kept, s."""
@@ -37,20 +38,20 @@ retired has finished with it long before this time is over."""
 class Charges:
     """Reads the charges in the Linux kernel. Used from one thread at a time.
 
-    ``charges`` is the mapped array (``layout.CHARGE``); ``charge_of`` and ``free_charges`` are file
-    descriptors of the BPF maps with these names.
+    ``charges`` is the mapped array (``layout.CHARGE``); ``charge_of`` is the file descriptor
+    of the BPF map with this name, and ``pools`` has the pool of free elements.
     """
 
     def __init__(
         self,
         charges: NDArray[np.void],
         charge_of: int,
-        free_charges: int,
+        pools: Pools,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._charges = charges
         self._charge_of = charge_of
-        self._queue = free_charges
+        self._pools = pools
         self._clock = clock
         n = len(charges)
         self._times = np.zeros(n, np.uint64)
@@ -116,7 +117,7 @@ class Charges:
         self._times[elements] = 0
         self._ns[elements] = 0
         self._retired_at[elements] = np.inf
-        fill_queue(self._queue, elements.tolist())
+        self._pools.free(layout.Pool.CHARGES, elements.tolist())
 
 
 def _waits(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> list[RawWait]:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.window import U64
-from stalltop.probes.layout import ENTRIES, HANDLE, MEMBERS, MemberState
+from stalltop.probes.layout import ENTRIES, HANDLE, MEMBERS, MemberState, Pool
 from stalltop.probes.maps.raw import RawRank
-from stalltop.probes.programs.bpf_calls import delete, fill_queue
+from stalltop.probes.programs.bpf_calls import delete
 from stalltop.probes.programs.loading import Programs
 
 _OLDEST_FROM_END: Final = ENTRIES - 1
@@ -31,7 +31,7 @@ class Communicators:
         self._members = programs.members
         self._heaps = programs.heaps
         self._member_of = programs.member_of
-        self._queue = programs.free_members
+        self._pools = programs.pools
         self._seen = np.zeros(MEMBERS, np.uint64)
         """By record: the number of collectives that were already reported."""
         self._compared = dict[int, int]()
@@ -134,7 +134,8 @@ class Communicators:
         key["handle"], key["tgid"] = member["handle"], member["tgid"]
         if member["state"] == MemberState.LIVE:
             delete(self._member_of, key.tobytes())
+        tgid, cgroup_id = int(member["tgid"]), int(member["cgroup_id"])
         self._members["state"][index] = MemberState.FREE
         self._members["tgid"][index] = 0
         self._seen[index] = 0
-        fill_queue(self._queue, [index])
+        self._pools.free(Pool.MEMBERS, [index], [tgid], [cgroup_id])

@@ -24,9 +24,10 @@ from stalltop.probes.layout import (
     NAME_BYTES,
     REGISTERED,
     TOLD_PROGRAM,
+    Pool,
 )
 from stalltop.probes.maps.slots import SlotKey, may_own, rows_of, slot_key
-from stalltop.probes.programs.bpf_calls import delete_all, fill_queue, get
+from stalltop.probes.programs.bpf_calls import delete_all, get
 from stalltop.probes.programs.loading import Programs, pid_namespace
 
 _LOWEST: Final = np.array([bucket_lowest_ns(bucket) for bucket in range(KNOWN_BUCKETS)], np.int64)
@@ -70,7 +71,7 @@ class Kernels:
         self._launched = programs.launched
         self._owners = programs.owners
         self._kernel_of = programs.kernel_of
-        self._queue = programs.free_kernels
+        self._pools = programs.pools
         self._limits = programs.keeping
         # Counts of each record that were already reported.
         self._totals = np.zeros((KERNELS, 2), np.uint64)  # Columns: errors, total_ns.
@@ -132,8 +133,9 @@ class Kernels:
             self._kernels[name][gone] = 0
         self._totals[gone] = 0
         self._counters[gone] = 0
+        owners = self._owners[self._launched["slot"][gone] - 1]
         self._launched[gone] = np.zeros(1, self._launched.dtype)
-        fill_queue(self._queue, gone.tolist())
+        self._pools.free(Pool.KERNELS, gone.tolist(), owners["tgid"].tolist(), owners["cgroup_id"].tolist())
 
     def _changed(self) -> NDArray[np.intp]:
         used = np.flatnonzero(self._launched["slot"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from stalltop.probes.layout import Pool
+
 OTHERS: Final = -1
 """Stands in place of a culprit's PID in a charge that is the sum of small charges."""
 
@@ -165,3 +167,19 @@ class RawRank(NamedTuple):
     since_entry_ns: int
     entered: int
     """Number of collectives that the rank has entered since the communicator was made."""
+
+
+class RawQuota(NamedTuple):
+    """A process, or a cgroup, that was refused records since the previous read."""
+
+    tgid: int
+    """The process, or a process of the cgroup."""
+    cgroup_id: int
+    """The cgroup whose processes together have too many; 0 if the process alone has too many."""
+    pool: Pool
+    used: int
+    """Number of records that it has."""
+    size: int
+    """Number of records that there are."""
+    refused: int
+    """How often it asked for a record and got none."""

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from stalltop.model.histograms.hdr import COUNTERS, HALF, HIGHEST_OF_INDEX, indices_of, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.window import U64
-from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS
-from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
+from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS, Pool
+from stalltop.probes.programs.bpf_calls import delete_all
 from stalltop.probes.programs.loading import Programs
 
 _GROUPS = COUNTERS // HALF
@@ -106,7 +106,7 @@ class Slots:
         self._memory = self._slots.view(np.uint8).reshape(len(self._slots), self._slots.dtype.itemsize)
         self._programs = programs
         self._slot_of = programs.slot_of
-        self._queue = programs.free_slots
+        self._pools = programs.pools
         self._limits = programs.keeping
         n = len(self._slots)
         # Counts of each slot that were already read. Memory pages of slots that were never used stay
@@ -197,8 +197,9 @@ class Slots:
         if self._off is not None:
             self._off[slots] = 0
         self._released[slots] = False
+        owners = self._owners[slots]
         self._owners[slots] = np.zeros(1, self._owners.dtype)
-        fill_queue(self._queue, slots.tolist())
+        self._pools.free(Pool.SLOTS, slots.tolist(), owners["tgid"].tolist(), owners["cgroup_id"].tolist())
 
     def _read_slots(self, slots: NDArray[np.intp], new: NDArray[np.int64]) -> Counts:
         """Returns the new counts of ``slots``, whose calls rose by ``new`` before this method was called."""

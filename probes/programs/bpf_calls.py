@@ -9,7 +9,6 @@ import os
 import platform
 import struct
 import weakref
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -182,17 +181,6 @@ def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
         _PROG_TEST_RUN,
         struct.pack("=I36xIIQQQ", program_fd, len(context), 0, ctypes.addressof(context), 0, 0),
     )
-
-
-def fill_queue(queue_fd: int, values: Iterable[int]) -> None:
-    """Appends u32 values to a queue. Raises OSError, with E2BIG if it is full."""
-    value = ctypes.c_uint32()
-    attributes = struct.pack("=IxxxxQQQ", queue_fd, 0, ctypes.addressof(value), 0)
-    buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    number = _number(_BPF)
-    command, size = ctypes.c_int(_MAP_UPDATE_ELEM), ctypes.c_uint(len(attributes))
-    for value.value in values:
-        _system_call(number, command, buffer, size)
 
 
 def delete(map_fd: int, key: bytes) -> None:

@@ -24,13 +24,13 @@ from stalltop.probes.programs.bpf_calls import (
     UPROBE_SESSION,
     BpfError,
     map_memory,
-    run_raw_tracepoint,
 )
 from stalltop.probes.programs.compiled import Compiled
 from stalltop.probes.programs.growing_map import GrowingMap
 from stalltop.probes.programs.later import LaterProgram
+from stalltop.probes.programs.pools import Pools, fill
 from stalltop.probes.programs.preparing import Prepared, may_not, prepare
-from stalltop.probes.programs.recipes import FILLING, SESSION, Recipe, tracing
+from stalltop.probes.programs.recipes import FILLING, FREEING, SESSION, Recipe, tracing
 from stalltop.probes.programs.recipes import RING_BYTES as RING_SIZE
 from stalltop.probes.programs.ring import Ring
 from stalltop.probes.programs.task_offsets import TaskOffsets
@@ -59,23 +59,16 @@ class Programs:
     ends: int
     execs: int
     switches: int
-    """Descriptor; -1 if calls are not split. The same holds for ``wakes``, ``moves``, ``charge_of`` and
-    ``free_charges``."""
+    """Descriptor; -1 if calls are not split. The same holds for ``wakes``, ``moves`` and ``charge_of``."""
     wakes: int
     moves: int
     functions: int
     slot_of: int
-    free_slots: int
-    free_threads: int
     charge_of: int
-    free_charges: int
     heap_of: int
     pieces: int
-    free_heaps: int
     activity_of: int
-    free_activities: int
     member_of: int
-    free_members: int
     naming: int
     named: int
     choosing: int
@@ -83,8 +76,8 @@ class Programs:
     cuda_programs: int
     older_programs: int
     kernel_of: int
-    free_kernels: int
     told_programs: int
+    accounts: int
     registered: int
     slots: GrowingMap
     """Elements have the dtype ``layout.SLOT``."""
@@ -103,6 +96,7 @@ class Programs:
     launched: NDArray[np.void]
     keeping: NDArray[np.void]
     kept_calls: Ring
+    pools: Pools
     session: LaterProgram
     """The program of sessions (``bpf/timed.h``)."""
     complaint: str
@@ -116,6 +110,7 @@ class Programs:
     def close(self) -> None:
         """Closes the programs and maps; the mapped arrays stay readable while they are referred to."""
         self.session.close()
+        self.pools.close()
         for growing in (self.slots, self.kernels, self.off_cpu, self.thread_records):
             if growing is not None:
                 growing.close()
@@ -183,7 +178,8 @@ def load(
     session: LaterProgram | None = None
     try:
         session = LaterProgram(later, values, fds, attach_type=UPROBE_SESSION)
-        _fill_queues(fds.pop(FILLING), slots, threads, splits=task is not None)
+        sizes = pool_sizes(slots, threads, splits=task is not None)
+        fill(fds[FILLING], sizes)
         given |= {name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()}
         return Programs(
             complaint=complaint,
@@ -202,6 +198,7 @@ def load(
             launched=_mapped(fds.pop("launched"), layout.LAUNCHED, layout.KERNELS),
             keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
+            pools=Pools(fds.pop(FREEING), sizes),
         )
     except BaseException as error:
         if session is not None:
@@ -213,26 +210,23 @@ def load(
             raise TracingError(f"the BPF maps could not be prepared: {error}") from error
         raise
     finally:
-        for fd in fds.values():  # The remaining descriptors are of maps that only the programs use.
+        # These are of maps that only the programs use, and of the program that has filled the pools.
+        for fd in fds.values():
             os.close(fd)
 
 
-_STACKS: Final = (0, 5)
-"""Numbers of the queues that are stacks: those of slots and of CUDA kernels (enum queue in bpf/filling.h)."""
-
-
-def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> None:
-    """Puts every element into its queue of free elements. A BPF program does this, because a system call for
-    each element would take a second in all."""
-    counts = [slots, threads, layout.HEAPS, layout.ACTIVITIES, layout.MEMBERS, layout.KERNELS]
-    try:
-        for queue, count in enumerate([*counts, *([layout.CHARGES] if splits else [])]):
-            # Of a stack, the element that was put there last is taken first.
-            firsts = range(0, count, layout.FILLED_AT_ONCE)
-            for first in reversed(firsts) if queue in _STACKS else firsts:
-                run_raw_tracepoint(program, queue, first, min(first + layout.FILLED_AT_ONCE, count))
-    finally:
-        os.close(program)
+def pool_sizes(slots: int, threads: int, *, splits: bool) -> dict[layout.Pool, int]:
+    """Returns the number of records of each pool. Without ``splits`` there is none for charges."""
+    pool = layout.Pool
+    sizes = {
+        pool.SLOTS: slots,
+        pool.THREADS: threads,
+        pool.HEAPS: layout.HEAPS,
+        pool.ACTIVITIES: layout.ACTIVITIES,
+        pool.MEMBERS: layout.MEMBERS,
+        pool.KERNELS: layout.KERNELS,
+    }
+    return sizes | ({pool.CHARGES: layout.CHARGES} if splits else {})
 
 
 def possible_cpus() -> int:

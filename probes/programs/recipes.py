@@ -124,8 +124,9 @@ def source_text(name: str = "trace.c") -> str:
     return "\n".join(lines_of(name)) + "\n"
 
 
-FILLING: Final = "elements_are_free"
-"""Name of the program of bpf/filling.h, which is not attached to anything."""
+FILLING: Final = "records_are_free"
+FREEING: Final = "record_is_over"
+"""Names of the programs of bpf/filling.h, which are not attached to anything."""
 
 
 def ordering(machine: str, release: str) -> tuple[str, ...]:
@@ -143,7 +144,7 @@ _PROBES: Final = (
     *("call_begins", "call_returns", "naming_begins", "naming_returns"),
     *("choosing_begins", "choosing_returns", SESSION),
 )
-_TRACEPOINTS: Final = ("thread_ends", "program_begins", FILLING)
+_TRACEPOINTS: Final = ("thread_ends", "program_begins", FILLING, FREEING)
 _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
 """Raw tracepoint programs that are present only if calls are split."""
 

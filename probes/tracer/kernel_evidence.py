@@ -114,8 +114,13 @@ class KernelEvidence:
                 self._activities.look()
 
     def tgids(self) -> set[int]:
-        """Returns processes that own histograms, device memory or ranks."""
-        return self._slots.tgids() | self._allocations.tgids() | self._communicators.tgids()
+        """Returns processes that own histograms, device memory, ranks or records of activity."""
+        return (
+            self._slots.tgids()
+            | self._allocations.tgids()
+            | self._communicators.tgids()
+            | self._activities.tgids()
+        )
 
     def release(self, tgid: int) -> None:
         """Frees everything that process ``tgid`` owned, except its histograms. To be called once the process
@@ -138,7 +143,7 @@ class KernelEvidence:
 def _charges(programs: Programs) -> Charges | None:
     if programs.charges is None:
         return None
-    return Charges(programs.charges, programs.charge_of, programs.free_charges)
+    return Charges(programs.charges, programs.charge_of, programs.pools)
 
 
 def _works(programs: Programs) -> Works | None:

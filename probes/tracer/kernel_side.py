@@ -16,7 +16,8 @@ from stalltop.probes.maps.access import MapAccess
 from stalltop.probes.maps.functions import tell_functions
 from stalltop.probes.maps.kept_calls import KeptCalls
 from stalltop.probes.maps.open_calls import OpenCalls, RawOpenCall
-from stalltop.probes.maps.raw import RawCapturedCall
+from stalltop.probes.maps.quotas import Quotas
+from stalltop.probes.maps.raw import RawCapturedCall, RawQuota
 from stalltop.probes.maps.slots import Counts, SlotKey, Slots
 from stalltop.probes.operations import FUNCTIONS, Function
 from stalltop.probes.programs.bpf_calls import BpfError, missed_runs
@@ -152,6 +153,7 @@ class KernelSide:
                 self._follow_next = task is not None
                 self._losses_seen = dict[str, int]()
                 self._open = OpenCalls(lambda: programs.threads)
+                self._quotas = Quotas(programs)
                 self.probe_ns = calibrate(self._probing.attach, self._slots, lambda: programs.threads)
                 self._kept.read(time.monotonic_ns())
                 self.losses()
@@ -199,6 +201,12 @@ class KernelSide:
             total["missed"] = sum(map(missed_runs, programs)) if programs else self._losses_seen["missed"]
             seen, self._losses_seen = self._losses_seen, total
         return {name: count - seen.get(name, 0) for name, count in total.items()}
+
+    def over_quota(self) -> list[RawQuota]:
+        """Returns which processes and cgroups were refused records since the previous call, those that were
+        refused most first."""
+        with self._access as is_open:
+            return self._quotas.read() if is_open else []
 
     def release(self, tgid: int) -> None:
         """Frees everything that process ``tgid`` owned. To be called once the process has ended and its last

@@ -33,7 +33,7 @@ def small(request: pytest.FixtureRequest, driver: Path) -> Iterator[KernelSide]:
     kernel.close()
 
 
-@pytest.mark.parametrize("small", [(5, 64)], indirect=True)
+@pytest.mark.parametrize("small", [(16, 64)], indirect=True)
 def test_slots_of_ended_processes_are_reused(small: KernelSide, driver: Path) -> None:
     for _ in range(20):
         with TracedProgram(driver) as program:
@@ -48,20 +48,21 @@ def test_slots_of_ended_processes_are_reused(small: KernelSide, driver: Path) ->
     assert lost(small) == {}
 
 
-@pytest.mark.parametrize("small", [(4, 64)], indirect=True)
-def test_without_a_free_slot_calls_are_lost_and_counted(small: KernelSide, driver: Path) -> None:
+@pytest.mark.parametrize("small", [(7, 64)], indirect=True)
+def test_calls_over_the_quota_of_slots_are_lost_and_counted(small: KernelSide, driver: Path) -> None:
     with TracedProgram(driver) as program, TracedProgram(driver) as other:
         for name in ("plain", "pushing", "comparing"):
             program(f"call {name} 2")
         program("call marked 7")
         other("call plain 3")
-        expected = {("plain", False): 2, ("pushing", False): 2, ("comparing", False): 2}
+        # The first process has four slots, one of them for the time between calls, and three are left.
+        expected = {("plain", False): 5, ("pushing", False): 2, ("comparing", False): 2}
         assert calls_of(small, program.pid, other.pid) == expected
-        assert lost(small) == {"no_slot": 10}
+        assert lost(small) == {"no_slot": 7}
         program.end()
         small.release(program.pid)
-        other("call plain 4")
-        assert calls_of(small, program.pid, other.pid) == {("plain", False): 4}
+        other("call marked 4")
+        assert calls_of(small, program.pid, other.pid) == {("marked", False): 4}
         assert lost(small) == {}
 
 
@@ -83,7 +84,7 @@ def test_without_a_free_thread_record_calls_are_lost_and_counted(small: KernelSi
             program.end()
 
 
-@pytest.mark.parametrize("small", [(8, 64)], indirect=True)
+@pytest.mark.parametrize("small", [(13, 64)], indirect=True)
 def test_slots_released_too_early_lose_no_call(small: KernelSide, driver: Path) -> None:
     # This happens if a PID is reused before the monitor has released the process that had it before.
     with TracedProgram(driver) as program:
@@ -98,7 +99,7 @@ def test_slots_released_too_early_lose_no_call(small: KernelSide, driver: Path) 
         assert calls_of(small, program.pid) == {("plain", False): 1}
     assert calls_of(small, program.pid) == {}
     small.release(program.pid)
-    for _ in range(3):  # loses no call only if all eight slots are free again
+    for _ in range(3):  # the last of seven slots is within the quota only if all others are free again
         with TracedProgram(driver) as program:
             for name in ("plain", "pushing", "comparing", "marked", "jumping"):
                 program(f"call {name} 1")

@@ -1,10 +1,11 @@
-"""Tests the loaded BPF programs: the verifier processes few instructions, and at first each queue of free
-elements contains every element once."""
+"""Tests the loaded BPF programs: the verifier processes few instructions, and at first each pool
+contains every record once."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import re
 import struct
 from collections.abc import Mapping
@@ -12,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import layout
 from stalltop.probes.programs import bpf_calls
 from stalltop.probes.programs import loading as programs
 from stalltop.probes.programs.compiled import KPROBE
+from stalltop.probes.programs.pools import fill
 from stalltop.probes.programs.preparing import prepare
-from stalltop.probes.programs.recipes import tracing
+from stalltop.probes.programs.recipes import FILLING, SESSION, tracing
 from stalltop.probes.programs.task_offsets import knows_sessions, task_offsets
 
 pytestmark = pytest.mark.beside
@@ -61,26 +62,24 @@ def test_programs_at_uprobes_contain_a_tail_call(task: Mapping[str, int]) -> Non
         assert TAIL_CALL in code, program.name
 
 
-def test_every_element_is_free_once() -> None:
-    loaded = programs.load(300, 700, multi=True, task=task_offsets())
+def test_every_record_is_free_once() -> None:
+    sizes = programs.pool_sizes(300, 700, splits=True)
+    task = task_offsets().values()
+    numbers = {"SLOTS": 300, "THREADS": 700, "MOST_FOLLOWERS": 9, "CPUS": 4, "RING_BYTES": 1 << 16}
+    fds = programs.load_prepared(tracing(list(task), []), numbers | task, later=(SESSION,)).fds
     try:
-        expected = {
-            "free_slots": 300,
-            "free_threads": 700,
-            "free_heaps": layout.HEAPS,
-            "free_activities": layout.ACTIVITIES,
-            "free_members": layout.MEMBERS,
-            "free_kernels": layout.KERNELS,
-            "free_charges": layout.CHARGES,
-        }
-        for queue, count in expected.items():
-            assert taken(getattr(loaded, queue)) == list(range(count)), queue
+        fill(fds[FILLING], sizes)
+        for pool, size in sizes.items():
+            free = taken(fds[f"free_{pool.name.lower()}"])
+            assert sorted(free) == list(range(size)), pool
+            assert free[0] == 0, "few records are used if few are needed"
     finally:
-        loaded.close()
+        for fd in fds.values():
+            os.close(fd)
 
 
 def taken(queue_fd: int) -> list[int]:
-    """Take all elements from a queue and return them in order."""
+    """Take all elements from a queue or stack and return them."""
     value, found = ctypes.c_uint32(), []
     attributes = struct.pack("=IxxxxQQQ", queue_fd, 0, ctypes.addressof(value), 0)
     with contextlib.suppress(FileNotFoundError):

@@ -91,7 +91,7 @@ def test_other_warnings_sort_among_chains_by_severity() -> None:
     assert [row.title or row.text for row in rows] == [
         "title of nccl_straggler",
         "title of loader_disk",
-        "3 calls not counted: all histogram slots are in use",
+        "3 calls not counted: no histogram slot left for their process",
         "title of sync_storm",
         "a note",
         "title of reclaim",

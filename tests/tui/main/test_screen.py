@@ -236,7 +236,7 @@ async def test_help_and_warnings_have_pages() -> None:
         await screen.press("q")
         await screen.sees("CONTAINER")
         await screen.press("a", "end", "enter")
-        await screen.sees("all histogram slots are in use")
+        await screen.sees("no histogram slot left for their process")
         await screen.sees("ncclCommInitRank open for 42.0s in serve: tritonserver 200")
         await screen.sees("train: python3 103: thread ended inside cuCtxSynchronize after 12.5s (thread 104)")
         await screen.feed(replace(numbered(1), loss={"no_slot": 7}))

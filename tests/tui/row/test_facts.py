@@ -281,7 +281,7 @@ def test_devices_are_listed_with_the_tenants_that_share_them() -> None:
 def test_missing_coverage_and_losses_are_listed() -> None:
     lines = "\n".join(text(row_owner.unknown(facts(full_window(), SERVE), FRAME)))
     assert "not traced: process 4242, /opt/app/infer: static CUDA runtime" in lines
-    assert "3 calls not counted: all histogram slots are in use" in lines
+    assert "3 calls not counted: no histogram slot left for their process" in lines
     assert "only 5 calls: p99 needs 100" in lines
     assert "CFS throttling of cri:bb" in lines
     quiet = replace(window([Calls(key(), [5] * 200)]), loss={})

@@ -43,7 +43,7 @@ def test_a_full_window_prints_everything() -> None:
         "throttled: sw power cap",
         "42.0s  ncclCommInitRank  serve  tritonserver 200, thread 203",
         "/opt/app/infer (process 4242 of serve):  static CUDA runtime without symbols",
-        "calls not counted: all histogram slots are in use",
+        "calls not counted: no histogram slot left for their process",
         "not measured\nCFS throttling of cri:bb: its cgroup has no cpu.stat\n",
     ):
         assert word in text

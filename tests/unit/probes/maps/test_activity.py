@@ -62,7 +62,7 @@ class ActivityMaps:
             activities=np.zeros(layout.ACTIVITIES, layout.ACTIVITY),
             threads=np.zeros(8, layout.THREAD),
             activity_of=-1,
-            free_activities=-2,
+            pools=SimpleNamespace(free=lambda pool, records, tgids, cgroup_ids: None),
         )
 
     def reader(self) -> Activities:
@@ -94,7 +94,6 @@ class ActivityMaps:
 
 @pytest.fixture(autouse=True)
 def maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "fill_queue", lambda fd, values: None)
     monkeypatch.setattr(activity, "delete_all", lambda fd, keys: None)
 
 

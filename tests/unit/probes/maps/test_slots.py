@@ -18,14 +18,13 @@ SLOTS = 100
 
 
 @pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
-    monkeypatch.setattr(slots, "fill_queue", lambda queue, values: None)
+def programs() -> Programs:
     made = SimpleNamespace(
         owners=np.zeros(SLOTS, layout.OWNER),
         slots=SimpleNamespace(array=np.zeros(SLOTS, layout.SLOT), reach=lambda count: None),
         threads=np.zeros(4, layout.THREAD),
         slot_of=-1,
-        free_slots=-1,
+        pools=SimpleNamespace(free=lambda pool, slots, tgids, cgroup_ids: None),
         keeping=np.zeros(1, layout.KEEPING),
     )
     made.owners["tgid"] = made.owners["operation"] = np.arange(SLOTS) + 1
@@ -102,11 +101,16 @@ def test_slots_of_one_key_are_added_up_and_freed_with_their_thread(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleted: list[int] = []
-    freed: list[int] = []
+    freed: list[tuple[int, int, int]] = []
     monkeypatch.setattr(slots, "delete_all", lambda fd, keys: deleted.extend(keys["writer"].tolist()))
-    monkeypatch.setattr(slots, "fill_queue", lambda queue, values: freed.extend(values))
+    monkeypatch.setattr(
+        programs.pools,
+        "free",
+        lambda pool, slots, tgids, cgroup_ids: freed.extend(zip(slots, tgids, cgroup_ids, strict=True)),
+    )
     programs.owners[:] = np.zeros(1, layout.OWNER)
     programs.owners["tgid"][:3], programs.owners["operation"][:3] = 7, 5
+    programs.owners["cgroup_id"][:3] = 9
     programs.owners["writer"][1:3] = 2, 4  # the own slots of the threads with records 1 and 3
     programs.threads["tgid"] = [7, 7, 0, 7]
     reader = Slots(programs, splits=False)
@@ -121,7 +125,7 @@ def test_slots_of_one_key_are_added_up_and_freed_with_their_thread(
     assert reader.read().calls.tolist() == [1]
     assert (deleted, freed) == ([4], [])
     assert reader.read().keys == ()
-    assert freed == [2]
+    assert freed == [(2, 7, 9)]
     assert programs.owners["tgid"][:4].tolist() == [7, 7, 0, 0]
 
 

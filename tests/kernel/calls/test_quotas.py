@@ -1,0 +1,205 @@
+"""Tests that a process or a container that takes as many records as it can leaves enough for others, and that
+it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stalltop.probes.layout import ACCOUNT, ACCOUNT_KEY, ACTIVITIES, HEAPS, KERNELS, MEMBERS, Pool
+from stalltop.probes.maps.raw import RawQuota
+from stalltop.probes.monitor import Monitor
+from stalltop.probes.options import MonitorOptions
+from stalltop.probes.programs.bpf_calls import look_at_all
+from stalltop.probes.tracer.kernel_side import KernelSide
+from tests.kernel.children import Child, compile_library
+from tests.kernel.harness import Workplace, probe
+from tests.kernel.processes.watched import WatchedMonitor
+from tests.kernel.traced_program import lost
+
+pytestmark = pytest.mark.beside
+
+SLOTS = 512
+THREADS = 256
+DEVICES = 250
+
+CUDART = """
+#define CALL(name) int name(void) { __asm__ volatile(""); return 0; }
+CALL(cudaSetDevice) CALL(cudaDeviceSynchronize) CALL(cudaStreamSynchronize) CALL(cudaEventRecord)
+CALL(cudaLaunchKernel) CALL(cudaMemcpy) CALL(cudaMemset) CALL(cudaEventQuery) CALL(cudaMemcpyAsync)
+CALL(cudaMemsetAsync) CALL(cudaEventSynchronize) CALL(cudaStreamWaitEvent) CALL(cudaStreamQuery)
+int cudaMalloc(void **to, unsigned long bytes) { *to = (void *)bytes; return 0; }
+"""
+"""A library in place of the runtime, which accepts every device."""
+
+NCCL = """
+struct id { char bytes[128]; };
+int ncclCommInitRank(void **to, int ranks, struct id id, int rank)
+{
+    static unsigned long last;
+    *to = (void *)++last;
+    return 0;
+}
+"""
+
+HOGS = {
+    Pool.SLOTS: f"""
+for device in range({DEVICES}):
+    cudart.cudaSetDevice(device)
+    for name in ("DeviceSynchronize", "StreamSynchronize", "EventRecord", "EventQuery"):
+        getattr(cudart, "cuda" + name)()
+""",
+    Pool.THREADS: f"""
+def work():
+    cudart.cudaDeviceSynchronize()
+    began.release()
+    threading.Event().wait()
+began = threading.Semaphore(0)
+for _ in range({THREADS}):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range({THREADS}):
+    began.acquire()
+""",
+    Pool.KERNELS: f"""
+for kernel in range({KERNELS + 1}):
+    cudart.cudaLaunchKernel(ctypes.c_void_p(4096 + kernel))
+""",
+    Pool.HEAPS: f"""
+for _ in range({HEAPS + 1}):
+    child = os.fork()
+    if not child:
+        cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_ulong(4096))
+        os._exit(0)
+    os.waitpid(child, 0)
+""",
+    Pool.ACTIVITIES: f"""
+for _ in range({ACTIVITIES // DEVICES + 1}):
+    child = os.fork()
+    if not child:
+        for device in range({DEVICES}):
+            cudart.cudaSetDevice(device)
+            cudart.cudaDeviceSynchronize()
+        os._exit(0)
+    os.waitpid(child, 0)
+""",
+    Pool.MEMBERS: f"""
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+for number in range({MEMBERS + 1}):
+    nccl.ncclCommInitRank(ctypes.byref(ctypes.c_void_p()), 2, Id(str(number).encode()), 0)
+""",
+}
+"""Programs that take all records of a pool if they can."""
+
+MODEST = """
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+for device in range(2):
+    cudart.cudaSetDevice(device)
+    cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_ulong(4096))
+    nccl.ncclCommInitRank(ctypes.byref(ctypes.c_void_p()), 2, Id(b"others"), device)
+    for kernel in range(8):
+        cudart.cudaLaunchKernel(ctypes.c_void_p(4096 + kernel))
+    cudart.cudaDeviceSynchronize()
+"""
+"""A program that needs a few records of each pool."""
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("libraries")
+    return (
+        compile_library(CUDART, folder / "libcudart.so.12"),
+        compile_library(NCCL, folder / "libnccl.so.2"),
+    )
+
+
+@pytest.fixture
+def kernel(libraries: tuple[Path, Path]) -> Iterator[KernelSide]:
+    kernel = KernelSide(slots=SLOTS, threads=THREADS, splits=False)
+    probe(kernel, libraries[0], "runtime")
+    probe(kernel, libraries[1], "nccl")
+    yield kernel
+    kernel.close()
+
+
+def run(child: Child, libraries: tuple[Path, Path], text: str) -> None:
+    cudart, nccl = libraries
+    imports = "import ctypes, os, threading"
+    child.do(
+        "run", f"{imports}\ncudart, nccl = ctypes.CDLL({str(cudart)!r}), ctypes.CDLL({str(nccl)!r})\n{text}"
+    )
+
+
+def moved(child: Child, cgroup: Path) -> Child:
+    (cgroup / "cgroup.procs").write_text(str(child.pid))
+    return child
+
+
+@pytest.mark.parametrize("pool", HOGS, ids=[pool.name.lower() for pool in HOGS])
+def test_greedy_processes_leave_records_for_others(
+    kernel: KernelSide, libraries: tuple[Path, Path], workplace: Workplace, pool: Pool
+) -> None:
+    cgroup = workplace.cgroup()
+    with Child() as hog, Child() as other:
+        run(moved(hog, cgroup), libraries, HOGS[pool])
+        assert lost(kernel), "the program wants more than it gets"
+        quotas = [quota for quota in kernel.over_quota() if quota.pool == pool]
+        assert quotas
+        assert {quota.cgroup_id for quota in quotas} <= {0, cgroup.stat().st_ino}
+        assert all(0.4 * quota.size < quota.used < 0.9 * quota.size for quota in quotas)
+        run(other, libraries, MODEST)
+        assert lost(kernel) == {}
+        assert kernel.over_quota() == []
+        counts = kernel.read().take(lambda key: key.tgid == other.pid and not key.between_calls)
+        assert int(counts.calls.sum()) == 2 * (2 + 8 + 1)
+        tgids = kernel.evidence.tgids()
+    for tgid in tgids:
+        kernel.release(tgid)
+    for _ in range(3):  # slots and heaps are freed by the next read
+        kernel.read()
+        kernel.evidence.held()
+        kernel.over_quota()
+    assert accounts(kernel) == 0
+    with Child() as again:
+        run(moved(again, cgroup), libraries, HOGS[pool])
+        found = [quota for quota in kernel.over_quota() if quota.pool == pool]
+        assert shares(found) == shares(quotas), "all records are free again"
+
+
+def shares(quotas: list[RawQuota]) -> list[tuple[bool, int]]:
+    return sorted((quota.cgroup_id != 0, quota.used) for quota in quotas)
+
+
+def accounts(kernel: KernelSide) -> int:
+    """Return the number of processes and cgroups that have records."""
+    return int(look_at_all(kernel._programs.accounts, ACCOUNT_KEY, ACCOUNT)[1]["used"].any(axis=1).sum())
+
+
+def test_the_header_names_who_is_over_quota(libraries: tuple[Path, Path], workplace: Workplace) -> None:
+    monitor = Monitor(MonitorOptions())
+    try:
+        watched = WatchedMonitor(monitor)
+        hog = workplace.cgroup()
+        caller = workplace.caller(cgroup=workplace.cgroup(), load="cudaLaunchKernel")
+        with Child() as child:
+            run(moved(child, hog), libraries, "")
+            watched.until(lambda: watched.traces(libraries[0]), what="the library probed")
+            calls = (
+                "DeviceSynchronize StreamSynchronize EventRecord EventQuery EventSynchronize Memset Memcpy"
+            )
+            calls += " MemcpyAsync MemsetAsync StreamWaitEvent StreamQuery"
+            text = f"for device in range({DEVICES}):\n cudart.cudaSetDevice(device)\n"
+            run(child, libraries, text + "".join(f" cudart.cuda{name}()\n" for name in calls.split()))
+            window = watched.read()
+            (gap,) = [gap for gap in window.coverage.missing if gap.pid == child.pid]
+            assert gap.reason.startswith("over quota: it has ")
+            assert window.tenants[gap.tenant].cgroup_path.endswith(hog.name)
+            watched.lost.clear()
+            caller.run("cudaLaunchKernel:1:0", threads=4, cycles=50_000)
+            watched.until(lambda: watched.calls("cudaLaunchKernel", caller.pid) == 200_000, what="all calls")
+            assert watched.uncounted() == {}
+    finally:
+        monitor.close()
