@@ -221,6 +221,41 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 	return found;
 }
 
+#define DOUBTED_NS 100000000 /* a call that contains others and is open for longer may have returned unseen */
+
+/*
+ * Returns whether the call of `frame`, whose return probe has not run, has returned all the same: the Linux kernel may
+ * skip a program, and the monitor may remove a probe. While the call is open, its return address is that of the
+ * trampoline. On aarch64 it is not known where a function keeps its return address: there, 0 is returned.
+ */
+INLINE int has_returned(const struct frame *frame)
+{
+#if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
+	u64 address = 0;
+
+	return !bpf_probe_read_user(&address, sizeof(address), (const void *)frame->sp) && !IS_TRAMPOLINE(address);
+#else
+	return 0;
+#endif
+}
+
+/*
+ * Called at `now`, when a call inside that of the innermost frame, number `depth`, has returned. Drops the frame if
+ * its call has long returned: calls would count as nested in it until the thread ends.
+ */
+INLINE void drop_returned(struct thread *thread, u32 depth, u64 now)
+{
+	const struct frame *frame = frame_at(thread, depth - 1);
+
+	if ((s64)(now - frame->start_ns) < DOUBTED_NS || !has_returned(frame))
+		return;
+	drop_level(thread, depth);
+	thread->depth = depth - 1;
+	LOSE(abandoned, 1);
+	if (depth == 1)
+		begin_gap(thread, now);
+}
+
 /* The program at a function's return; `session` as for begins(). */
 INLINE void returns(struct pt_regs *ctx, const int session)
 {
@@ -297,6 +332,9 @@ INLINE void returns(struct pt_regs *ctx, const int session)
 	} else {
 		LOSE(no_slot, 1);
 	}
+	depth = forgotten(thread, depth);
+	if (depth > 1)
+		drop_returned(thread, depth - 1, now);
 }
 
 int call_returns(struct pt_regs *ctx)

@@ -25,6 +25,8 @@ DEPTH: Final = 16
 """Maximum number of nested traced calls of a thread; a power of two."""
 TOLD: Final = 6
 """Number of argument registers kept until the call returns."""
+LIKELY_THREADS: Final = 4096
+"""Elements of likely_thread_of, which saves most hash look-ups; a power of two."""
 FUNCTIONS: Final = 2048
 """The attach cookie of each counted function is below this number."""
 KINDS: Final = 5

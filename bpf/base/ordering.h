@@ -31,9 +31,16 @@
  * writes after it.
  */
 #define ADD_AND_PUBLISH(word, n) USE(__sync_fetch_and_add(&(word), (n)))
+/* Sets `word`, if it is 0, to `value`. Of several programs that do this at once, the first one succeeds. */
+#define SET_ONCE(word, value) USE(__sync_val_compare_and_swap(&(word), 0, (value)))
 #else
 #define PUBLISH(word) BARRIER()
 #define ADD_AND_PUBLISH(word, n) __sync_fetch_and_add(&(word), (n))
+#if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
+#define SET_ONCE(word, value) __sync_val_compare_and_swap(&(word), 0, (value))
+#else /* a Linux kernel for aarch64 without atomic operations that return a result */
+#define SET_ONCE(word, value) ((word) = (value))
+#endif
 #endif
 
 #endif

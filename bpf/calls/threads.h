@@ -37,7 +37,8 @@ INLINE struct likely *likely_thread(u32 tid)
 /*
  * Returns the record of thread `tid`, or NULL if it has none. The look-up by the lowest bits of the TID comes
  * first: it saves a twentieth of the cost of a call. It also ends the search at once for nearly all threads
- * that have no record.
+ * that have no record. A record that was found by the hash may belong to another thread by now, if the thread has
+ * just ended on another CPU.
  */
 INLINE struct thread *find_thread(u32 tid)
 {
@@ -54,8 +55,11 @@ INLINE struct thread *find_thread(u32 tid)
 	index = thread_of.lookup(KEY(key));
 	if (!index)
 		return NULL;
+	thread = threads.lookup(index);
+	if (!thread || thread->tid != tid)
+		return NULL;
 	likely->thread = *index;
-	return threads.lookup(index);
+	return thread;
 }
 
 #ifdef WITH_SPLITS

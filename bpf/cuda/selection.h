@@ -15,6 +15,7 @@
 #define STALLTOP_SELECTION_H
 
 #include "base/maps.h"
+#include "base/ordering.h"
 #include "calls/arguments.h"
 #include "calls/threads.h"
 
@@ -60,21 +61,28 @@ INLINE int goes_on(const struct cuda_program *program)
 
 /*
  * Returns the program that the current process runs. `tgid` is the PID of the process in the monitor's PID
- * namespace.
+ * namespace. If several threads make the first calls of a program at once, all get the same element.
  */
 INLINE struct cuda_program *find_cuda_program(u32 tgid)
 {
 	u64 key = tgid, only = 0;
 	struct cuda_program *program = cuda_programs.lookup(KEY(key)), *fresh;
 
-	if (program && (!program->over || goes_on(program)))
-		return program;
-	fresh = no_cuda_program.lookup(KEY(only));
-	if (!fresh || cuda_programs.update(KEY(key), fresh))
-		return NULL;
-	program = cuda_programs.lookup(KEY(key));
-	if (program)
-		program->born_ns = bpf_ktime_get_ns();
+	if (program && program->over && !goes_on(program)) {
+		cuda_programs.delete(KEY(key));
+		program = NULL;
+	}
+	if (!program) {
+		fresh = no_cuda_program.lookup(KEY(only));
+		if (!fresh)
+			return NULL;
+		cuda_programs.insert(KEY(key), fresh);
+		program = cuda_programs.lookup(KEY(key));
+		if (!program)
+			return NULL;
+	}
+	if (!program->born_ns)
+		SET_ONCE(program->born_ns, bpf_ktime_get_ns());
 	return program;
 }
 

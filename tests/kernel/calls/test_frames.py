@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import platform
 import time
+from pathlib import Path
 
 import pytest
 
 from stalltop.probes.maps.open_calls import RawOpenCall
+from stalltop.probes.tracer.kernel_side import KernelSide, Way
 from tests.kernel.conftest import Traced
-from tests.kernel.traced_program import OPERATION, by_function, calls_of, lost, read_calls, wait_until
+from tests.kernel.traced_program import (
+    FUNCTIONS,
+    OPERATION,
+    TracedProgram,
+    by_function,
+    calls_of,
+    lost,
+    points,
+    read_calls,
+    wait_until,
+)
 
 pytestmark = pytest.mark.beside
 
@@ -175,3 +188,27 @@ def test_the_time_of_nested_calls_is_part_of_the_outer(traced: Traced) -> None:
         program("outer 200")
         total = by_function(traced.kernel, program.pid, of="total_ns")
         assert total["outer", False] >= total["plain", True]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="return addresses are in unknown places")
+@pytest.mark.parametrize("way", ["multi", "perf"])
+def test_a_call_that_returned_unseen_does_not_take_later_calls_as_nested(way: Way, driver: Path) -> None:
+    library = driver.with_name("libtraced.so")
+    places = {point.cookie: point for point in points(library)}
+    hanging = places.pop(next(function.id for function in FUNCTIONS if function.symbol == "hanging"))
+    kernel = KernelSide(way=way, slots=64, threads=64, functions=FUNCTIONS)
+    try:
+        assert not kernel.attach(str(library), [*places.values()]).failed
+        removed = kernel.attach(str(library), [hanging])
+        with TracedProgram(driver) as program:
+            program.send("hang_here 5")
+            wait_until(lambda: len(kernel.open_calls()) == 1, "the call begun")
+            began = kernel.open_calls()[0].start_ns
+            removed.close()
+            wait_until(lambda: time.monotonic_ns() - began > 200_000_000, "an old call")
+            program("")  # the byte for which the call waits
+            assert calls_of(kernel, program.pid) == {("plain", True): 2, ("plain", False): 4}
+            assert kernel.open_calls() == []
+        assert lost(kernel) == {"abandoned": 1}
+    finally:
+        kernel.close()

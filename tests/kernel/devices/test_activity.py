@@ -222,3 +222,23 @@ def test_a_killed_process_is_active_until_its_end(kernel: KernelSide, program: P
     kernel.release(one.pid)
     seen.look()
     assert seen.ticks[one.pid] == ticks
+
+
+def test_records_of_processes_without_a_row_are_freed(program: Path) -> None:
+    kernel = KernelSide(slots=2, threads=64, functions=FUNCTIONS, splits=False)
+    records = kernel._programs.activities
+    try:
+        assert not kernel.attach(str(program), points(program, FUNCTIONS)).failed
+        pids = set()
+        for _ in range(20):
+            with Relay(program) as one:
+                one(schedule((0, 0), start=time.monotonic_ns()))
+                pids.add(one.pid)
+        assert lost(kernel)["no_slot"] >= 18, "most processes got no slot"
+        assert set(records["tgid"].tolist()) - {0} == pids
+        assert kernel.evidence.tgids() == pids, "all are watched until they end"
+        for pid in pids:
+            kernel.release(pid)
+        assert not records["tgid"].any()
+    finally:
+        kernel.close()

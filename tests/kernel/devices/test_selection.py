@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from stalltop.probes.layout import UNKNOWN_DEVICE
 from stalltop.probes.operations import DRIVER, NCCL, RUNTIME, operation
 from stalltop.probes.tenants.process_watch import is_alive
 from stalltop.probes.tracer.kernel_side import KernelSide
-from tests.kernel.children import Child
+from tests.kernel.children import Child, compile_library
 from tests.kernel.harness import Workplace, probe, wait_until
 
 pytestmark = pytest.mark.beside
@@ -293,3 +294,73 @@ def test_uuids_that_a_program_queries_are_known(kernel: KernelSide, built: Built
     assert kernel.cuda.program_of(child.pid).uuids == dict(enumerate(uuids)), (
         "UUIDs stay known after the process has ended"
     )
+
+
+RACING_CUDA = """
+int cuCtxCreate_v2(void **to, unsigned flags, int device) { *to = (void *)(device + 1L); return 0; }
+int cuCtxSetCurrent(void *context) { __asm__ volatile(""); return 0; }
+int cuCtxSynchronize(void) { __asm__ volatile(""); return 0; }
+"""
+
+RACING = """
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int cuCtxCreate_v2(void **, unsigned, int), cuCtxSetCurrent(void *), cuCtxSynchronize(void);
+static int begun, made;
+
+static void together(int *arrived)
+{
+    __atomic_fetch_add(arrived, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(arrived, __ATOMIC_SEQ_CST) < 2)
+        ;
+}
+
+static void *work(void *device)
+{
+    void *context;
+
+    together(&begun);
+    cuCtxCreate_v2(&context, 0, (long)device);
+    together(&made);
+    cuCtxSetCurrent(context);
+    cuCtxSynchronize();
+    return NULL;
+}
+
+int main(void)
+{
+    for (int i = 0; i < 500; i++) {
+        pthread_t other;
+
+        if (!fork()) {
+            pthread_create(&other, NULL, work, (void *)1);
+            work((void *)0);
+            pthread_join(other, NULL);
+            _exit(0);
+        }
+        wait(NULL);
+    }
+    return 0;
+}
+"""
+"""A program of 500 processes, in each of which two threads make their first call at the same time."""
+
+
+def test_two_first_calls_of_a_program_find_the_same_program(tmp_path: Path) -> None:
+    library = compile_library(RACING_CUDA, tmp_path / "libcuda.so.1")
+    options = ("-no-shared", "-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{tmp_path}", "-lpthread")
+    racing = compile_library(RACING, tmp_path / "racing", *options)
+    kernel = KernelSide(threads=256, splits=False)
+    try:
+        probe(kernel, library, DRIVER)
+        subprocess.run([racing], check=True)
+        counts = kernel.read()
+        found = Counter[int]()
+        for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
+            if operation(key.operation).name == "cuCtxSynchronize":
+                found[key.device] += calls
+        assert found == {1: 500, 2: 500}
+    finally:
+        kernel.close()

@@ -128,6 +128,17 @@ static void have_child(void *unused)
 	child = fork();
 }
 
+/* Calls plain() with a stack pointer far below that of main(). */
+static __attribute__((noinline)) void call_deeper(long calls)
+{
+	volatile char below[4096];
+
+	below[0] = 0;
+	for (long i = 0; i < calls; i++)
+		plain();
+	below[1] = below[0];
+}
+
 static void let_child_call(void)
 {
 	if (child == 0) {
@@ -230,6 +241,9 @@ int main(int argc, char **argv)
 		} else if (!strcmp(line, "hang\n")) {
 			if (pthread_create(&hanging_thread, NULL, hang, NULL))
 				return 3;
+		} else if (sscanf(line, "hang_here %ld", &n) == 1) {
+			hanging(0); /* until the next byte of stdin */
+			call_deeper(n);
 		} else if (!strcmp(line, "unhang\n")) {
 			if (write(hang_pipe[1], "", 1) != 1)
 				return 3;

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from stalltop.model.evidence import HOST_GAP, HOST_WORK
 from stalltop.model.window import SPLITS
-from stalltop.probes.layout import How
+from stalltop.probes.layout import LIKELY_THREADS, How
+from stalltop.probes.programs import loading
+from stalltop.probes.programs.bpf_calls import get, put
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.relays import Relay, RelayTotals
-from tests.kernel.traced_program import lost
+from tests.kernel.traced_program import FUNCTIONS, TracedProgram, lost, points, wait_until
 
+WAIT = ("off_since_ns", "woken_ns", "waiting_ns")
+"""Members of the record of a thread that say since when it waits."""
 TIMES = 60
 REST_NS, WORK_NS = 4_000_000, 3_000_000
 """REST_MS and WORK_MS of native/relay.c in ns."""
@@ -144,3 +151,48 @@ def let_gap_begin_at_boot(kernel: KernelSide, pid: int) -> None:
     threads = kernel._programs.threads
     (place,) = np.flatnonzero(threads["tgid"] == pid)
     threads["gap_ns"][place] = 1
+
+
+def test_a_thread_that_took_over_a_record_does_not_wake_with_its_former_thread(
+    driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test brings about what a program on another CPU may see: it has found the record of a thread that
+    has just ended, and another thread has got the record."""
+    maps: dict[str, int] = {}
+    load = loading.load_prepared
+
+    def loaded(*arguments: Any, **options: Any) -> loading.Loaded:
+        found = load(*arguments, **options)
+        maps.update({name: os.dup(found.fds[name]) for name in ("thread_of", "likely_thread_of")})
+        return found
+
+    monkeypatch.setattr(loading, "load_prepared", loaded)
+    kernel = KernelSide(slots=64, threads=64, functions=FUNCTIONS)
+    records = kernel._programs.threads
+    library = driver.with_name("libtraced.so")
+
+    def place(program: TracedProgram) -> int:
+        return int(np.flatnonzero(records["tid"] == program.pid)[0])
+
+    def put_record(tid: int, index: int) -> None:
+        put(maps["thread_of"], np.uint32(tid).tobytes(), np.uint32(index).tobytes())
+        likely = np.uint32(tid & LIKELY_THREADS - 1).tobytes()
+        (_, count) = np.frombuffer(get(maps["likely_thread_of"], likely, 8), np.uint32)
+        put(maps["likely_thread_of"], likely, np.array([index, count], np.uint32).tobytes())
+
+    try:
+        assert not kernel.attach(str(library), points(library)).failed
+        with TracedProgram(driver) as asleep, TracedProgram(driver) as woken:
+            for program in (asleep, woken):
+                program("call plain 1")
+            wait_until(lambda: bool(records["off_since_ns"][place(asleep)]), "a thread asleep")
+            own, before = place(woken), records[place(asleep)].copy()
+            put_record(woken.pid, place(asleep))
+            woken("tid")
+            after = records[place(asleep)]
+            assert [after[name] for name in WAIT] == [before[name] for name in WAIT]
+            put_record(woken.pid, own)
+    finally:
+        kernel.close()
+        for fd in maps.values():
+            os.close(fd)
