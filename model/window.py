@@ -271,6 +271,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "unread_bytes": "calls whose size could not be read",
         "no_charge": "waits whose culprit was not stored: all sums by culprit are in use",
         "no_slice": "waits for a CPU that switched tasks so often that only the end of the wait has culprits",
+        "uncharged_ns": "ns of waits for a CPU that no process is charged with",
         "no_follower": "wake-ups by threads that were not followed: too many threads are followed already",
         "no_allocation": "allocations of device memory not tracked: no record left for their process",
         "no_communicator": "ranks of NCCL communicators not tracked: no record left for their process",
@@ -285,7 +286,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
 
 UNCOUNTED = ("no_slot", "no_thread", "too_deep", "missed")
 """Losses of whole calls, which no row counts. The header of the screen shows their sum as missed."""
-ORDINARY = ("abandoned", "no_entry", "no_slice")
+ORDINARY = ("abandoned", "no_entry", "no_slice", "uncharged_ns")
 """Losses that are usual, such as calls that began before they were traced. Only the page of all
 warnings on the screen and the text reports of a window list them."""
 

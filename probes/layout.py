@@ -408,6 +408,7 @@ LOSSES: Final = np.dtype(
         ("unread_bytes", "u8"),
         ("no_charge", "u8"),
         ("no_slice", "u8"),
+        ("uncharged_ns", "u8"),
         ("no_follower", "u8"),
         ("no_allocation", "u8"),
         ("no_communicator", "u8"),

@@ -23,6 +23,7 @@
 #define KINDS 5             /* number of values of cudaMemcpyKind, which are 0 to 4 */
 #define CHARGES 16384       /* maximum number of records of charged off-CPU time, by victim and culprit */
 #define SLICES 64           /* slices of time that are remembered for each CPU; a power of two */
+#define ANY_PROCESS 0xffffffff /* in place of a TGID: any process of the cgroup, because they are too many */
 #define HEAPS 1024          /* maximum number of processes whose device memory is followed */
 #define ALLOCATIONS 65536   /* maximum number of allocations of device memory known at once */
 #define MEMBERS 1024        /* maximum number of ranks of NCCL communicators known at once */
@@ -278,7 +279,7 @@ struct charge_key {
 	__u64 cgroup_id;
 	__u64 culprit_cgroup_id;
 	__u32 tgid;
-	__u32 culprit_tgid;     /* 0: the Linux kernel, or a process that the monitor cannot know */
+	__u32 culprit_tgid;     /* 0: the Linux kernel, or a process that the monitor cannot know; or ANY_PROCESS */
 	__u32 operation;        /* of the outermost call, with its device if known; outside calls HOST_GAP or HOST_WORK */
 	__u32 part;             /* enum part; the bits above HOW_SHIFT hold the enum how */
 	__u32 tid;              /* 0: all threads of the process */
@@ -292,18 +293,22 @@ struct charge {
 	__u64 times;            /* number of waits or, for waits for a CPU, of slices; incremented last */
 };
 
-/* A period of time in which one task had a CPU without a break. */
+/*
+ * A period of time in which tasks of one process, or of ANY_PROCESS of one cgroup, had a CPU. If they had it several
+ * times, with others in between, `ran_ns` is less than the period.
+ */
 struct slice {
 	__u64 start_ns;
 	__u64 end_ns;
+	__u64 ran_ns;
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 reserved;
 };
 
 /*
- * The tasks that had one CPU while threads that have a record waited for it. The newest slice is the one
- * before `next`.
+ * The tasks that had one CPU while threads that have a record waited for it. The slice before `next` is the one that
+ * began last.
  */
 struct cpu {
 	__u64 waiting;          /* number of threads with a record that wait for this CPU */
@@ -479,6 +484,7 @@ struct losses {
 	__u64 unread_bytes;
 	__u64 no_charge;
 	__u64 no_slice;
+	__u64 uncharged_ns;
 	__u64 no_follower;
 	__u64 no_allocation;
 	__u64 no_communicator;

@@ -15,6 +15,14 @@
  * Number of slices that are read. The oldest slices are left out, because their CPU may be overwriting them.
  */
 #define SEEN_SLICES (SLICES - 8)
+/*
+ * Tasks that take turns on a CPU fast would soon fill the slices. So a slice takes up what the same process runs within
+ * MERGED_NS of the slice's start, if it is one of the last MERGED_SLICES. If SLICES / 2 slices began within CROWDED_NS
+ * all the same, because each process runs only once, slices are those of cgroups.
+ */
+#define MERGED_NS 4000000
+#define MERGED_SLICES 4
+#define CROWDED_NS 50000000
 
 struct culprit {
 	u64 cgroup_id;
@@ -66,10 +74,14 @@ INLINE u32 charged_operation(struct thread *thread, u64 now)
 	return thread->link ? HOST_WORK : HOST_GAP;
 }
 
-INLINE void charge(struct thread *thread, u32 operation, u32 part, const struct culprit *culprit, u64 ns)
+/*
+ * Charges `ns` of `thread` to `culprit`; returns the time that is charged. If many culprits of waits for a CPU are
+ * known already, new ones are charged by cgroup.
+ */
+INLINE u64 charge(struct thread *thread, u32 operation, u32 part, const struct culprit *culprit, u64 ns)
 {
 	/* Waits for a CPU are charged by process, not by thread: there would be too many pairs of threads. */
-	u32 by_thread = part != RUNQUEUE;
+	u32 by_thread = part != RUNQUEUE, *found;
 	struct charge_key key = {
 		.cgroup_id = thread->cgroup_id,
 		.culprit_cgroup_id = culprit->cgroup_id,
@@ -82,17 +94,21 @@ INLINE void charge(struct thread *thread, u32 operation, u32 part, const struct 
 	};
 	struct charge *charge;
 	u64 index;
-	u32 *found;
 
 	found = charge_of.lookup(&key);
+	if (!found && !by_thread && left_of(POOL_CHARGES) < CHARGES / 2) {
+		key.culprit_tgid = ANY_PROCESS;
+		found = charge_of.lookup(&key);
+	}
 	index = found ? *found : new_charge(&key);
 	charge = charges.lookup(KEY(index));
 	if (!charge) {
 		LOSE(no_charge, 1);
-		return;
+		return 0;
 	}
 	ADD_AND_PUBLISH(charge->ns, ns);
 	__sync_fetch_and_add(&charge->times, 1);
+	return ns;
 }
 
 INLINE struct slice *slice_at(struct cpu *cpu, u64 number)
@@ -102,65 +118,107 @@ INLINE struct slice *slice_at(struct cpu *cpu, u64 number)
 }
 
 /*
+ * Returns a slice that takes up the time from `start` to `now` of `culprit`, which has just had `cpu`; NULL if a new
+ * slice has to be made.
+ */
+INLINE struct slice *slice_to_extend(struct cpu *cpu, const struct culprit *culprit, u64 start, u64 now)
+{
+	u64 next = cpu->next, i;
+
+#pragma unroll
+	for (i = 1; i <= MERGED_SLICES; i++) {
+		struct slice *slice = slice_at(cpu, next - i);
+		u64 length = start - slice->start_ns;
+
+		if (slice->tgid != culprit->tgid || slice->cgroup_id != culprit->cgroup_id)
+			continue;
+		if (now - slice->start_ns < MERGED_NS || (slice->end_ns == start && slice->ran_ns == length))
+			return slice;
+	}
+	return NULL;
+}
+
+/*
  * Stores the slice of time in which `leaving` had this CPU. The slice ends at `now`. `leaving` is still the
  * current task. Called only if a thread waits for the CPU.
  */
 INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 {
+	struct culprit culprit = {};
+	struct slice *slice;
+
 	/*
 	 * If the task that was last seen to get the CPU is not `leaving`, a switch was missed: then the start
 	 * of the slice is unknown.
 	 */
-	if (cpu->task == (u64)leaving) {
-		struct slice *slice = slice_at(cpu, cpu->next);
-		struct culprit culprit = {};
-
-		current_culprit(&culprit);
-		slice->tgid = culprit.tgid;
-		slice->cgroup_id = culprit.cgroup_id;
-		slice->start_ns = cpu->since_ns;
+	if (cpu->task != (u64)leaving)
+		return;
+	current_culprit(&culprit);
+	if (now - slice_at(cpu, cpu->next - SLICES / 2)->start_ns < CROWDED_NS)
+		culprit.tgid = ANY_PROCESS;
+	slice = slice_to_extend(cpu, &culprit, cpu->since_ns, now);
+	if (slice) {
+		slice->ran_ns += now - cpu->since_ns;
 		slice->end_ns = now;
-		PUBLISH(cpu->next);
-		cpu->next++;
+		return;
 	}
+	slice = slice_at(cpu, cpu->next);
+	slice->tgid = culprit.tgid;
+	slice->cgroup_id = culprit.cgroup_id;
+	slice->start_ns = cpu->since_ns;
+	slice->end_ns = now;
+	slice->ran_ns = now - cpu->since_ns;
+	PUBLISH(cpu->next);
+	cpu->next++;
 }
 
 /*
- * Charges the wait of `thread` from `from` to `until` to the tasks that had `cpu` in that time. The task that
- * has `cpu` now is not charged here.
+ * Charges the wait of `thread` from `from` to `until` to the tasks that had `cpu` in that time; returns the time that
+ * is charged. The task that has `cpu` now is not charged here.
  */
-INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
+INLINE u64 charge_slices(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
-	u64 next = cpu->next, oldest = until, i;
+	u64 next = cpu->next, oldest = until, left = until - from, i;
 
 	EACH(i, 1, SEEN_SLICES + 1) {
 		struct slice *slice = slice_at(cpu, next - i);
-		u64 start = slice->start_ns, end = slice->end_ns;
+		u64 start = slice->start_ns, end = slice->end_ns, ran = slice->ran_ns, length = end - start;
 		struct culprit culprit = { .cgroup_id = slice->cgroup_id, .tgid = slice->tgid };
 
-		if (i > next || end <= from)
+		/* A slice that began earlier may have been extended until MERGED_NS after its start. */
+		if (i > next || end + MERGED_NS <= from)
 			break;
 		oldest = start;
 		if (start < from)
 			start = from;
 		if (end > until)
 			end = until;
-		if (start < end)
-			charge(thread, operation, RUNQUEUE, &culprit, end - start);
+		if (start >= end)
+			continue;
+		if (ran >= length)
+			ran = end - start;
+		else if (end - start < length)
+			ran = ran * (end - start) / length; /* the product is below the square of MERGED_NS */
+		if (ran > left)
+			ran = left;
+		left -= charge(thread, operation, RUNQUEUE, &culprit, ran);
 	}
 	if (i > SEEN_SLICES && oldest > from)
 		LOSE(no_slice, 1);
+	return until - from - left;
 }
 
 /*
  * Charges the wait of `thread` from `from` to `until` to the task that has `cpu` now, for the part of this
- * time in which the task had the CPU. This program may run on another CPU than `cpu`, so the task is not always
+ * time in which the task had the CPU; returns the time that is charged. This program may run on another CPU than `cpu`, so the task is not always
  * the current one. If the monitor runs in another PID namespace than the initial one, nothing is charged,
  * because the task's ids in the monitor's namespace are not known.
  */
-INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
+INLINE u64 charge_running(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
-#ifndef PID_NAMESPACE
+#ifdef PID_NAMESPACE
+	return 0;
+#else
 	u64 since = cpu->since_ns, task = cpu->task, at = 0;
 	struct culprit culprit = {};
 	u32 tid = 0;
@@ -168,14 +226,21 @@ INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation
 	if (from < since)
 		from = since;
 	if (!task || from >= until)
-		return;
+		return 0;
 	READ(tid, task, TASK_PID);
 	READ(culprit.tgid, task, TASK_TGID);
 	if (!tid || READ(at, task, TASK_CGROUPS) || READ(at, at, CGROUPS_DEFAULT) ||
 	    READ(at, at, CGROUP_NODE) || READ(culprit.cgroup_id, at, NODE_ID))
-		return;
-	charge(thread, operation, RUNQUEUE, &culprit, until - from);
+		return 0;
+	return charge(thread, operation, RUNQUEUE, &culprit, until - from);
 #endif
+}
+
+/* Counts `ns` of waits for a CPU as charged to nobody. */
+INLINE void leave_uncharged(u64 ns)
+{
+	if ((s64)ns > 0)
+		LOSE(uncharged_ns, ns);
 }
 
 /*
@@ -184,7 +249,7 @@ INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation
  */
 INLINE void charge_wait(struct thread *thread, u64 now)
 {
-	u64 from = thread->waiting_ns;
+	u64 from = thread->waiting_ns, left;
 	struct cpu *cpu;
 	u32 operation;
 
@@ -192,23 +257,26 @@ INLINE void charge_wait(struct thread *thread, u64 now)
 		return;
 	thread->waiting_ns = 0;
 	cpu = end_waiting(thread);
-	if (!cpu || thread->cpu != bpf_get_smp_processor_id())
-		return;
 	operation = charged_operation(thread, now);
-	if (operation)
-		charge_slices(thread, cpu, operation, from, now);
+	if (!operation || from >= now)
+		return;
+	left = now - from;
+	if (cpu && thread->cpu == bpf_get_smp_processor_id())
+		left -= charge_slices(thread, cpu, operation, from, now);
+	leave_uncharged(left);
 }
 
 /* Called when `thread` is moved to another CPU while it waits for `cpu`. Charges its wait until now. */
 INLINE void charge_moved(struct thread *thread, struct cpu *cpu, u64 now)
 {
-	u64 from = thread->waiting_ns;
+	u64 from = thread->waiting_ns, left = now - from;
 	u32 operation = charged_operation(thread, now);
 
-	if (!operation)
+	if (!operation || from >= now)
 		return;
-	charge_slices(thread, cpu, operation, from, now);
-	charge_running(thread, cpu, operation, from, now);
+	left -= charge_slices(thread, cpu, operation, from, now);
+	left -= charge_running(thread, cpu, operation, from, now);
+	leave_uncharged(left);
 }
 
 #endif

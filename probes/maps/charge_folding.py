@@ -59,7 +59,7 @@ def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint6
     of_cgroup = np.bincount(in_cgroup, spent)[in_cgroup] if len(row) else spent
     anywhere = (of_row < SMALL_NS) | (of_cgroup < SHARE * of_row)
     together = anywhere | (spent < SHARE * of_row)
-    culprit = np.where(together, OTHERS, keys["culprit_tgid"].astype(np.int64))
+    culprit = np.where(together, OTHERS, keys["culprit_tgid"].astype(np.int32).astype(np.int64))
     place = np.where(anywhere, -1, cgroup)
 
     kept = np.flatnonzero(of_row >= LEAST_NS)

@@ -201,9 +201,10 @@ def function_name(key: SlotKey) -> str:
 def lost(kernel: KernelSide) -> dict[str, int]:
     """Return the losses since the previous call that are not zero.
 
-    Leaves out ``no_slice``, since other load on the machine causes such losses.
+    Leaves out ``no_slice`` and ``uncharged_ns``, since other load on the machine causes such losses.
     """
-    return {name: count for name, count in kernel.losses().items() if count and name != "no_slice"}
+    left_out = ("no_slice", "uncharged_ns")
+    return {name: count for name, count in kernel.losses().items() if count and name not in left_out}
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

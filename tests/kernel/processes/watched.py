@@ -66,14 +66,14 @@ class WatchedMonitor:
     def uncounted(self) -> dict[str, int]:
         """Return the number of lost calls by reason.
 
-        Leaves out four reasons: calls that never return or whose beginning was not seen, which a test may
-        cause on purpose, and a lack of records of CUDA kernels or CPU slices, which other tests that run at
-        the same time may use up.
+        Leaves out calls that never return or whose beginning was not seen, which a test may cause on purpose,
+        and a lack of records of CUDA kernels or CPU slices, which other tests that run at the same time may
+        use up.
         """
         return {
             name: count
             for name, count in self.lost.items()
-            if name not in ("abandoned", "no_entry", "no_slice", "no_kernel")
+            if name not in ("abandoned", "no_entry", "no_slice", "uncharged_ns", "no_kernel")
         }
 
     def open_calls(self, pid: int) -> list[str]:
