@@ -178,7 +178,7 @@ def accounts(kernel: KernelSide) -> int:
     return int(look_at_all(kernel._programs.accounts, ACCOUNT_KEY, ACCOUNT)[1]["used"].any(axis=1).sum())
 
 
-def test_the_header_names_who_is_over_quota(libraries: tuple[Path, Path], workplace: Workplace) -> None:
+def test_the_coverage_names_who_is_over_quota(libraries: tuple[Path, Path], workplace: Workplace) -> None:
     monitor = Monitor(MonitorOptions())
     try:
         watched = WatchedMonitor(monitor)
