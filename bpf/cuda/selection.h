@@ -20,9 +20,8 @@
 #include "calls/threads.h"
 
 /*
- * If a map is full, its oldest elements are evicted. This happens earlier than the size suggests, because
- * each CPU reserves up to 128 free elements of an LRU map. So the sizes are large enough that every CPU of a
- * large host can reserve elements.
+ * If a map is full, its oldest elements are evicted. Each CPU sets 128 free elements of an LRU map aside; the
+ * loader adds as many to the size of each LRU map (probes/programs/compiled.py).
  */
 #define CUDA_PROGRAMS 16384 /* maximum number of programs that have chosen a device, or made a call */
 #define MADE_CONTEXTS 65536 /* maximum number of contexts whose device is known */

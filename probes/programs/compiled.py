@@ -28,6 +28,11 @@ _SIZE: Final = 8
 _LOAD_64: Final = 0x18
 _MAP_FD: Final = 0x10
 """BPF_PSEUDO_MAP_FD, in the byte that holds the registers of the instruction."""
+_LRU_HASH: Final = 9
+"""BPF_MAP_TYPE_LRU_HASH, of linux/bpf.h."""
+_SET_ASIDE: Final = 128
+"""Number of free elements of such a map that each CPU sets aside (LOCAL_FREE_TARGET of
+kernel/bpf/bpf_lru_list.c). On a host with 256 CPUs these are 32,768."""
 Places = Iterable[tuple[int, str]]
 _MOST_LOADERS: Final = 4
 """Maximum number of programs that are loaded at the same time. The Linux kernel can verify them in
@@ -44,8 +49,17 @@ class CompiledMap:
     key_bytes: int
     value_bytes: int
     entries: int | str
-    """Number of elements; or, if that is given only when the map is created, the name of that number."""
+    """Number of elements; or, if that is given only when the map is created, the name of that number. An LRU
+    map gets more, so that it holds as many as this before the oldest are evicted."""
     flags: int
+
+    def create(self, values: Mapping[str, int]) -> int:
+        """Creates the map; returns its descriptor. ``values`` and the errors are those of
+        ``Compiled.load``."""
+        entries = values[self.entries] if isinstance(self.entries, str) else self.entries
+        if self.type == _LRU_HASH:
+            entries += _SET_ASIDE * (os.cpu_count() or 1)
+        return create_map(self.name, self.type, self.key_bytes, self.value_bytes, entries, self.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +172,7 @@ class Compiled:
         loaded: dict[str, int] = {}
         try:
             for made in self.maps:
-                entries = values[made.entries] if isinstance(made.entries, str) else made.entries
-                loaded[made.name] = create_map(
-                    made.name, made.type, made.key_bytes, made.value_bytes, entries, made.flags
-                )
+                loaded[made.name] = made.create(values)
             maps = {**(given or {}), **loaded}
 
             def load(program: CompiledProgram) -> None:

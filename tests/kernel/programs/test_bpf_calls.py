@@ -1,4 +1,4 @@
-"""Tests the module ``bpf_calls`` on a BPF map that each test makes."""
+"""Tests the module ``bpf_calls``, and the creation of maps, on a BPF map that each test makes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from stalltop.probes.programs.bpf_calls import _bpf, delete_all, look_at_all, put
+from stalltop.probes.programs.compiled import CompiledMap
 
 KEY = np.dtype([("a", np.uint64), ("b", np.uint64)])
 VALUE = np.dtype([("n", np.uint64)])
-_MAP_CREATE, _HASH = 0, 1
+_MAP_CREATE, _HASH, _LRU_HASH = 0, 1, 9
 
 
 @pytest.fixture
@@ -58,3 +59,18 @@ def test_keys_may_be_a_strided_array(table: int) -> None:
 def test_a_descriptor_that_is_no_map_raises_an_error() -> None:
     with open(os.devnull) as other, pytest.raises(OSError, match="Invalid argument"):
         delete_all(other.fileno(), keys(range(3)))
+
+
+def test_an_lru_map_holds_its_size_though_each_cpu_sets_elements_aside() -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    size = 1024
+    table = CompiledMap("table", _LRU_HASH, KEY.itemsize, VALUE.itemsize, size, 0).create({})
+    try:
+        for cpu, numbers in ((cpus[-1], range(1)), (cpus[0], range(1, size))):
+            os.sched_setaffinity(0, {cpu})
+            for key in keys(numbers):
+                put(table, key.tobytes(), b"\1" * 8)
+        assert left(table) == list(range(size))
+    finally:
+        os.sched_setaffinity(0, cpus)
+        os.close(table)
