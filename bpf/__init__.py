@@ -4,7 +4,7 @@
 the headers beside it: ``kept.h`` (captured calls) and ``filling.h`` (free records). Headers of a
 folder include only headers of that folder and of those listed above it:
 
-    base     structs, maps and quotas, and what every program needs: bounds, order of writes, ids, numbers of the host
+    base     structs, maps, quotas, and what each program needs: bounds, order of writes, ids, host numbers
     calls    arguments of a call, the thread that makes it, and the histogram that counts it
     waits    why a thread is off the CPU, who ended its wait, who is charged, and the time between calls
     cuda     devices that calls go to, CUDA kernels, device memory, NCCL communicators
