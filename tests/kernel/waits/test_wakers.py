@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -168,11 +168,13 @@ def test_a_thread_that_took_over_a_record_does_not_wake_with_its_former_thread(
 
     monkeypatch.setattr(loading, "load_prepared", loaded)
     kernel = KernelSide(slots=64, threads=64, functions=FUNCTIONS)
-    records = kernel._programs.threads
     library = driver.with_name("libtraced.so")
 
     def place(program: TracedProgram) -> int:
-        return int(np.flatnonzero(records["tid"] == program.pid)[0])
+        return int(np.flatnonzero(kernel._programs.threads["tid"] == program.pid)[0])
+
+    def record(program: TracedProgram) -> np.void:
+        return cast(np.void, kernel._programs.threads[place(program)].copy())
 
     def put_record(tid: int, index: int) -> None:
         put(maps["thread_of"], np.uint32(tid).tobytes(), np.uint32(index).tobytes())
@@ -185,11 +187,11 @@ def test_a_thread_that_took_over_a_record_does_not_wake_with_its_former_thread(
         with TracedProgram(driver) as asleep, TracedProgram(driver) as woken:
             for program in (asleep, woken):
                 program("call plain 1")
-            wait_until(lambda: bool(records["off_since_ns"][place(asleep)]), "a thread asleep")
-            own, before = place(woken), records[place(asleep)].copy()
+            wait_until(lambda: bool(record(asleep)["off_since_ns"]), "a thread asleep")
+            own, before = place(woken), record(asleep)
             put_record(woken.pid, place(asleep))
             woken("tid")
-            after = records[place(asleep)]
+            after = record(asleep)
             assert [after[name] for name in WAIT] == [before[name] for name in WAIT]
             put_record(woken.pid, own)
     finally:
