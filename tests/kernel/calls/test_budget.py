@@ -26,8 +26,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "ENGAGE_SECONDS", 1.0)
     monkeypatch.setattr(planner, "NESTED_SECONDS", 2.0)
     monkeypatch.setattr(planner, "RELEASE_SECONDS", 2.0)
-    monkeypatch.setattr(reduced, "CYCLE_SECONDS", 5.0)
-    monkeypatch.setattr(reduced, "SAMPLED_SECONDS", 0.5)
 
 
 def told(window: Window) -> dict[str, str]:
@@ -35,9 +33,11 @@ def told(window: Window) -> dict[str, str]:
     return {one.symbol: one.text for library in window.coverage.libraries for one in library.reduced}
 
 
-def look_now(monitor: Monitor) -> None:
-    """Lets the next look at calls without probes begin now, instead of after ``LOOK_EVERY_SECONDS``."""
+def look_from_now_on(monitor: Monitor, patch: pytest.MonkeyPatch) -> None:
+    """Looks at calls without probes now and every few seconds, instead of after ``LOOK_EVERY_SECONDS``."""
     assert monitor._budget is not None
+    patch.setattr(reduced, "LOOK_EVERY_SECONDS", 2.0)
+    patch.setattr(reduced, "CYCLE_SECONDS", 2.0)
     monitor._budget._planner.functions._look_at = time.monotonic()
 
 
@@ -53,7 +53,9 @@ def traced(watched: WatchedMonitor, caller: Caller) -> int:
     return watched.calls("cudaLaunchKernel", caller.pid)
 
 
-def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(workplace: Workplace) -> None:
+def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monitor = Monitor(MonitorOptions(budget=Budget(0.05, ALL_THE_HOST)))
     try:
         watched = WatchedMonitor(monitor)
@@ -89,7 +91,7 @@ def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(workpl
         assert made > before[0]
         assert watched.calls("cudaLaunchKernel", caller.pid) == first + made
         # It is looked at again, and stays off.
-        look_now(monitor)
+        look_from_now_on(monitor, monkeypatch)
         wait_until(
             lambda: told(busy()) and watched.calls("cuLaunchKernel", caller.pid) > before[1],
             what="a look at the nested calls",
@@ -107,7 +109,11 @@ def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(workpl
         monitor.close()
 
 
-def test_with_leave_to_sample_calls_are_counted_for_a_part_of_the_time(workplace: Workplace) -> None:
+def test_with_leave_to_sample_calls_are_counted_for_a_part_of_the_time(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reduced, "CYCLE_SECONDS", 5.0)
+    monkeypatch.setattr(reduced, "SAMPLED_SECONDS", 0.5)
     monitor = Monitor(MonitorOptions(budget=Budget(0.2, ALL_THE_HOST, sample=True)))
     try:
         watched = WatchedMonitor(monitor)
