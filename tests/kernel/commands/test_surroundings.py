@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -168,7 +169,7 @@ def calls_of(document: Mapping[str, Any], pid: int) -> int:
     return sum(row["calls"] for row in document["operations"] if row["pid"] == pid)
 
 
-# The next test damages a library.
+# The next test damages libraries.
 
 BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda whole: whole[: len(whole) // 3],
@@ -177,24 +178,26 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_library_is_reported_and_others_are_traced(
-    kind: str, built: Built, walker: Caller, tmp_path: Path
+def test_broken_libraries_are_reported_and_others_are_traced(
+    built: Built, walker: Caller, tmp_path: Path
 ) -> None:
-    library = tmp_path / "libcuda.so.1"
-    library.write_bytes(BROKEN[kind](built.cuda.read_bytes()))
-    with library.open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+    libraries = [tmp_path / kind / "libcuda.so.1" for kind in BROKEN]
+    with contextlib.ExitStack() as stack:
+        for library, damage in zip(libraries, BROKEN.values(), strict=True):
+            library.parent.mkdir()
+            library.write_bytes(damage(built.cuda.read_bytes()))
+            file = stack.enter_context(library.open("rb"))
+            mapped = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+            stack.enter_context(mapped)
         done = stalltop("once", "--json", "--seconds", "0.5")
-        mapped.close()
     assert done.returncode == 0
     assert done.stderr == ""
     document = json.loads(done.stdout)
-    missing = [entry for entry in document["probes"]["missing"] if entry["what"] == str(library)]
-    assert len(missing) == 1
-    assert missing[0]["reason"]
-    assert missing[0]["remedy"]
-    assert missing[0]["pid"] == os.getpid()
+    for library in libraries:
+        (missing,) = (entry for entry in document["probes"]["missing"] if entry["what"] == str(library))
+        assert missing["reason"]
+        assert missing["remedy"]
+        assert missing["pid"] == os.getpid()
     assert calls_of(document, walker.pid) > 0, "other libraries are traced"
 
 
