@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -53,8 +54,12 @@ def tracer_socket() -> Path:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Builds the stand-in libraries and the program that calls them."""
-    return build(tmp_path_factory.mktemp("standin"))
+    """Returns copies for this process of the stand-in libraries and of the program that calls them.
+
+    They are compiled anew only if the folder that STALLTOP_TEST_BUILDS names does not have them.
+    """
+    own, once = tmp_path_factory.mktemp("standin"), os.environ.get("STALLTOP_TEST_BUILDS")
+    return Built(shutil.copytree(build(Path(once)).folder, own / "copy")) if once else build(own)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -45,8 +46,8 @@ def guests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Boot the guests of this run; with ``--write-docs``, write docs/kernels.md when the run ends."""
     request.config.stash[_GUESTS] = guests = Guests(tmp_path_factory.mktemp("guests"))
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    booting = [test for test in tests if "booted" in test.fixturenames]
-    guests.begin(dict.fromkeys(test.callspec.params["booted"] for test in booting))
+    wanted = [test.callspec.params["booted"] for test in tests if "booted" in test.fixturenames]
+    guests.begin(dict.fromkeys(cast(list[tuple[GuestKernel, Compiler]], wanted)))
     yield guests
     guests.close()
     if request.config.getoption("--write-docs"):
