@@ -120,18 +120,18 @@ def test_with_leave_to_sample_calls_are_counted_for_a_part_of_the_time(
         caller = workplace.caller(cgroup=workplace.cgroup(), load="cudaLaunchKernel cuLaunchKernel")
         traced(watched, caller)
 
-        def busy() -> Window:
-            until = time.monotonic() + 0.25
+        def busy(seconds: float) -> Window:
+            until = time.monotonic() + seconds
             while time.monotonic() < until:
                 caller.run("cudaLaunchKernel", cycles=20)
                 time.sleep(0.005)
             return watched.read()
 
-        wait_until(lambda: told(busy()).get("cudaLaunchKernel") == "sampled 10 %", what="calls sampled")
+        wait_until(lambda: told(busy(0.5)).get("cudaLaunchKernel") == "sampled 10 %", what="calls sampled")
         counted = []
         for _ in range(24):
             before = watched.calls("cudaLaunchKernel", caller.pid)
-            busy()
+            busy(0.25)
             counted.append(watched.calls("cudaLaunchKernel", caller.pid) - before)
         assert 1 <= sum(calls > 0 for calls in counted) <= 12, counted
         assert told(watched.last)["cudaLaunchKernel"] == "sampled 10 %"

@@ -177,7 +177,7 @@ def test_seven_instances_have_the_calls_of_their_tenants(built: Built) -> None:
         wait_until(
             found, deadline=90, what="seven instances with one tenant each, and rows with their instance"
         )
-        _, sharing = look(source)
+        _, sharing = look(source, 1.0)
         assert (sharing.way, sharing.shared) == ("mig", False)
         assert [part.uuid for part in sharing.parts] == [f"MIG-{n}c0ffee" for n in range(INSTANCES)]
         assert {part.way for part in sharing.parts} == {"exclusive"}
