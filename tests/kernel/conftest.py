@@ -75,12 +75,22 @@ def relay(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_relay(tmp_path_factory.mktemp("relay"))
 
 
-@pytest.fixture
-def kernel(relay: Path) -> Iterator[KernelSide]:
-    """Give each test its own kernel side, which traces the functions of native/relay.c."""
+@pytest.fixture(scope="module")
+def relay_kernel(relay: Path) -> Iterator[KernelSide]:
+    """Trace the functions of native/relay.c."""
     kernel = tracing(relay)
     yield kernel
     kernel.close()
+
+
+@pytest.fixture
+def kernel(relay_kernel: KernelSide) -> KernelSide:
+    """Give each test a kernel side that traces native/relay.c, without what was counted before the test."""
+    relay_kernel.read()
+    relay_kernel.losses()
+    relay_kernel.evidence.charges()
+    relay_kernel.evidence.waits()
+    return relay_kernel
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -42,21 +43,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def guests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:
-    """Provide the guests of this run; with ``--write-docs``, write docs/kernels.md when the run ends."""
+    """Boot the guests of this run; with ``--write-docs``, write docs/kernels.md when the run ends."""
     request.config.stash[_GUESTS] = guests = Guests(tmp_path_factory.mktemp("guests"))
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    wanted = [test.callspec.params["booted"] for test in tests if "booted" in test.fixturenames]
+    guests.begin(dict.fromkeys(cast(list[tuple[GuestKernel, Compiler]], wanted)))
     yield guests
+    guests.close()
     if request.config.getoption("--write-docs"):
         DOCS.write_text(matrix.page(DOCS.read_text(), *_rows(guests)))
 
 
 @pytest.fixture(scope="session")
 def booted(request: pytest.FixtureRequest, guests: Guests) -> GuestReport:
-    """Boot the guest of ``request.param``, a kernel and a compiler, and return its report."""
+    """Return the report of the guest of ``request.param``, a kernel and a compiler."""
     kernel, compiler = request.param
     assert isinstance(kernel, GuestKernel)
     assert isinstance(compiler, Compiler)
     try:
-        return guests.boot(kernel, compiler)
+        return guests.report(kernel, compiler)
     except FetchError as error:
         if kernel.wanted is not None and not kernel.wanted.in_ci:
             pytest.skip(str(error))

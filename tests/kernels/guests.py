@@ -1,10 +1,12 @@
-"""Boots guests. A guest is a kernel with the programs of one compiler; each boots once per run, when a test
-first needs it."""
+"""Boots guests. A guest is a kernel with the programs of one compiler; each boots once per run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from stalltop.demo.build import Built, build
@@ -17,6 +19,8 @@ from tests.kernels.initrd import import_path, write_initrd
 from tests.kernels.machine import AARCH64, X86_64, GuestReport, Machine, boot
 
 _SHELL: Final = (Path("/bin/sh"), Path("/bin/true"))
+AT_ONCE: Final = 2
+"""Number of guests that run at the same time: a guest that boots keeps one CPU of the host busy."""
 REFUSED: Final = ("vmlinuz-6.11.0-17-generic",)
 """Kernels on which stalltop must refuse to trace: return probes kill processes under a seccomp filter."""
 
@@ -56,14 +60,30 @@ class Guests:
     told: dict[tuple[str, str], GuestReport] = field(default_factory=dict)
     """Reports by kernel and compiler."""
     _initrds: dict[str, Path] = field(default_factory=dict)
+    _making: Lock = field(default_factory=Lock)
+    _begun: dict[tuple[str, str], Future[GuestReport]] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE))
 
-    def boot(self, kernel: GuestKernel, compiler: Compiler) -> GuestReport:
-        """Return the report of the guest with ``kernel`` and programs of ``compiler``. Raises FetchError."""
+    def begin(self, wanted: Iterable[tuple[GuestKernel, Compiler]]) -> None:
+        """Boot guests in this order in the background, ``AT_ONCE`` at a time."""
+        for kernel, compiler in wanted:
+            self._begun[kernel.name, compiler.name] = self._pool.submit(self._boot, kernel, compiler)
+
+    def report(self, kernel: GuestKernel, compiler: Compiler) -> GuestReport:
+        """Wait for the report of a guest that was begun. Raises FetchError."""
         key = kernel.name, compiler.name
-        if key not in self.told:
-            image = kernel.image()
-            self.told[key] = boot(image, self._initrd(kernel.machine, compiler), kernel.machine)
+        self.told[key] = self._begun[key].result()
         return self.told[key]
+
+    def close(self) -> None:
+        """Wait for the guests that run, and boot no others."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _boot(self, kernel: GuestKernel, compiler: Compiler) -> GuestReport:
+        image = kernel.image()
+        with self._making:
+            initrd = self._initrd(kernel.machine, compiler)
+        return boot(image, initrd, kernel.machine)
 
     def _initrd(self, machine: Machine, compiler: Compiler) -> Path:
         name = f"{machine.name}-{compiler.name}"

@@ -12,22 +12,23 @@ import pytest
 from tests.setup.checkout import ROOT, Checkout
 
 
-@pytest.mark.parametrize("browser", [True, False])
-def test_the_browser_suite_fails_without_a_browser(tmp_path: Path, *, browser: bool) -> None:
-    checkout = Checkout(tmp_path)
+def run(folder: Path, *suites: str, missing: str = "") -> subprocess.CompletedProcess[str]:
+    """Run suites in a copy of the checkout whose programs succeed, except ``missing``, which fails."""
+    checkout = Checkout(folder)
     shutil.copy(ROOT / "run-tests", checkout.folder)
-    stubs = tmp_path / "stubs"
+    stubs = folder / "stubs"
     stubs.mkdir()
-    for name, code in (("apt-get", 1), ("dpkg", 1), ("browser", 0)):  # the test must not install packages
-        (stubs / name).write_text(f"#!/bin/sh\nexit {code}\n")
+    failing = ("apt-get", "dpkg", missing)  # the test must not install packages
+    for name in ("apt-get", "dpkg", "browser", "ruff", "mypy", "lint-imports"):
+        (stubs / name).write_text(f"#!/bin/sh\nexit {int(name in failing)}\n")
         (stubs / name).chmod(0o755)
-    done = subprocess.run(
-        [str(checkout.folder / "run-tests"), "browser"],
+    return subprocess.run(
+        [str(checkout.folder / "run-tests"), *suites],
         env={
             **os.environ,
             "PATH": f"{stubs}:{os.environ['PATH']}",
             "STALLTOP_PYTHON": str(checkout.python),
-            "STALLTOP_CHROMIUM": str(stubs / ("browser" if browser else "none")),
+            "STALLTOP_CHROMIUM": str(stubs / ("none" if missing == "browser" else "browser")),
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -35,7 +36,24 @@ def test_the_browser_suite_fails_without_a_browser(tmp_path: Path, *, browser: b
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("browser", [True, False])
+def test_the_browser_suite_fails_without_a_browser(tmp_path: Path, *, browser: bool) -> None:
+    done = run(tmp_path, "browser", missing="" if browser else "browser")
     assert ("all passed: browser" in done.stdout) == browser, done
     assert (done.returncode == 0) == browser
     assert f"== browser: {'ok' if browser else 'FAILED'}" in done.stdout
     assert browser or "cannot run the browser tests" in done.stderr
+
+
+@pytest.mark.parametrize("suites", [("lint", "browser"), ("browser", "lint")], ids=" ".join)
+@pytest.mark.parametrize("passes", [True, False])
+def test_a_suite_in_the_background_is_reported(
+    tmp_path: Path, suites: tuple[str, str], *, passes: bool
+) -> None:
+    done = run(tmp_path, *suites, missing="" if passes else "ruff")
+    assert (done.returncode == 0) == passes, done
+    assert f"== lint: {'ok' if passes else 'FAILED'}" in done.stdout
+    assert "== browser: ok" in done.stdout
+    assert passes or "failed: lint" in done.stderr

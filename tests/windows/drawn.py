@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from stalltop.model import calls as one_by_one
@@ -35,6 +36,10 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.window import LOSSES, SPLITS, Window
 from tests.windows.by_hand import Calls, window
 from tests.windows.full import ALLOCATIONS, CHAINS, KEPT
+
+FEW = settings(max_examples=20)
+"""Limits a test of random windows to few examples: each has hundreds of random values, and costs as much as a
+hundred examples of numbers."""
 
 OPERATIONS = ("cudaLaunchKernel", "cuLaunchKernel", "cudaFree", "ncclAllReduce")
 _ROW_KEYS = st.builds(

@@ -26,12 +26,19 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "ENGAGE_SECONDS", 1.0)
     monkeypatch.setattr(planner, "NESTED_SECONDS", 2.0)
     monkeypatch.setattr(planner, "RELEASE_SECONDS", 2.0)
-    monkeypatch.setattr(reduced, "LOOK_EVERY_SECONDS", 8.0)
 
 
 def told(window: Window) -> dict[str, str]:
     """What is said of each function that is not traced all of the time."""
     return {one.symbol: one.text for library in window.coverage.libraries for one in library.reduced}
+
+
+def look_from_now_on(monitor: Monitor, patch: pytest.MonkeyPatch) -> None:
+    """Looks at calls without probes now and every few seconds, instead of after ``LOOK_EVERY_SECONDS``."""
+    assert monitor._budget is not None
+    patch.setattr(reduced, "LOOK_EVERY_SECONDS", 2.0)
+    patch.setattr(reduced, "CYCLE_SECONDS", 2.0)
+    monitor._budget._planner.functions._look_at = time.monotonic()
 
 
 def traced(watched: WatchedMonitor, caller: Caller) -> int:
@@ -46,7 +53,9 @@ def traced(watched: WatchedMonitor, caller: Caller) -> int:
     return watched.calls("cudaLaunchKernel", caller.pid)
 
 
-def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(workplace: Workplace) -> None:
+def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monitor = Monitor(MonitorOptions(budget=Budget(0.05, ALL_THE_HOST)))
     try:
         watched = WatchedMonitor(monitor)
@@ -82,10 +91,10 @@ def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(workpl
         assert made > before[0]
         assert watched.calls("cudaLaunchKernel", caller.pid) == first + made
         # It is looked at again, and stays off.
+        look_from_now_on(monitor, monkeypatch)
         wait_until(
             lambda: told(busy()) and watched.calls("cuLaunchKernel", caller.pid) > before[1],
             what="a look at the nested calls",
-            deadline=40.0,
         )
         # Once the process is quiet, all of its calls are counted again.
         wait_until(lambda: told(watched.read()) == {}, what="probes in place again", deadline=60.0)
@@ -100,27 +109,31 @@ def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(workpl
         monitor.close()
 
 
-def test_with_leave_to_sample_calls_are_counted_for_a_part_of_the_time(workplace: Workplace) -> None:
+def test_with_leave_to_sample_calls_are_counted_for_a_part_of_the_time(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reduced, "CYCLE_SECONDS", 5.0)
+    monkeypatch.setattr(reduced, "SAMPLED_SECONDS", 0.5)
     monitor = Monitor(MonitorOptions(budget=Budget(0.2, ALL_THE_HOST, sample=True)))
     try:
         watched = WatchedMonitor(monitor)
         caller = workplace.caller(cgroup=workplace.cgroup(), load="cudaLaunchKernel cuLaunchKernel")
         traced(watched, caller)
 
-        def busy(seconds: float = 0.5) -> Window:
+        def busy(seconds: float) -> Window:
             until = time.monotonic() + seconds
             while time.monotonic() < until:
                 caller.run("cudaLaunchKernel", cycles=20)
                 time.sleep(0.005)
             return watched.read()
 
-        wait_until(lambda: told(busy()).get("cudaLaunchKernel") == "sampled 10 %", what="calls sampled")
+        wait_until(lambda: told(busy(0.5)).get("cudaLaunchKernel") == "sampled 10 %", what="calls sampled")
         counted = []
         for _ in range(24):
             before = watched.calls("cudaLaunchKernel", caller.pid)
-            busy()
+            busy(0.25)
             counted.append(watched.calls("cudaLaunchKernel", caller.pid) - before)
-        assert 1 <= sum(calls > 0 for calls in counted) <= 8, counted
+        assert 1 <= sum(calls > 0 for calls in counted) <= 12, counted
         assert told(watched.last)["cudaLaunchKernel"] == "sampled 10 %"
     finally:
         monitor.close()

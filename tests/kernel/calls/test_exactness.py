@@ -1,4 +1,4 @@
-"""Tests that each of ten million calls is counted once, in the right row."""
+"""Tests that each of two million calls is counted once, in the right row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.kernel.harness import Workplace, wait_until
 
 pytestmark = pytest.mark.beside
 
-CYCLES = 125_000
+CYCLES = 25_000
 THREADS = (3, 3, 2)
 ITEMS = (
     "cudaLaunchKernel cudaLaunchKernel_ptsz cudaMemcpyAsync:1:4096:1 cuLaunchKernel_ptsz "
@@ -86,8 +86,7 @@ def start(
     return callers
 
 
-@pytest.mark.timeout(300)
-def test_ten_million_calls_are_counted_exactly(told: WindowTotals, workplace: Workplace) -> None:
+def test_two_million_calls_are_counted_exactly(told: WindowTotals, workplace: Workplace) -> None:
     callers = start(workplace, told, len(THREADS))
     for caller, threads in zip(callers, THREADS, strict=True):
         caller.tell(f"burst {threads} {CYCLES} {ITEMS}")
@@ -96,12 +95,12 @@ def test_ten_million_calls_are_counted_exactly(told: WindowTotals, workplace: Wo
         for caller, threads in zip(callers, THREADS, strict=True)
         for (operation, nested), (calls, size) in A_CYCLE.items()
     }
-    assert sum(calls for calls, _ in expected.values()) == 10_000_000
+    assert sum(calls for calls, _ in expected.values()) == 2_000_000
     wait_until(lambda: told.read().rows.calls.any(), what="calls counted while they are made")
     for _ in range(20):
         told.read()
     for caller in callers:
-        caller.answer(240.0)
+        caller.answer(100.0)
     told.read()
     pids = {caller.pid for caller in callers}
     gaps = {key.pid: calls for key, calls in told.calls.items() if key.operation == HOST_GAP}

@@ -24,7 +24,9 @@ from stalltop.serving.host.tracer_link import TracerLink
 from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
-KILLS = 4
+KILLS = 2
+OPTIONS = ("--slots=64", "--attach=perf", "--budget=3%", "--sample")
+"""Options that only a tracer can follow."""
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"),
@@ -116,24 +118,25 @@ def children_at(path: Path) -> list[str]:
     return [line for line in Path("/proc/net/unix").read_text().splitlines() if line.endswith(f" {path}")]
 
 
-@pytest.mark.parametrize("option", ["--slots=64", "--attach=perf", "--budget=3%", "--sample"])
-def test_a_client_refuses_options_of_the_tracer(tmp_path: Path, tracer_socket: Path, option: str) -> None:
+@pytest.mark.beside
+def test_a_client_refuses_options_of_the_tracer(tmp_path: Path, tracer_socket: Path) -> None:
     with recorder(tmp_path) as tracer:
         link = wait_until(lambda: connected(tracer_socket), what="a tracer")
         assert link is not None
         link.close()
-        with started(tmp_path, "once", option) as refused:
-            out, err = refused.communicate(timeout=100)
-        assert (refused.returncode, out) == (2, "")
-        assert re.search(
-            rf"{option.partition('=')[0]}: only the tracer .*PID {tracer.pid} of root.*--own", err, re.DOTALL
-        )
-        with started(tmp_path, "once", option, "--own", "--seconds", "0.2") as own:
+        for option in OPTIONS:
+            with started(tmp_path, "once", option) as refused:
+                out, err = refused.communicate(timeout=100)
+            assert (refused.returncode, out) == (2, "")
+            told = rf"{option.partition('=')[0]}: only the tracer .*PID {tracer.pid} of root.*--own"
+            assert re.search(told, err, re.DOTALL)
+        with started(tmp_path, "once", *OPTIONS, "--own", "--seconds", "0.2") as own:
             _, err = own.communicate(timeout=100)
         assert own.returncode == 0
         assert "twice" in err
 
 
+@pytest.mark.beside
 def test_clients_go_on_when_the_tracer_is_killed(tmp_path: Path, tracer_socket: Path) -> None:
     said: list[str] = []
     with contextlib.ExitStack() as stack:
@@ -166,6 +169,7 @@ def test_clients_go_on_when_the_tracer_is_killed(tmp_path: Path, tracer_socket: 
     assert last.returncode == 0
 
 
+@pytest.mark.beside
 def test_of_two_that_start_at_once_one_traces(tmp_path: Path, tracer_socket: Path) -> None:
     with (
         started(tmp_path, "once", "--json", "--seconds", "2") as one,
@@ -181,6 +185,7 @@ def test_of_two_that_start_at_once_one_traces(tmp_path: Path, tracer_socket: Pat
     assert {tracer["pid"] for tracer in tracers if tracer} <= set(told)
 
 
+@pytest.mark.beside
 def test_a_client_in_other_namespaces_gets_the_windows_of_the_host(
     tmp_path: Path, tracer_socket: Path
 ) -> None:
@@ -193,6 +198,7 @@ def test_a_client_in_other_namespaces_gets_the_windows_of_the_host(
         assert json.loads(out)["probes"]["tracer"]["pid"] == tracer.pid
 
 
+@pytest.mark.beside
 def test_a_stopped_tracer_is_named_with_what_to_do(tmp_path: Path, tracer_socket: Path) -> None:
     with recorder(tmp_path) as tracer:
         client(tracer_socket, []).close()
@@ -207,6 +213,7 @@ def test_a_stopped_tracer_is_named_with_what_to_do(tmp_path: Path, tracer_socket
         assert json.loads(out)["probes"]["tracer"]["pid"] == tracer.pid, err
 
 
+@pytest.mark.beside
 def test_a_client_goes_back_to_what_the_tracer_recorded(tmp_path: Path, tracer_socket: Path) -> None:
     with recorder(tmp_path):
         mine = client(tracer_socket, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -87,6 +88,10 @@ def test_check_without_root_recommends_sudo() -> None:
     assert "sudo" in done.stdout
 
 
+MISSING = "raise ImportError('no module here')"
+"""Source of a module that cannot be imported."""
+
+
 def test_a_kernel_too_old_is_recognized_by_what_it_refuses(tmp_path: Path) -> None:
     # An old version number alone is not enough: ``setarch`` makes this kernel report 2.6, and tracing works.
     assert stalltop("once", "--seconds", "0.2", within=OLD).returncode == 0
@@ -105,13 +110,15 @@ def test_a_kernel_too_old_is_recognized_by_what_it_refuses(tmp_path: Path) -> No
     told(done, "too old", "5.15")
 
 
-@pytest.mark.parametrize(
-    "module", ["raise ImportError('no module here')", "pass"], ids=["missing", "another bcc"]
-)
-def test_bcc_is_needed_only_for_the_first_start(module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", [MISSING, "pass"], ids=["missing", "another bcc"])
+def test_the_first_start_needs_bcc(module: str, tmp_path: Path) -> None:
     path, kept = str(package(tmp_path, module)), str(tmp_path / "kept")
     done = stalltop("once", PYTHONPATH=path, STALLTOP_CACHE_DIR=kept)
     told(done, "BCC", "apt install python3-bpfcc")
+
+
+def test_later_starts_need_no_bcc(tmp_path: Path) -> None:
+    path, kept = str(package(tmp_path, MISSING)), str(tmp_path / "kept")
     # The first start here has BCC and compiles the programs. The second has no BCC and uses the compiled
     # ones.
     for variables in ({}, {"PYTHONPATH": path}):
@@ -162,7 +169,7 @@ def calls_of(document: Mapping[str, Any], pid: int) -> int:
     return sum(row["calls"] for row in document["operations"] if row["pid"] == pid)
 
 
-# The next test damages a library.
+# The next test damages libraries.
 
 BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda whole: whole[: len(whole) // 3],
@@ -171,24 +178,26 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_library_is_reported_and_others_are_traced(
-    kind: str, built: Built, walker: Caller, tmp_path: Path
+def test_broken_libraries_are_reported_and_others_are_traced(
+    built: Built, walker: Caller, tmp_path: Path
 ) -> None:
-    library = tmp_path / "libcuda.so.1"
-    library.write_bytes(BROKEN[kind](built.cuda.read_bytes()))
-    with library.open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+    libraries = [tmp_path / kind / "libcuda.so.1" for kind in BROKEN]
+    with contextlib.ExitStack() as stack:
+        for library, damage in zip(libraries, BROKEN.values(), strict=True):
+            library.parent.mkdir()
+            library.write_bytes(damage(built.cuda.read_bytes()))
+            file = stack.enter_context(library.open("rb"))
+            mapped = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+            stack.enter_context(mapped)
         done = stalltop("once", "--json", "--seconds", "0.5")
-        mapped.close()
     assert done.returncode == 0
     assert done.stderr == ""
     document = json.loads(done.stdout)
-    missing = [entry for entry in document["probes"]["missing"] if entry["what"] == str(library)]
-    assert len(missing) == 1
-    assert missing[0]["reason"]
-    assert missing[0]["remedy"]
-    assert missing[0]["pid"] == os.getpid()
+    for library in libraries:
+        (missing,) = (entry for entry in document["probes"]["missing"] if entry["what"] == str(library))
+        assert missing["reason"]
+        assert missing["remedy"]
+        assert missing["pid"] == os.getpid()
     assert calls_of(document, walker.pid) > 0, "other libraries are traced"
 
 

@@ -43,7 +43,7 @@ def traced(scenario: Scenario, built: Built) -> Iterator[tuple[DemoTenants, Trac
         source.close()
 
 
-def look(source: TracedTenants, seconds: float = 1.0) -> tuple[Window, Sharing]:
+def look(source: TracedTenants, seconds: float = 0.3) -> tuple[Window, Sharing]:
     """Wait for ``seconds`` and read a window.
 
     Returns the window, and the sharing of the device by the demo's own tenants, which is empty while NVML
@@ -99,7 +99,7 @@ def no_split(window: Window, sharing: Sharing) -> None:
 
 def seen(source: TracedTenants, gone: str = "") -> bool:
     """Read a window; return whether it is complete and no longer contains the tenant ``gone``."""
-    window, sharing = look(source, 0.3)
+    window, sharing = look(source)
     agrees(window, sharing)
     return complete(window, sharing) and gone not in {one.tenant for one in sharing.sharers}
 
@@ -117,7 +117,7 @@ def test_four_pods_share_a_gpu_through_mps_in_twelve_windows(built: Built) -> No
         wait_until(lambda: seen(source), deadline=90, what="four pods at work with their allocations")
         before, identity, together = None, "", set[str]()
         for number in range(LOOKS):
-            window, sharing = look(source)
+            window, sharing = look(source, 0.4)
             assert sharing.way == "mps"
             assert names(window, sharing) == PODS
             assert [window.tenants[one.tenant].name for one in sharing.sharers if not one.at_work] == []
@@ -161,7 +161,7 @@ def test_seven_instances_have_the_calls_of_their_tenants(built: Built) -> None:
         labels = {f"worker-{n}": f"0:{n}" for n in range(INSTANCES)}
 
         def found() -> bool:
-            window, sharing = look(source, 0.3)
+            window, sharing = look(source)
             own = identities(source)
             launches = [
                 key
@@ -177,7 +177,7 @@ def test_seven_instances_have_the_calls_of_their_tenants(built: Built) -> None:
         wait_until(
             found, deadline=90, what="seven instances with one tenant each, and rows with their instance"
         )
-        _, sharing = look(source)
+        _, sharing = look(source, 1.0)
         assert (sharing.way, sharing.shared) == ("mig", False)
         assert [part.uuid for part in sharing.parts] == [f"MIG-{n}c0ffee" for n in range(INSTANCES)]
         assert {part.way for part in sharing.parts} == {"exclusive"}

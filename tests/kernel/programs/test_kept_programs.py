@@ -3,6 +3,7 @@ replaced."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -20,6 +21,23 @@ from stalltop.probes.programs.recipes import Recipe, tracing
 from stalltop.probes.tracer.kernel_side import KernelSide
 
 pytestmark = pytest.mark.beside
+
+COMPILED: dict[str, Compiled] = {}
+"""Programs that were compiled in this module, by recipe."""
+
+
+@pytest.fixture(autouse=True)
+def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile each recipe only once for all tests, since that takes seconds."""
+    compile_programs = preparing._compile
+
+    def compiled(recipe: Recipe, niceness: int) -> Compiled:
+        key = json.dumps(recipe.request(0))
+        if key not in COMPILED:
+            COMPILED[key] = compile_programs(recipe, niceness)
+        return COMPILED[key]
+
+    monkeypatch.setattr(preparing, "_compile", compiled)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from tests.kernel.harness import wait_until
 from tests.kernel.relays import Relay
 
 STOPPED_SECONDS = 0.5
-TIMES = 250
+TIMES = 200
 """Rounds of the relay. Each takes at least 7 ms, so that the relay still runs when it is stopped and
 continued."""
 FREEZER = Path("/sys/fs/cgroup/freezer")

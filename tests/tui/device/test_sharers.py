@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from stalltop.formats.text import sharing_text
 from stalltop.model.sharing.sharing import sharing_of
@@ -15,7 +15,7 @@ from stalltop.tui.device.sharers import sharers
 from stalltop.tui.pages.sections import Frame, Section
 from tests.tui.screen import running
 from tests.tui.sources import numbered
-from tests.windows.drawn import windows
+from tests.windows.drawn import FEW, windows
 from tests.windows.evidence import TRAIN, row
 from tests.windows.shared_devices import at, client, divided, gpu, on, shared
 
@@ -57,7 +57,7 @@ def test_a_long_list_of_tenants_is_cut_and_the_rest_counted() -> None:
     assert lines[-1].strip() == "and 18 more"
 
 
-@settings(max_examples=30, deadline=None)
+@FEW
 @given(windows())
 def test_any_window_can_be_drawn(made: Window) -> None:
     for device in made.devices.devices:

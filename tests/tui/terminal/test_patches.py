@@ -19,8 +19,7 @@ from tests.tui.terminal.emulator import KEYS, Emulator
 CTRL_P = "ctrl+p"
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize(("size", "theme"), [((80, 24), "light"), ((120, 40), "dark")])
 async def test_the_screen_looks_as_textual_paints_it(
     size: tuple[int, int], theme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

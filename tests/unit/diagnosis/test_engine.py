@@ -24,7 +24,7 @@ from stalltop.model.evidence import RECORDS, Event, Evidence, TenantUse
 from stalltop.model.window import Window
 from tests.unit.diagnosis.faults import FAULTS
 from tests.windows import evidence as made
-from tests.windows.drawn import windows
+from tests.windows.drawn import FEW, windows
 from tests.windows.evidence import BATCH, SERVE, TRAIN, healthy_trainer, row, window
 
 FAULT = "lock_contention"
@@ -446,6 +446,7 @@ def evidence() -> st.SearchStrategy[Evidence]:
     return st.builds(Evidence, **{name: records(kind) for name, kind in RECORDS.items()})
 
 
+@FEW
 @given(st.lists(st.tuples(windows(split=True), evidence()), min_size=1, max_size=4))
 def test_the_diagnosis_survives_any_window(seen: list[tuple[Window, Evidence]]) -> None:
     diagnosis = Diagnosis(own_pid=2)

@@ -20,7 +20,7 @@ from stalltop.recordings.message.encoding import encode
 from stalltop.recordings.read import reading
 from stalltop.recordings.write import saving
 from tests.windows.by_hand import Calls, key, same_window, window
-from tests.windows.drawn import windows
+from tests.windows.drawn import FEW, windows
 from tests.windows.full import full_window
 
 
@@ -77,6 +77,7 @@ def test_any_window_is_read_back_and_written_the_same_again(
     path = tmp_path_factory.mktemp("saved") / "any.stalltop"
     format_ = FORMATS[name]
 
+    @FEW
     @given(windows())
     def check(one: Window) -> None:
         found = format_.again(one, path)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
-from tests.unit.repository.checkout import NOT_INSTALLED, ROOT, folders
+from tests.unit.repository.checkout import NOT_INSTALLED, ROOT, folders, parsed
 
 OF_THE_PROGRAM = [ROOT / name for name in sorted(folders())]
 MOST_METHODS = 25
@@ -27,7 +27,7 @@ def modules() -> dict[str, ast.Module]:
     for folder in OF_THE_PROGRAM:
         for path in folder.rglob("*.py"):
             name = ".".join(("stalltop", *path.relative_to(ROOT).with_suffix("").parts))
-            found[name.removesuffix(".__init__")] = ast.parse(path.read_text(encoding="utf-8"))
+            found[name.removesuffix(".__init__")] = parsed(path)
     return found
 
 
@@ -109,7 +109,7 @@ def test_no_test_module_is_imported() -> None:
     found = {
         f"{path.relative_to(ROOT)} imports {node.module}"
         for path in (ROOT / "tests").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ImportFrom) and node.module
         for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names))
         if re.fullmatch(r"tests\..*\btest_\w+", name)
@@ -151,7 +151,7 @@ def test_names_of_classes_are_unique() -> None:
     named: defaultdict[str, list[str]] = defaultdict(list)
     for folder in (*OF_THE_PROGRAM, *(ROOT / name for name in NOT_INSTALLED)):
         for path in folder.rglob("*.py"):
-            for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for one in ast.walk(parsed(path)):
                 if isinstance(one, ast.ClassDef):
                     named[one.name].append(str(path.relative_to(ROOT)))
     assert {one: found for one, found in named.items() if len(found) > 1} == {}

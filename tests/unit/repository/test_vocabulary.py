@@ -14,6 +14,7 @@ from stalltop.diagnosis.causes import CAUSES
 from stalltop.formats.registry import FORMATS
 from stalltop.tui.keys.actions import ACTIONS
 from stalltop.tui.keys.page_keys import PAGES
+from tests.unit.repository.checkout import parsed
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _ROOMS: Final = ("cli", "diagnosis", "formats", "tui", "widgets")
@@ -61,7 +62,7 @@ def _documentation(tree: ast.Module) -> set[int]:
 def visible(path: Path) -> Iterator[tuple[int, str]]:
     """Yields line and text of each string of a module that may be shown: not docstrings, and not names, which
     have no blank. A formatted string has ``{}`` for each value."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     left_out = _documentation(tree)
     for node in ast.walk(tree):
         text = ""

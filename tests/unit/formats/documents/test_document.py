@@ -15,7 +15,7 @@ from hypothesis import given
 from stalltop.formats.documents.window import SCHEMA, document
 from stalltop.model.window import LOSSES, SPLITS, Window
 from tests.windows.by_hand import Calls, key, window
-from tests.windows.drawn import windows
+from tests.windows.drawn import FEW, windows
 from tests.windows.full import full_window
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "json.md"
@@ -120,6 +120,7 @@ def types(value: Any) -> Any:
     return type(value)
 
 
+@FEW
 @given(windows())
 def test_every_window_has_fields_of_the_same_types(one: Window) -> None:
     printed = document(one)

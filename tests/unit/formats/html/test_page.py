@@ -12,7 +12,7 @@ from stalltop.formats.tables.sheet import sheet
 from stalltop.model.window import SPLITS, Window
 from tests.unit.formats.html.parsed_page import ATTRIBUTES, ELEMENTS, HtmlPage
 from tests.windows.by_hand import window
-from tests.windows.drawn import windows
+from tests.windows.drawn import FEW, windows
 from tests.windows.full import full_window
 from tests.windows.hostile import NAMES, hostile_window
 
@@ -98,6 +98,7 @@ def test_any_text_stays_text(text: str) -> None:
 
 
 def test_any_window_makes_a_harmless_page() -> None:
+    @FEW
     @given(windows())
     def check(one: Window) -> None:
         harmless(page_of(one))

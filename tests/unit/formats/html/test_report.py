@@ -28,7 +28,7 @@ from stalltop.model.text import figures
 from stalltop.model.window import Window
 from tests.unit.formats.html.parsed_page import ATTRIBUTES, ELEMENTS, HtmlPage
 from tests.windows.by_hand import row_table, window
-from tests.windows.drawn import sequences
+from tests.windows.drawn import FEW, sequences
 from tests.windows.exported import hostile, several
 from tests.windows.full import full_window
 
@@ -210,6 +210,7 @@ def test_hostile_names_stay_text() -> None:
     assert all(line.isprintable() for line in page.text.split("\n"))
 
 
+@FEW
 @given(sequences())
 def test_any_windows_make_a_valid_report(found: list[Window]) -> None:
     page_of(found)
@@ -248,6 +249,7 @@ def test_stretches_add_up_exactly() -> None:
     assert row_table(merge(made).rows) == row_table(merge(found).rows)
 
 
+@FEW
 @given(sequences(), st.sampled_from([0.5, 1.0, 2.5, 100.0]))
 def test_no_call_is_lost_in_stretches(found: list[Window], seconds: float) -> None:
     made = list(stretches(found, seconds))

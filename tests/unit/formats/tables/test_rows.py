@@ -23,7 +23,7 @@ from stalltop.model.errors import StalltopError
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.window import SPLITS, Window
 from tests.windows.by_hand import window
-from tests.windows.drawn import windows
+from tests.windows.drawn import FEW, windows
 from tests.windows.exported import hostile, several
 from tests.windows.full import full_window
 from tests.windows.hostile import FORMULA
@@ -142,6 +142,7 @@ def test_json_of_hostile_names_is_valid_utf_8() -> None:
     assert any(row["operation"] == "<script>alert(1)</script>" for row in found["operations"])
 
 
+@FEW
 @given(windows())
 def test_any_window_gives_columns_of_the_declared_types(one: Window) -> None:
     kinds = {"text": (str,), "count": (int,), "number": (float,), "flag": (bool,)}

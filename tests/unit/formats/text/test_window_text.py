@@ -18,7 +18,7 @@ from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.text.style import Style
 from stalltop.model.window import LOSSES, Coverage, Missing, OpenCall, Window
 from tests.windows.by_hand import Calls, key, window
-from tests.windows.drawn import windows
+from tests.windows.drawn import FEW, windows
 from tests.windows.full import CHAINS, full_window
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -247,6 +247,7 @@ def test_colour_changes_only_the_colour() -> None:
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"]), max_size=70)
 
 
+@FEW
 @given(windows(), st.integers(10, 140), st.sampled_from([UNICODE, ASCII]), NAMES, NAMES)
 def test_no_line_is_wider_than_the_terminal(
     one: Window, width: int, glyphs: Glyphs, name: str, host: str

@@ -20,7 +20,7 @@ from stalltop.model.hosts.clocks import shifted
 from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import OpenCall, Window
 from tests.windows.by_hand import window
-from tests.windows.drawn import sequences
+from tests.windows.drawn import FEW, sequences
 from tests.windows.exported import hostile, several, span_of
 from tests.windows.full import full_window
 
@@ -323,6 +323,7 @@ def test_an_empty_export_is_a_trace() -> None:
     assert trace_of([window([])])
 
 
+@FEW
 @given(sequences())
 def test_any_windows_make_a_valid_trace(found: list[Window]) -> None:
     trace_of(found)

@@ -13,7 +13,7 @@ from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import Window
 from tests.windows.by_hand import Calls, key, rows, window
-from tests.windows.drawn import sequences
+from tests.windows.drawn import FEW, sequences
 
 US = 1_000
 
@@ -149,6 +149,7 @@ def test_an_interval_without_calls_is_unbounded() -> None:
     assert changes([], []).difference.share.tolist() == []
 
 
+@FEW
 @given(sequences())
 def test_lost_time_and_additional_time_add_up_to_the_change(parts: list[Window]) -> None:
     before, after = parts[0], parts[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stalltop.model.histograms.hdr import (
@@ -67,6 +67,7 @@ def test_the_index_of_a_duration_is_that_of_its_counter(value: int) -> None:
         assert index == COUNTERS - 1
 
 
+@settings(max_examples=20)  # hdrh is slow
 @given(st.lists(CELLS, max_size=5), PERCENTS)
 def test_percentiles_equal_those_of_hdrh(rows: list[dict[int, int]], percents: list[float]) -> None:
     found = histograms(rows).percentiles(percents)

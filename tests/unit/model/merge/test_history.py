@@ -14,7 +14,7 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import Peak, pack
 from stalltop.model.window import Window
 from tests.windows.by_hand import Calls, key, row_table, window
-from tests.windows.drawn import sequences
+from tests.windows.drawn import FEW, sequences
 from tests.windows.full import CHAINS, EVIDENCE
 
 
@@ -29,6 +29,7 @@ def ticks(number: int, *, first: int = 0) -> list[Window]:
     ]
 
 
+@FEW
 @given(sequences())
 def test_windows_are_returned_unchanged(parts: list[Window]) -> None:
     history = History()

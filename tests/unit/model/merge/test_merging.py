@@ -15,7 +15,7 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.merge.moving import MovingDevices
 from stalltop.model.window import MOST_ENDED, OpenCall, Window
 from tests.windows.by_hand import TENANTS, Calls, evidence_table, key, row_table, window
-from tests.windows.drawn import sequences, sequences_of_moving_devices
+from tests.windows.drawn import FEW, sequences, sequences_of_moving_devices
 from tests.windows.full import CHAINS, EVIDENCE, full_window
 
 
@@ -163,6 +163,7 @@ def test_many_windows_are_merged() -> None:
     assert whole.seconds == 100
 
 
+@FEW
 @given(sequences_of_moving_devices(), st.data())
 def test_merging_is_associative(parts: list[Window], data: st.DataObject) -> None:
     """Devices and rows appear and disappear: a device missing at the end of one part may be present in the
@@ -175,6 +176,7 @@ def test_merging_is_associative(parts: list[Window], data: st.DataObject) -> Non
     same(merge([pieces[0], merge(pieces[1:])]) if pieces[1:] else pieces[0], whole)
 
 
+@FEW
 @given(sequences())
 def test_nothing_is_lost_in_merging(parts: list[Window]) -> None:
     whole = merge(parts)

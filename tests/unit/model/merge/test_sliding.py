@@ -27,7 +27,7 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import OpenCall, Window
 from tests.windows.by_hand import Calls, evidence_table, key, row_table, window
-from tests.windows.drawn import sequences, sequences_of_moving_devices
+from tests.windows.drawn import FEW, sequences, sequences_of_moving_devices
 from tests.windows.full import CHAINS, KEPT
 
 
@@ -47,6 +47,7 @@ def same(one: Window, other: Window) -> None:
     assert one.coverage.cost_percent == pytest.approx(other.coverage.cost_percent, abs=1e-9)
 
 
+@FEW
 @given(sequences(12), st.integers(1, 5), st.integers(0, 12))
 def test_the_sliding_sum_equals_the_merge_of_the_last_seconds(
     parts: list[Window], seconds: int, known: int
@@ -58,6 +59,7 @@ def test_the_sliding_sum_equals_the_merge_of_the_last_seconds(
     same(moving.window, merge(parts[-seconds:]))
 
 
+@FEW
 @given(sequences(12), st.integers(0, 12))
 def test_the_sum_since_the_start_equals_the_merge_of_all(parts: list[Window], known: int) -> None:
     moving = Sliding(None, parts[:known])
@@ -66,6 +68,7 @@ def test_the_sum_since_the_start_equals_the_merge_of_all(parts: list[Window], kn
     same(moving.window, merge(parts))
 
 
+@FEW
 @given(sequences_of_moving_devices(10), st.integers(1, 6), st.integers(1, 6), st.integers(1, 10))
 def test_moving_devices_and_a_changed_length_keep_the_sum_exact(
     parts: list[Window], before: int, after: int, change: int
@@ -80,6 +83,7 @@ def test_moving_devices_and_a_changed_length_keep_the_sum_exact(
         same(moving.push(part), merge(parts[max(0, number - after) : number]))
 
 
+@FEW
 @given(sequences_of_moving_devices(10), st.integers(0, 10))
 def test_the_sum_since_the_start_is_exact_with_moving_devices(parts: list[Window], known: int) -> None:
     moving = Sliding(None, parts[:known])

@@ -16,7 +16,7 @@ from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.rows.pivot import RowNaming, pivot
 from stalltop.model.window import Window
 from tests.windows.by_hand import Calls, key, window
-from tests.windows.drawn import windows
+from tests.windows.drawn import FEW, windows
 from tests.windows.full import full_window
 
 BY = st.lists(st.sampled_from(DIMENSIONS), unique=True, max_size=4)
@@ -176,6 +176,7 @@ def test_splits_add_up_where_they_were_measured() -> None:
     assert pivot(window(calls), ["container"]).split_ns is None
 
 
+@FEW
 @given(windows(), BY)
 def test_groups_equal_sums_over_single_rows(one: Window, by: list[Dimension]) -> None:
     groups = pivot(one, by)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.model.errors import StalltopError
@@ -22,7 +22,7 @@ from stalltop.recordings.read.reading import WindowGoneError, load, open_file
 from stalltop.recordings.write.saving import save
 from stalltop.recordings.write.writing import Writer, create
 from tests.windows.by_hand import Calls, key, same_window, window
-from tests.windows.drawn import sequences
+from tests.windows.drawn import FEW, sequences
 from tests.windows.full import full_window
 from tests.windows.recordings import changing, following, record
 
@@ -47,7 +47,7 @@ def test_any_windows_of_many_hosts_are_read_back(tmp_path_factory: pytest.TempPa
         keys = tuple(key_._replace(host=host) for key_ in one.rows.keys)
         return replace(one, host=host, rows=replace(one.rows, keys=keys))
 
-    @settings(max_examples=25)
+    @FEW
     @given(sequences(), st.integers(1, 40))
     def check(some: list[Window], hosts: int) -> None:
         windows = [of_host(one, f"gpu{at % hosts}") for at, one in enumerate(some * 4)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.model.cuda_kernels import bucket_of
@@ -61,7 +61,6 @@ def all_of(divided: Divided, singles: list[Single]) -> list[tuple[int, int, int,
     return found
 
 
-@settings(max_examples=150, deadline=None)
 @given(_ROWS)
 def test_number_sum_and_maximum_are_exact(rows: list[list[tuple[int, int, bool, int, bool]]]) -> None:
     sums, histograms, parts, singles = counted(rows)
@@ -85,7 +84,6 @@ def test_number_sum_and_maximum_are_exact(rows: list[list[tuple[int, int, bool, 
         assert max(one[2] for one in mine) == part.max_ns
 
 
-@settings(max_examples=100, deadline=None)
 @given(_ROWS)
 def test_without_cuda_kernels_every_call_stays_in_its_counter(
     rows: list[list[tuple[int, int, bool, int, bool]]],
@@ -100,7 +98,6 @@ def test_without_cuda_kernels_every_call_stays_in_its_counter(
     assert len(found) >= len(singles)
 
 
-@settings(max_examples=100, deadline=None)
 @given(_ROWS, st.integers(-3, 3), st.integers(0, HIGHEST_NS))
 def test_the_number_of_calls_wins_over_contradicting_sums(
     rows: list[list[tuple[int, int, bool, int, bool]]], more: int, total: int

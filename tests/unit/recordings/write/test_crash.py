@@ -25,7 +25,7 @@ from tests.unit.recordings.write.until_killed import ROWS
 from tests.windows.by_hand import row_table
 from tests.windows.cheap import START, second
 
-KILLS = int(os.environ.get("STALLTOP_KILLS", "100"))
+KILLS = int(os.environ.get("STALLTOP_KILLS", "48"))
 ROUNDS = 8
 """Number of files. The kills are spread evenly over them."""
 MOST_WINDOWS = 8

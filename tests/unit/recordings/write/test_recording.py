@@ -321,7 +321,7 @@ def test_damage_never_ends_in_a_traceback(path: Path) -> None:
     chance = random.Random(3)
     pages = len(good) // 4_096
     went_on = 0
-    for case in range(60):
+    for case in range(32):
         content = bytearray(good)
         page = chance.randrange(1, pages) * 4_096
         if case % 4 == 0:
@@ -374,7 +374,7 @@ from stalltop.recordings.write.recording import Recording
 from tests.windows.cheap import second
 resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20))
 recording = Recording(Path(sys.argv[1]), Bounds(1 << 30))
-for number in range(200):
+for number in range(120):
     recording.add(second(number, rows=400, entries=20))
     recording.tend()
 print(recording.bytes)
@@ -393,7 +393,7 @@ def test_a_file_size_limit_of_the_process_is_a_bound(path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) <= 5 << 20
-    assert windows_of(path)[-1].start == START + 199
+    assert windows_of(path)[-1].start == START + 119
 
 
 def test_invalid_bounds_are_refused() -> None:
