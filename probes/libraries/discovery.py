@@ -111,7 +111,7 @@ class Libraries:
     def start(self) -> None:
         """Probes the files that are in use now. If the host has many thousands of processes, the first calls
         of ``update`` probe the remaining files."""
-        self._update(START_SECONDS)
+        self.update(START_SECONDS)
 
     @property
     def due(self) -> bool:
@@ -119,10 +119,32 @@ class Libraries:
         kernel reported a new mapping, or if processes are left from the previous update."""
         return bool(self._waiting or self._unseen_programs) or self._processes.due
 
-    def update(self) -> None:
+    def update(self, budget_seconds: float = BUDGET_SECONDS) -> None:
         """Probes files that came into use since the previous call, and removes probes of files that are no
-        longer used."""
-        self._update(BUDGET_SECONDS)
+        longer used. What is left after ``budget_seconds`` is for the next call."""
+        with self._lock:
+            if self._closed:
+                return  # Nothing may be probed after `close`, because nothing would remove the probes.
+            now = time.monotonic()
+            to_read = self._processes.to_read()
+            changed = False
+            for pid in to_read.gone:
+                changed |= self._forget(pid)
+            # A traced process that executes another program has lost its libraries.
+            to_read.libraries |= to_read.programs & self._users.keys()
+            if now - self._rechecked >= RECHECK_SECONDS:
+                self._rechecked = now
+                to_read.libraries |= self._users.keys() | self._unopened.keys() | self._unread.keys()
+            else:
+                to_read.libraries -= self._unread.keys()
+            self._watched -= to_read.programs
+            for pid in to_read.libraries:
+                self._waiting[pid] = _TRIES
+            self._unseen_programs |= to_read.programs - to_read.gone
+            changed |= self._let_go(now)
+            changed |= self._look(now + budget_seconds)
+            if changed:
+                self._publish()
 
     def library_rows(self) -> tuple[Library, ...]:
         """Returns one record for each probed file and each layer in the file."""
@@ -165,31 +187,6 @@ class Libraries:
             self._files.clear()
         finally:
             self._lock.release()
-
-    def _update(self, budget_seconds: float) -> None:
-        with self._lock:
-            if self._closed:
-                return  # Nothing may be probed after `close`, because nothing would remove the probes.
-            now = time.monotonic()
-            to_read = self._processes.to_read()
-            changed = False
-            for pid in to_read.gone:
-                changed |= self._forget(pid)
-            # A traced process that executes another program has lost its libraries.
-            to_read.libraries |= to_read.programs & self._users.keys()
-            if now - self._rechecked >= RECHECK_SECONDS:
-                self._rechecked = now
-                to_read.libraries |= self._users.keys() | self._unopened.keys() | self._unread.keys()
-            else:
-                to_read.libraries -= self._unread.keys()
-            self._watched -= to_read.programs
-            for pid in to_read.libraries:
-                self._waiting[pid] = _TRIES
-            self._unseen_programs |= to_read.programs - to_read.gone
-            changed |= self._let_go(now)
-            changed |= self._look(now + budget_seconds)
-            if changed:
-                self._publish()
 
     def _look(self, until: float) -> bool:
         changed = self._unavailable is not None

@@ -19,7 +19,7 @@ PYTHON = Path(os.path.realpath(sys.executable))
 CHECKS = "tests.kernels.checks"
 """The module that `guest.py` runs in a guest."""
 
-LATER = ("capstone", "numpy.ctypeslib")
+LATER = ("capstone", "numpy.ctypeslib", "numpy.ma")
 """Modules that stalltop imports only when they are first used, so that importing ``CHECKS`` does not load
 them."""
 

@@ -47,7 +47,7 @@ def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool = False)
         return ((letter.ljust(length, glyphs.part_fills[SPLITS.index(name)]), "text"),)
     if name in _LINES:
         line: Pieces = ((glyphs.part_line * (length - 1), _LINES[name]),) if length > 1 else ()
-        return (letter, "label"), *line
+        return (letter, "text"), *line
     return ((letter.ljust(length), name),)
 
 

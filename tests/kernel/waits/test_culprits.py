@@ -180,78 +180,6 @@ def test_waits_longer_than_the_kept_slices_are_counted_as_losses(kernel: KernelS
             pair.wait()
 
 
-SHORT_LIVED = """
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-static long now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000L + time.tv_nsec;
-}
-
-int main(void)
-{
-    for (;;) {
-        if (!fork()) {
-            for (long end = now() + 50000; now() < end;)
-                ;
-            _exit(0);
-        }
-        wait(NULL);
-    }
-}
-"""
-"""A program that starts a new process as soon as the last one has run for 50 µs."""
-
-
-def test_waits_for_short_lived_processes_are_charged_to_their_cgroup(
-    kernel: KernelSide, relay: Path, tenants: tuple[Path, Path], tmp_path: Path
-) -> None:
-    short_lived = compile_library(SHORT_LIVED, tmp_path / "short_lived", "-no-shared")
-    mine, others = tenants
-    rounds = []
-    with Relay(relay, "spin", SPIN_MS, CALLS, cgroup=mine, cpu=CPUS[0]) as victim:
-        victim("")
-
-        def move() -> None:
-            (others / "cgroup.procs").write_text(str(os.getpid()))
-            os.sched_setaffinity(0, {CPUS[0]})
-
-        programs = [
-            subprocess.Popen([short_lived], preexec_fn=move, start_new_session=True) for _ in range(3)
-        ]
-        try:
-            for _ in range(ROUNDS):
-                kernel.read()
-                kernel.evidence.charges()
-                kernel.losses()
-                told = RelayTotals(kernel)
-                victim("")
-                told.read()
-                uncharged = kernel.losses()["uncharged_ns"]
-                lost = told.rows[victim.pid, "spin"].parts["runqueue"]
-                charged = sum(told.charged(victim.pid, "runqueue", "spin").values())
-                assert charged <= lost
-                assert charged + uncharged >= 0.95 * lost
-                by_others = [
-                    charge.ns for charge in told.charges if charge.culprit_cgroup_id == others.stat().st_ino
-                ]
-                rounds.append((charged / lost, sum(by_others) / charged))
-        finally:
-            for program in programs:
-                os.killpg(program.pid, signal.SIGKILL)
-                program.wait()
-    # Other programs on the machine take some of the time, too, and those of many cgroups in turn leave waits
-    # uncharged. So compare the median over the rounds.
-    charged_share, by_others_share = map(median, zip(*rounds, strict=True))
-    assert charged_share >= 0.9, rounds
-    assert by_others_share >= 0.7, rounds
-
-
 def test_a_thread_that_ends_no_longer_waits_for_a_cpu(relay: Path) -> None:
     """The test suppresses the sched_switch event with which the thread got a CPU for the last time, because
     such an event can be missing."""
@@ -323,3 +251,76 @@ def test_charges_of_ended_processes_are_freed(kernel: KernelSide, relay: Path) -
         return not ((array["key"]["tgid"] == victim.pid) & (array["times"] != 0)).any()
 
     wait_until(forgotten, "old charges freed")
+
+
+# The last test: it uses up half of the records of charges, after which charges are by cgroup.
+SHORT_LIVED = """
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static long now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+
+int main(void)
+{
+    for (;;) {
+        if (!fork()) {
+            for (long end = now() + 50000; now() < end;)
+                ;
+            _exit(0);
+        }
+        wait(NULL);
+    }
+}
+"""
+"""A program that starts a new process as soon as the last one has run for 50 µs."""
+
+
+def test_waits_for_short_lived_processes_are_charged_to_their_cgroup(
+    kernel: KernelSide, relay: Path, tenants: tuple[Path, Path], tmp_path: Path
+) -> None:
+    short_lived = compile_library(SHORT_LIVED, tmp_path / "short_lived", "-no-shared")
+    mine, others = tenants
+    rounds = []
+    with Relay(relay, "spin", SPIN_MS, CALLS, cgroup=mine, cpu=CPUS[0]) as victim:
+        victim("")
+
+        def move() -> None:
+            (others / "cgroup.procs").write_text(str(os.getpid()))
+            os.sched_setaffinity(0, {CPUS[0]})
+
+        programs = [
+            subprocess.Popen([short_lived], preexec_fn=move, start_new_session=True) for _ in range(3)
+        ]
+        try:
+            for _ in range(ROUNDS):
+                kernel.read()
+                kernel.evidence.charges()
+                kernel.losses()
+                told = RelayTotals(kernel)
+                victim("")
+                told.read()
+                uncharged = kernel.losses()["uncharged_ns"]
+                lost = told.rows[victim.pid, "spin"].parts["runqueue"]
+                charged = sum(told.charged(victim.pid, "runqueue", "spin").values())
+                assert charged <= lost
+                assert charged + uncharged >= 0.95 * lost
+                by_others = [
+                    charge.ns for charge in told.charges if charge.culprit_cgroup_id == others.stat().st_ino
+                ]
+                rounds.append((charged / lost, sum(by_others) / charged))
+        finally:
+            for program in programs:
+                os.killpg(program.pid, signal.SIGKILL)
+                program.wait()
+    # Other programs on the machine take some of the time, too, and those of many cgroups in turn leave waits
+    # uncharged. So compare the median over the rounds.
+    charged_share, by_others_share = map(median, zip(*rounds, strict=True))
+    assert charged_share >= 0.9, rounds
+    assert by_others_share >= 0.7, rounds

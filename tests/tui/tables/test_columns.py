@@ -330,7 +330,7 @@ def test_a_comparison_shows_the_splits_of_both_rows() -> None:
     data = pair_table(window(calls, split=True), both, width=80)
     ids = [column.id for column in data.columns]
     split = [data.rows[0].cells[ids.index(name)].parts for name in ("split_a", "split_b")]
-    assert split[0] == split[1] == (("R", "label"), ("━" * 9, "running_line"))
+    assert split[0] == split[1] == (("R", "text"), ("━" * 9, "running_line"))
     assert 1 + sum(column.width + 1 for column in data.columns[: ids.index("split_b") + 1]) <= 80
     assert "split_a" not in [column.id for column in pair_table(window(calls), both, width=80).columns]
 

@@ -39,7 +39,7 @@ def test_parts_differ_by_letters_and_by_patterns_or_colours() -> None:
     assert bar(parts, glyphs=UNICODE, letters=True) == (("R██", "text"), ("q▒▒▒▒▒", "text"), ("s", "text"))
     assert bar(parts, glyphs=ASCII, letters=True) == (("R##", "text"), ("q=====", "text"), ("s", "text"))
     assert bar(parts, glyphs=UNICODE, letters=False) == (
-        ("R", "label"),
+        ("R", "text"),
         ("━━", "running_line"),
         ("q     ", "runqueue"),
         ("s", "sleep"),
