@@ -119,9 +119,10 @@ class Libraries:
         kernel reported a new mapping, or if processes are left from the previous update."""
         return bool(self._waiting or self._unseen_programs) or self._processes.due
 
-    def update(self, budget_seconds: float = BUDGET_SECONDS) -> None:
+    def update(self, budget_seconds: float | None = None) -> None:
         """Probes files that came into use since the previous call, and removes probes of files that are no
-        longer used. What is left after ``budget_seconds`` is for the next call."""
+        longer used. What is left after ``budget_seconds`` (None: ``BUDGET_SECONDS``) is for the next
+        call."""
         with self._lock:
             if self._closed:
                 return  # Nothing may be probed after `close`, because nothing would remove the probes.
@@ -142,7 +143,7 @@ class Libraries:
                 self._waiting[pid] = _TRIES
             self._unseen_programs |= to_read.programs - to_read.gone
             changed |= self._let_go(now)
-            changed |= self._look(now + budget_seconds)
+            changed |= self._look(now + (BUDGET_SECONDS if budget_seconds is None else budget_seconds))
             if changed:
                 self._publish()
 
