@@ -62,6 +62,7 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
     lost = max(min(host_ns, waits.total_ns), min(waits.calls * ROUND_TRIP_NS, waits.total_ns))
     if not usage.noticeable(lost):
         return
+    between = figure(usage.launched.calls / waits.calls)
     yield usage.suspect(
         "sync_storm",
         f"{usage.who} waits for the device after every launch or two",
@@ -72,7 +73,7 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
                 usage,
                 "mechanism",
                 f"{figure(usage.per_second(waits.calls))} waits per second, {duration(waits.mean_ns)} each, "
-                f"{figure(usage.launched.calls / waits.calls)} launches between two waits",
+                f"{between} {'launch' if between == '1' else 'launches'} between two waits",
                 share=1.0,
                 ns_per_s=usage.per_second(lost),
             ),
