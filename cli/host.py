@@ -303,3 +303,27 @@ def this_process() -> Tracer:
         user = str(uid)
     command = clean(" ".join(("stalltop", *sys.argv[1:])))[:_MOST_COMMAND]
     return Tracer(os.getpid(), user, time.time(), command)
+
+
+def host_windows(
+    options: argparse.Namespace, *, patient: bool = False
+) -> tuple[Source, Callable[[], object]]:
+    """Returns the windows of this host, or with ``--simulated`` those of simulated tenants, for a command
+    without a screen; also what to call when the user ends the command: reads then wait no longer than for a
+    last window. ``patient`` is that of `HostWindows`. Raises TracingError if this host cannot be traced."""
+    if options.simulated:
+        from stalltop.demo.simulated.windows import SimulatedSource
+
+        return diagnosed(SimulatedSource()), bool
+    from stalltop.model.merge.history import History
+
+    # The past is kept in memory, not read from a file that is being recorded: closing the file would drop
+    # SQLite's locks, which this process has on it (``recordings.write.hold``).
+    host = HostWindows(options, keeps=History(PAST_BYTES), patient=patient)
+    source = host.source()
+    if host.cannot_trace is not None:
+        source.close()
+        raise host.cannot_trace
+    if host.link is not None:
+        say(f"windows of the tracer of this host: {host.link.tracer.text}")
+    return source, host.leave

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import argparse
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stalltop.cli.host import PAST_BYTES, HostWindows
+from stalltop.cli.host import host_windows
 from stalltop.cli.listening import add_certificate_options, resolved, tls_of
-from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnosed, number, say
+from stalltop.cli.tracing import add_state_options, add_tracing_options, number, say
 from stalltop.model.errors import StalltopError, UsageError
-from stalltop.model.source import Source
 
 if TYPE_CHECKING:
     import ssl
@@ -90,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     totals = HostTotals(int(options.series))
     endpoint = listening(options, totals)
     try:
-        source, leave = _source(options)
+        source, leave = host_windows(options, patient=True)
         try:
             with requests(leave) as ended:
                 endpoint.start()
@@ -154,22 +152,3 @@ def announce(options: argparse.Namespace, port: int) -> None:
     host = options.listen[0] or socket.gethostname()
     scheme = "https" if options.cert else "http"
     say(f"metrics at {scheme}://{f'[{host}]' if ':' in host else host}:{port}/metrics; press Ctrl-C to stop")
-
-
-def _source(options: argparse.Namespace) -> tuple[Source, Callable[[], object]]:
-    """Returns the windows, and what to call when the user ends the command: reads then do not wait for
-    long."""
-    if options.simulated:
-        from stalltop.demo.simulated.windows import SimulatedSource
-
-        return diagnosed(SimulatedSource()), bool
-    from stalltop.model.merge.history import History
-
-    host = HostWindows(options, keeps=History(PAST_BYTES), patient=True)
-    source = host.source()
-    if host.cannot_trace is not None:
-        source.close()
-        raise host.cannot_trace
-    if host.link is not None:
-        say(f"windows of the tracer of this host: {host.link.tracer.text}")
-    return source, host.leave

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STOP_SECONDS: Final = 5.0
 """Longest wait at exit for messages that are being delivered."""
 TOLD: Final = "notified.json"
-"""Name of the file, in the state directory, with what was told."""
+"""Name of the file in the state directory that lists the problems that receivers were told about."""
 _MOST_BYTES: Final = 4096
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from stalltop.cli.host import PAST_BYTES, HostWindows
-from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnosed, say
+from stalltop.cli.host import host_windows
+from stalltop.cli.tracing import add_state_options, add_tracing_options, say
 from stalltop.model.source import Source
 from stalltop.tui.terminal.interrupts import REQUESTS
 
@@ -177,7 +177,7 @@ def run(options: argparse.Namespace) -> int:
     if missing and options.to:
         say(f"created the folder {missing[-1]}")
     try:
-        source, leave = _source(options)
+        source, leave = host_windows(options)
     except BaseException:
         recorder.close(CLOSE_SECONDS)
         raise
@@ -242,27 +242,6 @@ def _host(options: argparse.Namespace) -> str:
     from stalltop.model.text.clean import clean
 
     return clean(platform.node()) or "localhost"
-
-
-def _source(options: argparse.Namespace) -> tuple[Source, Callable[[], object]]:
-    """Returns the windows to record, and what to call when the user ends the recording: reads then wait no
-    longer than for a last window."""
-    if options.simulated:
-        from stalltop.demo.simulated.windows import SimulatedSource
-
-        return diagnosed(SimulatedSource()), bool
-    from stalltop.model.merge.history import History
-
-    # The past is kept in memory, not read from the file: closing the file would drop SQLite's locks, which
-    # this process has on it (``recordings.write.hold``).
-    host = HostWindows(options, keeps=History(PAST_BYTES))
-    source = host.source()
-    if host.cannot_trace is not None:
-        source.close()
-        raise host.cannot_trace
-    if host.link is not None:
-        say(f"windows of the tracer of this host: {host.link.tracer.text}")
-    return source, host.leave
 
 
 @contextmanager

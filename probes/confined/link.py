@@ -102,7 +102,7 @@ class Confined:
         """Processes that were killed and have not ended."""
         self._closed = False
         self._rest_until = 0.0
-        """Monotonic time before which the process is not started again, because it could not be started."""
+        """After a start that failed: the process is not started again before this monotonic time."""
         self._why = ""
         """Why it could not be started."""
 
@@ -159,7 +159,8 @@ class Confined:
         return NoAnswerError(why, lambda: not process.ended())
 
     def _running(self) -> _Process:
-        """Raises UnavailableError."""
+        """Returns the confined process, started if there is none. Raises UnavailableError if it cannot be
+        started."""
         if self._closed:
             raise UnavailableError(_ENDING)
         if self._process is None:
