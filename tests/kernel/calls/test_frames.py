@@ -6,6 +6,7 @@ import platform
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from stalltop.probes.maps.open_calls import RawOpenCall
@@ -205,6 +206,8 @@ def test_a_call_that_returned_unseen_does_not_take_later_calls_as_nested(way: Wa
             wait_until(lambda: len(kernel.open_calls()) == 1, "the call begun")
             began = kernel.open_calls()[0].start_ns
             removed.close()
+            # By perf events, another process ends when the Linux kernel has removed them.
+            wait_until(lambda: running_children() == {program.pid}, "the probes removed")
             wait_until(lambda: time.monotonic_ns() - began > 200_000_000, "an old call")
             program("")  # the byte for which the call waits
             assert calls_of(kernel, program.pid) == {("plain", True): 2, ("plain", False): 4}
@@ -212,3 +215,8 @@ def test_a_call_that_returned_unseen_does_not_take_later_calls_as_nested(way: Wa
         assert lost(kernel) == {"abandoned": 1}
     finally:
         kernel.close()
+
+
+def running_children() -> set[int]:
+    children = psutil.Process().children()
+    return {child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE}
