@@ -137,6 +137,11 @@ class Chain:
         return not fix.command and culprit is not None and bool(culprit.tenant)
 
     @property
+    def harms_only_itself(self) -> bool:
+        """Whether the tenant that loses time is the only culprit."""
+        return bool(self.tenant) and {link.tenant for link in self.culprits} == {self.tenant}
+
+    @property
     def estimated(self) -> bool:
         """True if the lost time is not measured, but estimated from the clocks of a device."""
         return self.cause in ESTIMATED

@@ -41,6 +41,13 @@ class Tenant:
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the container or pod as (name, value), sorted by name, at most ``MOST_LABELS``."""
 
+    @property
+    def owner(self) -> str:
+        """Returns whom to ask about the tenant: its user, else its namespace; '' if neither is known."""
+        if self.user:
+            return f"user {self.user}" if self.user.isdigit() else self.user
+        return f"namespace {self.namespace}" if self.namespace else ""
+
 
 def is_ended(tenant: str) -> bool:
     """Returns True for the id ``ENDED_PROCESSES``, with or without a host's name in front."""

@@ -35,6 +35,7 @@ _OTHERS: Final[dict[str, Any]] = {
     "memory_clock_mhz": 2619,
     "memory_clock_max_mhz": 2619,
     "power_limit_default_watts": 700.0,
+    "power_limit_max_watts": 700.0,
     "slowdown_celsius": 90.0,
     "shutdown_celsius": 95.0,
     "nvlinks": 18,

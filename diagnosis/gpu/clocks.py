@@ -271,6 +271,19 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
     if now and usual and now < usual:
         text = f"set the power cap of GPU {device.index} back to its default, {usual:.0f} W, from {now:.0f} W"
         raised = Fix(text, f"nvidia-smi -i {device.index} -pl {usual:.0f}")
+    elif now and device.power_limit_max_watts and now < device.power_limit_max_watts:
+        most = f"{device.power_limit_max_watts:.0f}"
+        raised = Fix(
+            f"raise the power cap of GPU {device.index} from {now:.0f} to {most} W, its highest, where power "
+            "and cooling allow it",
+            f"nvidia-smi -i {device.index} -pl {most}",
+        )
+    elif now and device.power_limit_max_watts:
+        raised = Fix(
+            f"give GPU {device.index} less to do, or accept it: its power cap, {now:.0f} W, is the highest "
+            "that the board allows",
+            short="accept it: the power cap is the highest of the board",
+        )
     else:
         limit = f" above {now:.0f} W" if now else ""
         raised = Fix(
@@ -286,7 +299,7 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
         )
         look = Fix(text, command, look=True, short="shows whether the cap is reached")
         return (look, replace(raised, command=""))
-    text = "see how far the power cap can be raised (Max Power Limit), and how much power the GPU draws"
+    text = "see the power caps (Current, Default, Max Power Limit), and how much power the GPU draws"
     return (raised, Fix(text, command, look=True))
 
 

@@ -45,7 +45,10 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     said = replace(said, lost=lost, lost_short=short, lost_shortest=shortest)
     first, remedy = next(iter(chain.fixes), None), chain.remedy
     if first is not None and (remedy is None or (remedy.look and not first.look)):
-        said = replace(said, advice=_forms(first.text, first.short), for_owner=chain.is_for_owner(first))
+        said = replace(said, advice=_forms(first.text, first.short))
+        if chain.is_for_owner(first):
+            tenant = window.tenants.get(chain.culprits[0].tenant)
+            said = replace(said, for_owner=True, owner="" if tenant is None else tenant.owner)
     if remedy is None:
         return said
     few = remedy.short or briefly(remedy.command)

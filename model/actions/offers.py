@@ -70,6 +70,15 @@ class Offer:
     """True if the command only shows more."""
     for_owner: bool = False
     """True if there is no command, and only the owner of the program can do it."""
+    owner: str = ""
+    """Who the owner is; '' if unknown."""
+
+    @property
+    def whose(self) -> str:
+        """Returns who can do it, if there is no command: ``for its owner, anna``."""
+        if not self.for_owner:
+            return "by hand"
+        return f"for its owner, {self.owner}" if self.owner else "for its owner"
 
 
 def for_row(window: Window, tenants: Sequence[str], processes: Sequence[tuple[str, int, str]]) -> list[Offer]:
@@ -92,7 +101,7 @@ def for_chain(window: Window, chain: Chain) -> list[Offer]:
     found = [
         Offer(FIXES, fix.command, fix.text, *undo_of(window, chain, fix))
         if fix.command
-        else Offer(FIXES, "", fix.text, "", for_owner=chain.is_for_owner(fix))
+        else Offer(FIXES, "", fix.text, "", for_owner=chain.is_for_owner(fix), owner=_owner(window, chain))
         for fix in chain.fixes
         if not fix.look
     ]
@@ -122,6 +131,13 @@ def for_chain(window: Window, chain: Chain) -> list[Offer]:
             known.add(_verb(offer.command))
             found.append(offer)
     return [*found[: len(chain.fixes)], *_gentle_first(found[len(chain.fixes) :])]
+
+
+def _owner(window: Window, chain: Chain) -> str:
+    """Returns who owns the programs of the first culprit of ``chain``; '' if unknown."""
+    culprit = next(iter(chain.culprits), None)
+    tenant = window.tenants.get(culprit.tenant) if culprit is not None else None
+    return tenant.owner if tenant is not None else ""
 
 
 def _gentle_first(found: Iterable[Offer]) -> list[Offer]:

@@ -367,6 +367,11 @@ class Device:
         of_board=True,
         smi=("gpu_power_readings/default_power_limit", "power_readings/default_power_limit"),
     )
+    power_limit_max_watts: float | None = figure(
+        "the highest power limit that the board allows",
+        of_board=True,
+        smi=("gpu_power_readings/max_power_limit", "power_readings/max_power_limit"),
+    )
     energy_millijoules: int | None = figure("energy that the GPU consumed", counts=True, viewed=True)
     memory_temperature_celsius: float | None = figure(
         "temperature of its memory",

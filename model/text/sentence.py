@@ -51,6 +51,8 @@ class Sentence:
     """What to do, if no command does it: as a long and as a short text, or as one text."""
     for_owner: bool = False
     """Whether ``advice`` is a change of a program, which only its owner can make."""
+    owner: str = ""
+    """Who the owner is; empty if unknown."""
     command: str = ""
     """The command that helps or, if there is none, one that shows more of the problem; empty if there is
     none."""
@@ -69,7 +71,9 @@ class Sentence:
     @property
     def advice_label(self) -> str:
         """Return what stands before ``advice``."""
-        return TELL if self.for_owner else FIX
+        if not self.for_owner:
+            return FIX
+        return f"{TELL.removesuffix(': ')}, {self.owner}: " if self.owner else TELL
 
     @property
     def times(self) -> tuple[str, ...]:

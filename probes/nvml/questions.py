@@ -37,6 +37,12 @@ def first(function: str) -> Ask:
     return lambda ask, gpu: tuple(ask(function, gpu)[:1])
 
 
+def largest(function: str) -> Ask:
+    """Returns an Ask that calls ``function``, which returns the least and the largest possible value, and
+    keeps the largest."""
+    return lambda ask, gpu: tuple(ask(function, gpu)[1:2])
+
+
 def memory(ask: Asking, gpu: Any) -> Answer:
     """Returns used and total bytes of device memory. In version 2 of the call, as in nvidia-smi, the used
     bytes do not include memory that the driver reserves. Drivers before 510 lack version 2."""

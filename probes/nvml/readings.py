@@ -318,6 +318,12 @@ READINGS: Final = (
         "nvmlDeviceGetPowerManagementDefaultLimit",
         every=STEADY,
     ),
+    Reading(
+        "highest power limit",
+        (NvmlFigure("power_limit_max_watts", _MILLIWATTS, _watts),),
+        questions.largest("nvmlDeviceGetPowerManagementLimitConstraints"),
+        STEADY,
+    ),
     *(
         _one(
             f"temperature of {name}",

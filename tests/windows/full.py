@@ -310,6 +310,7 @@ def full_window() -> Window:
                     video_clock_mhz=1545,
                     video_clock_max_mhz=1545,
                     power_limit_default_watts=700.0,
+                    power_limit_max_watts=700.0,
                     energy_millijoules=1_025_000,
                     memory_temperature_celsius=78.0,
                     slowdown_celsius=87.0,

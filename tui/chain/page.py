@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stalltop.formats.text.chains import branches, cost, name_of, rate, slowest, step, sureness
+from stalltop.formats.text.chains import branches, cost, name_of, rate, slowest, step, sureness_and_baseline
 from stalltop.model.chain import Chain
 from stalltop.model.evidence import HOST_LAYER, shown_operation
 from stalltop.model.rows.pivot import bounded
@@ -65,7 +65,7 @@ def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
         said = slowest(chain, glyphs)
         calls = f"; {numbered(chain.calls, 'call')}" if chain.calls else ""
         lines.append(_pair("p99", said + calls))
-    lines.append(_pair("confidence", sureness(chain)))
+    lines.append(_pair("confidence", sureness_and_baseline(chain)))
     return lines
 
 

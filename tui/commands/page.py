@@ -34,7 +34,7 @@ def entries(
             about = offer.about
             found.append(ListEntry((PageLine(), PageLine(((about, "head"),), indent=2))))
         if not offer.command:
-            whose = "  for its owner  " if offer.for_owner else "  by hand  "
+            whose = f"  {offer.whose}  "
             line = PageLine(((whose, "dim"), (offer.does, "text")), indent=len(whose))
             found.append(ListEntry((line,)))
             continue

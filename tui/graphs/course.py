@@ -16,6 +16,9 @@ SECONDS = 300.0
 """Seconds that a graph covers at least, if values of that many seconds are known."""
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300)
 """The possible lengths of the time that one column covers, in seconds, once the known time fills a graph."""
+YOUNG_SECONDS = (10.0, 30.0, 60.0, 120.0)
+"""The seconds that a graph covers while less is known: it seldom changes its scale, and is not mostly
+empty."""
 ROWS_AT_ONCE = 3_000
 """The most rows of past windows to unpack for one refresh. Later refreshes unpack the rest."""
 _MOST_KEPT = 4_000
@@ -54,13 +57,14 @@ def axis_of(parts: Sequence[Packed], number: int) -> GraphAxis:
     """Return ``number`` columns that end with the newest of ``parts``.
 
     They cover at least ``SECONDS``, with a length rounded up to one of ``STEPS``. Such columns begin at whole
-    multiples of their length, so that a value stays in its column. While less time is known, the columns
-    divide the known time, so that a graph is never partly empty.
+    multiples of their length, so that a value stays in its column. While less time is known, they cover
+    the least of ``YOUNG_SECONDS`` that has room for it; the columns before it are empty.
     """
     begin, end = parts[0].window.start, parts[-1].window.end
     step = next((step for step in STEPS if step * number >= SECONDS), STEPS[-1])
-    if end - begin < step * number:
-        return GraphAxis(begin, max(end - begin, _NEAR) / number, number)
+    young = next((seconds for seconds in YOUNG_SECONDS if end - begin <= seconds + _NEAR), step * number)
+    if young < step * number:
+        return GraphAxis(end - young, young / number, number)
     return GraphAxis((np.ceil(end / step - _NEAR) - number) * step, step, number)
 
 

@@ -49,6 +49,8 @@ class Details:
             name, lines = self._row(window, path, frame)
             return PanelText(f"row: {name}", f"{key('details')} details", lines)
         about = f"since {figures.clock(chain.since)}, {sureness(chain, 'confidence ')}"
+        if chain.harms_only_itself:
+            about += ", harms only itself"
         lines = problem_lines(chain, window, self._offers_for(window, chain), frame)
         return PanelText(f"why: {chain.title}", about, lines)
 
@@ -70,12 +72,18 @@ class Details:
     def _row(self, window: Window, path: Path, frame: Frame) -> tuple[str, list[PageLine]]:
         """Return the name of the row at ``path``, and the lines about it."""
         known = self._facts
-        if known is None or known.path != path or not 0.0 <= window.end - known.window.end < ROW_SECONDS:
+        if known is None or known.path != path or not _lasts(known.window, window):
             known = self._facts = facts(window, path)
             self._row_lines.clear()
         if frame not in self._row_lines:
             self._row_lines[frame] = row_lines(known, frame)
         return known.name, self._row_lines[frame]
+
+
+def _lasts(known: Window, window: Window) -> bool:
+    """Return whether what is known of a row in the window ``known`` may stand for ``window``. In the first
+    seconds of tracing, windows grow too much for that."""
+    return 0.0 <= window.end - known.end < ROW_SECONDS and window.seconds < 2 * known.seconds
 
 
 def row_lines(found: RowFacts, frame: Frame) -> list[PageLine]:
@@ -150,8 +158,7 @@ def _commands(offers: Sequence[Offer], undone: int, glyphs: Glyphs) -> list[Page
     lines = []
     for offer in offers:
         if not offer.command:
-            whose = "for its owner: " if offer.for_owner else "by hand: "
-            lines.append(PageLine(((whose, "dim"), (offer.does, "text")), indent=2))
+            lines.append(PageLine(((f"{offer.whose}: ", "dim"), (offer.does, "text")), indent=2))
             continue
         lines.append(PageLine(((glyphs.remedy, "dim"), (offer.command, "accent")), indent=2))
         lines.append(PageLine((("  ", "dim"), (offer.does, "text")), indent=2))

@@ -45,6 +45,9 @@ _CULPRITS: Final[tuple[tuple[str, Role], ...]] = (
     (" causes a problem", "dim"),
 )
 """What the title of a table with culprits says about their mark."""
+_GROWN: Final = 1.3
+"""If a window is this many times as long as the one before, as in the first seconds of tracing, the lines
+that tables needed before do not count: rows of so few calls come and go."""
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
@@ -134,6 +137,8 @@ class Tables(Panel):
                     widget.put_cursor(None)
         if window is not None and not window.normals:
             window = replace(window, normals=normals)
+        if window is not None and self.window is not None and window.seconds > _GROWN * self.window.seconds:
+            self.room.forget_lines()
         self.window, self._chains, self.against = window, tuple(chains), against
         self.views.comparing = against is not None
         self._looks_back = bool(past)

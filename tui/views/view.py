@@ -226,8 +226,8 @@ def title(
         # No heading shows this order, because it is the order of no column.
         parts.append(("   worst first" if view.descending else "   worst last", "dim"))
     if folded:
-        told = f"  +{folded} nested " if short else f"   {folded} nested folded: "
-        parts += [(told, "dim"), (key("only"), "accent")]
+        shows = f" +{folded} nested" if short else f" shows {folded} nested call{'s' * (folded > 1)}"
+        parts += [("  " if short else "   ", "dim"), (key("only"), "accent"), (shows, "dim")]
     return tuple(parts)
 
 

@@ -88,6 +88,15 @@ NUMBER(nvmlDeviceGetMinorNumber, unsigned, "minor", (u64)gpu->index)
 NUMBER(nvmlDeviceGetPowerUsage, unsigned, "power", 70000)
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, unsigned, "power_limit", 700000)
 NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned, "power_limit_default", 700000)
+
+Return nvmlDeviceGetPowerManagementLimitConstraints(Handle gpu, unsigned *least, unsigned *most)
+{
+    OBEY(gpu);
+    *least = (unsigned)number(gpu, "power_limit_min", 200000);
+    *most = (unsigned)number(gpu, "power_limit_max", 700000);
+    return SUCCESS;
+}
+
 NUMBER(nvmlDeviceGetTotalEnergyConsumption, u64, "energy", 0)
 NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, "link_generation", 5)
 NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, "link_generation_max", 5)

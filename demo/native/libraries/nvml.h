@@ -21,6 +21,7 @@
  *     memory_total=85899345920, memory_used=0, memory_reserved=0      bytes
  *     bar1_total=137438953472, bar1_used=0      bytes
  *     power=70000, power_limit=700000, power_limit_default=700000     milliwatts
+ *     power_limit_min=200000, power_limit_max=700000                  milliwatts
  *     energy=0                                  mJ, a total
  *     temperature=34, slowdown=87, shutdown=92  degrees Celsius
  *     sm_clock=1980, memory_clock=2619, video_clock=1545, and each with _max     MHz

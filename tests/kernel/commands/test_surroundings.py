@@ -142,7 +142,7 @@ done
 
 
 def test_tracing_works_without_tracefs_and_btf_files(walker: Caller) -> None:
-    done = in_own_mounts(HIDDEN, "once", "--json", "--seconds", "0.5")
+    done = in_own_mounts(HIDDEN, "once", "--json", "--seconds", "2")
     assert done.returncode == 0
     assert done.stderr == ""
     assert calls_of(json.loads(done.stdout), walker.pid) > 0
@@ -150,7 +150,7 @@ def test_tracing_works_without_tracefs_and_btf_files(walker: Caller) -> None:
 
 def test_tracing_works_without_cgroups(walker: Caller) -> None:
     hidden = "mount --make-rprivate /\nmount -t tmpfs none /sys/fs/cgroup"
-    done = in_own_mounts(hidden, "once", "--json", "--seconds", "0.5")
+    done = in_own_mounts(hidden, "once", "--json", "--seconds", "2")
     assert done.returncode == 0
     assert done.stderr == ""
     assert calls_of(json.loads(done.stdout), walker.pid) > 0
@@ -189,7 +189,7 @@ def test_broken_libraries_are_reported_and_others_are_traced(
             file = stack.enter_context(library.open("rb"))
             mapped = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
             stack.enter_context(mapped)
-        done = stalltop("once", "--json", "--seconds", "0.5")
+        done = stalltop("once", "--json", "--seconds", "2")
     assert done.returncode == 0
     assert done.stderr == ""
     document = json.loads(done.stdout)
@@ -206,7 +206,7 @@ def test_broken_libraries_are_reported_and_others_are_traced(
 
 def test_closed_standard_streams_do_no_harm(walker: Caller) -> None:
     assert stalltop("once", "--seconds", "0.2", within=after("exec <&- >&-")).returncode == 0
-    done = stalltop("once", "--json", "--seconds", "0.5", within=after("exec 2>&-"))
+    done = stalltop("once", "--json", "--seconds", "2", within=after("exec 2>&-"))
     assert done.returncode == 0
     assert calls_of(json.loads(done.stdout), walker.pid) > 0
 
@@ -229,7 +229,7 @@ def test_few_open_files_end_without_a_traceback(most: int) -> None:
 
 def test_tracing_works_from_a_deleted_folder(walker: Caller, tmp_path: Path) -> None:
     gone = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone"
-    done = stalltop("once", "--json", "--seconds", "0.5", within=after(gone), PYTHONPATH=str(ROOT / "src"))
+    done = stalltop("once", "--json", "--seconds", "2", within=after(gone), PYTHONPATH=str(ROOT / "src"))
     assert done.returncode == 0, done.stderr
     assert calls_of(json.loads(done.stdout), walker.pid) > 0
 
@@ -240,7 +240,7 @@ def test_tracing_works_from_a_deleted_folder(walker: Caller, tmp_path: Path) -> 
     ids=lambda variables: " ".join(variables.values()),
 )
 def test_output_is_ascii_in_locales_without_utf_8(walker: Caller, variables: dict[str, str]) -> None:
-    done = stalltop("once", "--seconds", "0.5", **variables)
+    done = stalltop("once", "--seconds", "2", **variables)
     assert done.returncode == 0
     assert done.stderr == ""
     assert "walker" in done.stdout

@@ -19,7 +19,7 @@ async def test_7_chooses_graphs_and_the_choice_is_kept() -> None:
     async with running(numbered(0), numbered(1), size=(120, 50)) as screen:
         await screen.sees("what to do: y copies the first")
         assert len(graphs(screen)) == 3, "graphs are there from the first seconds on"
-        await screen.sees("-2s")
+        await screen.sees("-10s")
         await screen.press("7")
         await screen.sees("Graphs, at most 3")
         await screen.press("end", *["up"] * 4, "space", "7")
@@ -47,7 +47,7 @@ async def test_a_frozen_moment_is_marked_in_graphs() -> None:
         await screen.until(lambda: graph._data is not None and graph._data.shown is not None)
         assert graph._data is not None
         cells = len(graph._data.values)
-        assert graph._data.shown == -(-cells * 10 // 12) - 1, "ten of twelve seconds"
+        assert graph._data.shown == -(-cells * 28 // 30) - 1, "two of thirty seconds before the end"
 
 
 async def test_plain_has_no_frames() -> None:

@@ -156,7 +156,7 @@ def test_a_driver_row_that_repeats_a_runtime_row_is_folded_and_the_title_says_so
     view = View(by="operation")
     data = look(window(calls), view)
     assert names(data) == ["cudaStreamSynchronize"]
-    assert ("   1 nested folded: ", "dim") in data.title
+    assert (" shows 1 nested call", "dim") in data.title
     assert "cuStreamSynchronize" in names(look(window(calls), view.next_only()))
     own = window([*calls[:2], Calls(inner, [900] * 5)])
     assert "cuStreamSynchronize" in names(look(own, view)), "it has calls of its own"

@@ -441,3 +441,21 @@ def test_a_throttled_device_explains_longer_waits() -> None:
 def test_a_host_without_a_driver_has_no_device_fault() -> None:
     made = window(healthy_trainer(), devices=Devices(unavailable="no NVIDIA driver on this host"))
     assert [told.cause for told in gpu_causes(Facts(made))] == ["gpu_bound"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "command", "says"),
+    [
+        ({"power_limit_default_watts": 800.0}, "nvidia-smi -i 2 -pl 800", "back to its default"),
+        ({"power_limit_max_watts": 750.0}, "nvidia-smi -i 2 -pl 750", "from 700 to 750 W, its highest"),
+        ({"power_limit_max_watts": 700.0}, "", "700 W, is the highest that the board allows"),
+        ({}, "", "raise the power cap of GPU 2 above 700 W"),
+    ],
+)
+def test_a_power_cap_is_raised_as_far_as_the_board_allows(
+    limits: dict[str, Any], command: str, says: str
+) -> None:
+    capped = replace(WELL, throttle_reasons=("power cap",), sm_clock_mhz=1485, power_watts=699.0, **limits)
+    (told,) = told_of(capped)
+    first = told.fixes[0]
+    assert (first.command, says in first.text) == (command, True)

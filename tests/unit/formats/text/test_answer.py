@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from stalltop.diagnosis.causes import TELLINGS
 from stalltop.formats.text.answer import answer_lines, healthy, sentence_of, slowest
-from stalltop.formats.text.chains import cost, each_second, sureness
+from stalltop.formats.text.chains import cost, each_second, sureness_and_baseline
 from stalltop.model.actions.catalogue import briefly
 from stalltop.model.chain import OTHERS, Chain, Fix, Link
 from stalltop.model.tenant import Tenant
@@ -232,7 +232,7 @@ def test_a_certain_cause_and_a_missing_baseline_do_not_contradict(
     confidence: float, p99_ns: int | None, normal_p99_ns: int | None, told: str
 ) -> None:
     one = faulty("gil", confidence=confidence, p99_ns=p99_ns, normal_p99_ns=normal_p99_ns)
-    assert sureness(one, "confidence ") == told
+    assert sureness_and_baseline(one, "confidence ") == told
 
 
 @pytest.mark.parametrize(
@@ -251,8 +251,17 @@ def test_what_a_command_does_is_told_in_a_few_words(command: str, words: str) ->
 
 def test_a_change_of_a_program_is_for_its_owner_and_a_command_is_not() -> None:
     code, act = Fix("allocate once, before the loop"), Fix("move it", "taskset -acp 1 21741")
-    own = sentence_of(faulty("memory_churn", HOG, fixes=(code,)), two(), TELLINGS)
-    assert own.advice_label == "Tell its owner: "
+    host = two()
+    for user, namespace, label in (
+        ("", "", "Tell its owner: "),
+        ("anna", "team-a", "Tell its owner, anna: "),
+        ("1000", "", "Tell its owner, user 1000: "),
+        ("", "team-a", "Tell its owner, namespace team-a: "),
+    ):
+        tenant = replace(host.tenants[HOG.tenant], user=user, namespace=namespace)
+        seen = replace(host, tenants={**host.tenants, HOG.tenant: tenant})
+        own = sentence_of(faulty("memory_churn", HOG, fixes=(code,)), seen, TELLINGS)
+        assert own.advice_label == label
     device = Link("culprit", "hot", device="GPU 1")
     card = sentence_of(faulty("gpu_thermal", device, fixes=(code,)), two(), TELLINGS)
     moved = sentence_of(faulty("cpu_contention", HOG, fixes=(act,)), two(), TELLINGS)
