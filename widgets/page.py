@@ -111,7 +111,7 @@ class PanelText:
 
     title: str = ""
     about: str = ""
-    """A remark beside the title."""
+    """A remark for the frame."""
     text: Sequence[PageLine] = ()
 
 
@@ -128,10 +128,11 @@ class TextPanel(Lines):
         self.redraw()
 
     def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
-        """Return the title, and the remark beside it, at the top."""
+        """Return the title at the top, and the remark at the top or, if there is no room, at the bottom."""
         shown = self._shown_text
         title = [(printable(shown.title), paint.label)]
-        return FrameEdge(title, [(printable(shown.about), paint.dim)]), FrameEdge()
+        remark = [(printable(shown.about), paint.dim)] if shown.about else []
+        return FrameEdge(title, legend=remark), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the first rows of the text."""
