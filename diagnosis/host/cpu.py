@@ -34,6 +34,8 @@ SHORT_LIVED_PER_S: Final = 1.0
 GOOD_SHARE: Final = 0.15
 """The first culprit always gets a fix. Any other culprit gets a fix only if it took at least this part of the
 loss."""
+STOLEN_PERCENT: Final = 10.0
+"""If the hypervisor takes at least this much of the CPUs' time, waits for a CPU are also its fault."""
 MOST_PIDS: Final = 5
 """Maximum number of further process ids that a fix names, besides the one in its command."""
 
@@ -54,7 +56,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
             fixes.insert(0 if first else len(fixes), quota)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for CPUs that {holder}",
-        links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),
+        links=(*blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2), *_stolen(facts, loss)),
         fixes=tuple(fixes) or (Fix("see which processes run", "top -H", look=True),),
         confidence=_explained(loss),
         unknown=() if _explained(loss) >= KNOWN else ("who had the CPU for the rest of the time",),
@@ -128,6 +130,7 @@ def own_threads(facts: Facts, loss: Loss) -> Description:
         factors.append(_factor(loss, f"{numbered(threads, 'thread')} may run on {numbered(cpus, 'CPU')}"))
     if quota:
         factors.append(_factor(loss, f"its quota is {round(quota, 2):g} CPUs"))
+    factors += _stolen(facts, loss)
     own = facts.name(loss.victim.tenant)
     most = min(float(cpus), quota) if quota else float(cpus)
     each = max(int(most), 1)
@@ -240,6 +243,14 @@ def tracer(facts: Facts, loss: Loss) -> Description:
         fixes=(Fix("start stalltop with --interval 5 or --budget 1%"),),
         confidence=_explained(loss),
     )
+
+
+def _stolen(facts: Facts, loss: Loss) -> list[Link]:
+    """Returns a link of role ``factor`` if this is a virtual machine whose CPUs do much for others."""
+    stolen = facts.window.system.cpu_steal_percent if facts.window.system is not None else 0.0
+    if stolen < STOLEN_PERCENT:
+        return []
+    return [_factor(loss, f"the hypervisor takes {stolen:.0f}% of this machine's CPU time (steal)")]
 
 
 def _factor(loss: Loss, text: str) -> Link:

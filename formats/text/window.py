@@ -145,6 +145,7 @@ def host(window: Window, style: Style) -> list[str]:
                 f"swap {_of(system.swap_used_bytes, system.swap_total_bytes, style.glyphs)}",
                 "load " + " ".join(f"{load:.2f}" for load in system.load),
                 *figures.pressure(system),
+                *figures.stolen(system),
             ]
         )
     lines += style.wrapped(network(window, style.glyphs))

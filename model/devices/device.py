@@ -531,6 +531,9 @@ class System:
     io_pressure_percent: float | None = None
     """Share of time since the previous sample in which a task waited for block I/O, 0 to 100; None without
     PSI."""
+    cpu_steal_percent: float = 0.0
+    """Share of the time of all CPUs together, since the previous sample, in which the hypervisor ran
+    something else on them, 0 to 100. It is part of ``cpu_percent``; 0 on a machine that is not virtual."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ RATE_WIDTH = 5
 BYTES_WIDTH = 6
 MEMORY_WIDTH = 7
 PERCENT_WIDTH = 5
+LEAST_STOLEN_PERCENT = 1.0
+"""From this share of a host's CPU time on, it is told what its hypervisor takes."""
 
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB")
@@ -47,6 +49,14 @@ def pressure(system: System) -> list[str]:
     }
     told = [f"{name} {percent(share).strip()}" for name, share in shares.items() if share is not None]
     return [f"pressure {' '.join(told)}"] if told else []
+
+
+def stolen(system: System) -> list[str]:
+    """Formats the CPU time that a hypervisor took from a host as a list of one text, such as ``hypervisor
+    takes 24.0%``; its width varies. Returns [] if it took less than ``LEAST_STOLEN_PERCENT``."""
+    if system.cpu_steal_percent < LEAST_STOLEN_PERCENT:
+        return []
+    return [f"hypervisor takes {percent(system.cpu_steal_percent).strip()}"]
 
 
 def missing(width: int, glyphs: Glyphs = UNICODE) -> str:

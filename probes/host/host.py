@@ -43,6 +43,7 @@ class HostReader:
             cpu_pressure_percent=pressure.get("cpu"),
             memory_pressure_percent=pressure.get("memory"),
             io_pressure_percent=pressure.get("io"),
+            cpu_steal_percent=each.steal,
         )
 
 
@@ -52,6 +53,8 @@ class BusyShares(NamedTuple):
     total: float
     """Share of all CPUs together."""
     each: tuple[float, ...]
+    steal: float = 0.0
+    """Share of all CPUs together in which the hypervisor ran something else; a part of ``total``."""
 
 
 def busy_percents(before: Sequence[object], now: Sequence[object]) -> BusyShares:
@@ -63,21 +66,24 @@ def busy_percents(before: Sequence[object], now: Sequence[object]) -> BusyShares
     if len(before) != len(now):
         return BusyShares(0.0, (0.0,) * len(now))
     spent = [_busy_and_all(old, new) for old, new in zip(before, now, strict=True)]
+    whole = sum(total for _, total in spent)
+    stolen = sum(_risen(old, new, ("steal",)) for old, new in zip(before, now, strict=True))
     return BusyShares(
-        _percent(sum(busy for busy, _ in spent), sum(total for _, total in spent)),
+        _percent(sum(busy for busy, _ in spent), whole),
         tuple(_percent(busy, total) for busy, total in spent),
+        _percent(stolen, whole),
     )
 
 
 def _busy_and_all(before: object, now: object) -> tuple[float, float]:
-    # user and nice include guest and guest_nice. A counter of idle time may step back a little, so a negative
-    # difference counts as 0.
-    busy_fields = ("user", "nice", "system", "irq", "softirq", "steal")
-    busy, idle = (
-        sum(max(getattr(now, name, 0.0) - getattr(before, name, 0.0), 0.0) for name in names)
-        for names in (busy_fields, ("idle", "iowait"))
-    )
-    return busy, busy + idle
+    # user and nice include guest and guest_nice.
+    busy = _risen(before, now, ("user", "nice", "system", "irq", "softirq", "steal"))
+    return busy, busy + _risen(before, now, ("idle", "iowait"))
+
+
+def _risen(before: object, now: object, fields: Sequence[str]) -> float:
+    # A counter of idle time may step back a little, so a negative difference counts as 0.
+    return sum(max(getattr(now, name, 0.0) - getattr(before, name, 0.0), 0.0) for name in fields)
 
 
 def _percent(part: float, whole: float) -> float:

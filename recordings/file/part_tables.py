@@ -300,6 +300,11 @@ RECORDS: Final = (
             "percent of the time since the previous sample in which a task waited for block I/O",
             null=True,
         ),
+        _c(
+            "cpu_steal_percent",
+            REAL,
+            "part of `cpu_percent` in which the hypervisor ran something else on the CPUs",
+        ),
         kind=System,
     ),
     part(

@@ -359,6 +359,7 @@ def full_window() -> Window:
             cpu_pressure_percent=12.5,
             memory_pressure_percent=0.25,
             io_pressure_percent=0.0,
+            cpu_steal_percent=6.25,
         ),
         loss={"abandoned": 2, "no_slot": 3},
         coverage=Coverage(

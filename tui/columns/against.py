@@ -118,7 +118,7 @@ def _split(side: _Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
         one = side(_told(rows))
         at, split_ns = one.at[i], one.groups.split_ns
         parts = None if at < 0 or split_ns is None else split_ns[at]
-        return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters))
+        return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters, most=style.split_cells))
 
     return made
 

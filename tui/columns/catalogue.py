@@ -41,7 +41,9 @@ Usual = Literal["", "first", "last", "changes", "wider", "normal", "resources"]
 """
 
 SPLIT_CELLS: Final = 10
-"""Length in cells of the bar that shows where the time went."""
+"""The least length in cells of the bar that shows where the time went."""
+MOST_SPLIT_CELLS: Final = 30
+"""The length to which it grows in a table with cells to spare."""
 TREND_WINDOWS: Final = 10
 """Number of windows that the trend of a row shows, one cell each."""
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from stalltop.tui.columns.catalogue import SPLIT_CELLS
 from stalltop.tui.views.groups import Grouped
 from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.table import Cell
@@ -25,6 +26,8 @@ class ColumnStyle:
     letters: bool = False
     """Whether bars of the parts of a call's time consist of letters and patterns, for terminals with few
     colours."""
+    split_cells: int = SPLIT_CELLS
+    """The width of such a bar, in cells."""
 
 
 @dataclass(frozen=True, slots=True)

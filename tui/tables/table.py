@@ -18,7 +18,7 @@ from stalltop.model.sharing.placing import held_bytes
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import SPLITS, Window
 from stalltop.tui.columns.against import CELLS as MARK_CELLS
-from stalltop.tui.columns.catalogue import BY_ID, SPLIT_CELLS, Need
+from stalltop.tui.columns.catalogue import BY_ID, MOST_SPLIT_CELLS, SPLIT_CELLS, Need
 from stalltop.tui.columns.cells import ColumnCells, ColumnStyle, Values, cell
 from stalltop.tui.columns.choice import columns
 from stalltop.tui.columns.now import CELLS
@@ -128,6 +128,10 @@ def table(
     shown = columns(view.by, width, have, chosen, tree=view.is_tree)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     ids = [column.id for column in shown[1:]]
+    style = ColumnStyle(glyphs=glyphs, letters=letters, split_cells=_split_cells(shown, width))
+    shown = tuple(
+        replace(column, width=style.split_cells) if column.id == "split" else column for column in shown
+    )
     cells = [_CELLS[name] for name in ids]
     sort = view.sort if view.sort in BY_ID else "total"  # "total", name and worst first need no past
     uses_past = any(BY_ID[name].needs == "past" for name in (*ids, sort))
@@ -138,7 +142,7 @@ def table(
     return TableData(
         title(view, glyphs, folded, short=width < LEGEND_FROM),
         shown,
-        drawn(lines, view, cells, ColumnStyle(glyphs=glyphs, letters=letters), found, marks),
+        drawn(lines, view, cells, style, found, marks),
         view.sort,
         view.descending,
         empty(window, view),
@@ -146,6 +150,16 @@ def table(
         if legend_shown and _in_view("split", shown, width)
         else (),
     )
+
+
+def _split_cells(shown: Sequence[Column], width: int) -> int:
+    """Return the width of the column of split times: wider, if the columns ``shown`` would leave cells of
+    ``width`` empty although the column of names is as wide as it may be."""
+    names = shown[0]
+    if not names.most:
+        return SPLIT_CELLS
+    free = width - 1 - sum(column.width + 1 for column in shown) - (names.most - names.width)
+    return min(max(SPLIT_CELLS + free, SPLIT_CELLS), MOST_SPLIT_CELLS)
 
 
 def _parts(window: Window, width: int) -> Collection[str]:

@@ -12,8 +12,11 @@ from rich.cells import cell_len
 
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.window import PARTS, SPLITS
-from stalltop.tui.columns.catalogue import SPLIT_CELLS
+from stalltop.tui.columns.catalogue import MOST_SPLIT_CELLS, SPLIT_CELLS
 from stalltop.tui.columns.split import bar, cells, legend, piece
+from stalltop.tui.tables.table import table
+from stalltop.tui.views.view import View
+from tests.windows.full import full_window
 
 TIMES = st.lists(st.integers(0, 1 << 50) | st.just((1 << 64) - 1), min_size=len(SPLITS), max_size=len(SPLITS))
 
@@ -61,3 +64,17 @@ def test_patterns_of_any_two_neighbours_differ_in_every_cell(glyphs: Glyphs) -> 
     for one, other in combinations(drawn, 2):
         assert not one & other
     assert all(cell_len(fill) == 1 for fill in glyphs.part_fills)
+
+
+def test_the_bar_grows_where_the_table_would_leave_cells_empty() -> None:
+    one = full_window()
+    assert one.rows.split_ns is not None
+    lengths = {}
+    for width in (80, 160, 200, 400):
+        data = table(one, View(by="container"), width=width)
+        at = next(at for at, column in enumerate(data.columns) if column.id == "split")
+        lengths[width] = data.columns[at].width
+        pieces = data.rows[0].cells[at].parts
+        assert sum(len(text) for text, _ in pieces) == lengths[width]
+    assert (lengths[80], lengths[400]) == (SPLIT_CELLS, MOST_SPLIT_CELLS)
+    assert list(lengths.values()) == sorted(lengths.values())

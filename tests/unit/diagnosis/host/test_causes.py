@@ -98,6 +98,19 @@ def test_a_small_loss_is_reported_where_calls_exceed_their_baseline(
     assert [chain.severity for chain in chains if chain.cause == "cpu_contention"] == severities
 
 
+@pytest.mark.parametrize("name", ["cpu_contention", "own_threads"])
+@pytest.mark.parametrize(("stolen", "told"), [(4.0, False), (24.0, True)])
+def test_a_wait_for_a_cpu_is_made_worse_by_a_hypervisor_that_takes_cpu_time(
+    name: str, stolen: float, told: bool
+) -> None:
+    made = FAULTS[name][0]()
+    assert made.system is not None
+    (first, *_) = faults(explain(replace(made, system=replace(made.system, cpu_steal_percent=stolen))))
+    assert first.cause == name
+    factors = [link.text for link in first.links if link.role == "factor"]
+    assert ("the hypervisor takes 24% of this machine's CPU time (steal)" in factors) == told
+
+
 def test_unattributed_run_queue_time_has_no_culprit() -> None:
     spent = [LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)]
     (chain,) = faults(explain(window(spent, cpus=(90, 90, 90, 90))))

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from stalltop.model.devices.device import System
+from stalltop.model.text.figures import stolen
 from stalltop.probes.host.host import HostReader, busy_percents
 
 
@@ -30,7 +32,12 @@ def test_guests_are_not_counted_twice() -> None:
 
 def test_steal_and_interrupts_are_busy() -> None:
     shares = busy_percents([cpu()], [cpu(irq=1.0, softirq=1.0, steal=1.0, nice=1, idle=4)])
-    assert shares.each == (50.0,)
+    assert (shares.each, shares.steal) == ((50.0,), 12.5)
+
+
+def test_what_the_hypervisor_takes_is_told_if_it_is_more_than_a_little() -> None:
+    assert stolen(System(cpus=2, cpu_percent=0.0, cpu_steal_percent=0.9)) == []
+    assert stolen(System(cpus=2, cpu_percent=30.0, cpu_steal_percent=24.0)) == ["hypervisor takes 24.0%"]
 
 
 def test_counters_that_step_back_or_stand_still_give_valid_shares() -> None:
@@ -39,7 +46,7 @@ def test_counters_that_step_back_or_stand_still_give_valid_shares() -> None:
 
 
 def test_cpus_may_appear_between_samples() -> None:
-    assert busy_percents([cpu(user=1)], [cpu(user=2), cpu(user=2)]) == (0.0, (0.0, 0.0))
+    assert busy_percents([cpu(user=1)], [cpu(user=2), cpu(user=2)]) == (0.0, (0.0, 0.0), 0.0)
 
 
 def test_figures_of_this_host_are_plausible() -> None:
