@@ -17,12 +17,13 @@ from hypothesis import HealthCheck, settings
 
 from stalltop.demo.build import Built, build
 
-# Every run takes the same examples. No example has a time limit, so that no test fails on a slow machine.
+# Every run takes the same examples; STALLTOP_EXAMPLES chooses how many. No example has a time limit, so that
+# no test fails on a slow machine.
 settings.register_profile(
     "stalltop",
     deadline=None,
     derandomize=True,
-    max_examples=60,
+    max_examples=int(os.environ.get("STALLTOP_EXAMPLES", "30")),
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
