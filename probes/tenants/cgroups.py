@@ -9,12 +9,15 @@ counts are read later. If cgroup v1 is in use, the v2 id is often that of the ro
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from stalltop.probes.tenants.directory_watch import DirectoryWatch
 
 Kind = Literal["unified", "hybrid", "legacy", "none"]
 
@@ -118,6 +121,8 @@ class _Directory:
     id: int
     path: str
     """Path of the directory in the file system."""
+    watch: int = 0
+    """Number of its watch; 0 if it is not watched."""
     children: dict[str, _Directory] = field(default_factory=dict)
 
 
@@ -130,6 +135,12 @@ class CgroupTree:
         self._paths: dict[int, str] = {}
         self._gone: OrderedDict[int, str] = OrderedDict()
         self._root: _Directory | None = None
+        self._watched: dict[int, _Directory] = {}
+        """Directories by the number of their watch."""
+        self._watch: DirectoryWatch | None = None
+        """None if not all directories can be watched: then all are examined."""
+        with contextlib.suppress(OSError):
+            self._watch = DirectoryWatch()
         self.refresh()
 
     def path(self, cgroup_id: int) -> str | None:
@@ -153,64 +164,97 @@ class CgroupTree:
     def refresh(self) -> None:
         """Finds cgroups that were created or removed since the last time.
 
-        Needs one `stat` for each directory, because its link count is the number of its children plus two. A
-        directory is listed only if that count or an inode has changed.
+        The Linux kernel reports which directories have changed; only these are listed. If there are more
+        directories than it can watch, each is examined.
         """
         try:
-            status = os.stat(self._point)
+            root = os.stat(self._point).st_ino
         except OSError:
             return
-        if self._root is None or self._root.id != status.st_ino:
+        if self._root is None or self._root.id != root:
             self._drop(self._root)
-            self._root = _Directory(status.st_ino, self._point)
+            self._root = _Directory(root, self._point)
             self._add(self._root)
-        todo = [(self._root, status.st_nlink)]
+            todo = [self._root]
+        else:
+            changed = None if self._watch is None else self._watch.changed()
+            known = changed is not None
+            todo = [self._watched[one] for one in changed or () if one in self._watched]
+            todo += [] if known else self._examined(self._root)
         while todo:
-            directory, links = todo.pop()
-            # Some file systems do not maintain the link count.
-            changed = links < 2 or links - 2 != len(directory.children)
-            seen: list[tuple[_Directory, int]] = []
-            if not changed:
-                for child in directory.children.values():
-                    now = _status(child.path)
-                    if now is None or now.st_ino != child.id:
-                        changed = True
-                        break
-                    seen.append((child, now.st_nlink))
-            todo += self._list(directory) if changed else seen
+            todo += self._list(todo.pop())
 
-    def _list(self, directory: _Directory) -> list[tuple[_Directory, int]]:
-        """Lists ``directory`` again; returns its children with their link counts."""
+    def _examined(self, root: _Directory) -> list[_Directory]:
+        """Returns the directories that have changed.
+
+        Needs one `stat` for each directory, because its link count is the number of its children plus two.
+        """
+        found = []
+        todo = [root]
+        while todo:
+            directory = todo.pop()
+            now = {child.path: _status(child.path) for child in directory.children.values()}
+            own = _status(directory.path)
+            # Some file systems do not maintain the link count.
+            changed = own is None or own.st_nlink < 2 or own.st_nlink - 2 != len(directory.children)
+            for child in directory.children.values():
+                status = now[child.path]
+                if status is None or status.st_ino != child.id:
+                    changed = True
+                else:
+                    todo.append(child)
+            if changed:
+                found.append(directory)
+        return found
+
+    def _list(self, directory: _Directory) -> list[_Directory]:
+        """Lists ``directory`` again; returns its children that are new."""
         try:
             with os.scandir(directory.path) as entries:
-                paths = {entry.name: entry.path for entry in entries if entry.is_dir(follow_symlinks=False)}
+                found = {
+                    entry.name: (entry.path, entry.inode())
+                    for entry in entries
+                    if entry.is_dir(follow_symlinks=False)
+                }
         except OSError:
-            paths = {}
-        found = {name: status for name, path in paths.items() if (status := _status(path)) is not None}
+            found = {}
         for name, child in list(directory.children.items()):
-            if name not in found or found[name].st_ino != child.id:
+            if name not in found or found[name][1] != child.id:
                 self._drop(directory.children.pop(name))
-        listed = []
-        for name, status in found.items():
+        new = []
+        for name, (path, inode) in found.items():
             if name not in directory.children:
                 if len(self._paths) >= MAX_DIRECTORIES:
                     break
-                directory.children[name] = _Directory(status.st_ino, paths[name])
+                directory.children[name] = _Directory(inode, path)
                 self._add(directory.children[name])
-            listed.append((directory.children[name], status.st_nlink))
-        return listed
+                new.append(directory.children[name])
+        return new
 
     def _add(self, directory: _Directory) -> None:
         below = directory.path[len(self._point) :]
         root = "" if self._mount.root == "/" else self._mount.root
         self._paths[directory.id] = root + below or "/"
         self._gone.pop(directory.id, None)
+        if self._watch is None:
+            return
+        # The directory is watched before it is listed, so no change is missed.
+        try:
+            directory.watch = self._watch.add(directory.path)
+            self._watched[directory.watch] = directory
+        except FileNotFoundError:
+            pass  # The directory was removed just now: its parent has changed again.
+        except OSError:
+            self._watch.close()
+            self._watch = None
+            self._watched.clear()
 
     def _drop(self, directory: _Directory | None) -> None:
         todo = [directory] if directory is not None else []
         while todo:
             gone = todo.pop()
             todo += gone.children.values()
+            self._watched.pop(gone.watch, None)
             path = self._paths.pop(gone.id, None)
             if path is not None:
                 self._gone[gone.id] = path

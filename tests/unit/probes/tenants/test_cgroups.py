@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stalltop.probes.tenants import cgroups
 from stalltop.probes.tenants.cgroups import CgroupTree, Membership, Mount, layout, membership
+from stalltop.probes.tenants.directory_watch import DirectoryWatch
 from tests.unit.probes.tenants.fake_host import FakeHost
 
 
@@ -116,3 +120,73 @@ def test_a_missing_mount_has_no_cgroups(tmp_path: Path) -> None:
     tree.refresh()
     assert tree.path(1) is None
     assert tree.id("/a") == 0
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns a list that gets the path of each directory that is examined or listed."""
+    seen: list[str] = []
+    status, scandir = cgroups._status, os.scandir
+
+    def noted_status(path: str) -> os.stat_result | None:
+        seen.append(path)
+        return status(path)
+
+    def noted_scandir(path: str) -> Any:
+        seen.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(cgroups, "_status", noted_status)
+    monkeypatch.setattr(os, "scandir", noted_scandir)
+    return seen
+
+
+def test_only_directories_that_changed_are_looked_at(tmp_path: Path, looked_at: list[str]) -> None:
+    host = FakeHost(tmp_path)
+    for number in range(300):
+        host.cgroup(f"/slice/{number}/inner")
+    tree = CgroupTree(Mount(host.point, "/"))
+    looked_at.clear()
+    tree.refresh()
+    assert looked_at == []
+    new = host.cgroup("/slice/5/inner/new/deep")
+    (host.point / "slice/9/inner").rmdir()
+    tree.refresh()
+    assert tree.path(new) == "/slice/5/inner/new/deep"
+    assert tree.id("/slice/9/inner") == 0
+    below = ["slice/5/inner", "slice/5/inner/new", "slice/5/inner/new/deep", "slice/9"]
+    assert sorted(looked_at) == [str(host.point / path) for path in below]
+
+
+@pytest.mark.parametrize("watches", [0, 5])
+def test_without_enough_watches_each_directory_is_examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watches: int
+) -> None:
+    real, left = DirectoryWatch.add, [watches]
+
+    def add(self: DirectoryWatch, path: str) -> int:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "no more watches")
+        return real(self, path)
+
+    monkeypatch.setattr(DirectoryWatch, "add", add)
+    host = FakeHost(tmp_path)
+    first = [host.cgroup(f"/slice/{number}/inner") for number in range(10)]
+    tree = CgroupTree(Mount(host.point, "/"))
+    later = [host.cgroup(f"/slice/{number}/inner/new") for number in range(10)]
+    tree.refresh()
+    found = [tree.path(one) for one in (*first, *later)]
+    assert found == [f"/slice/{n}/inner" for n in range(10)] + [f"/slice/{n}/inner/new" for n in range(10)]
+
+
+def test_changes_beyond_the_queue_are_found(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    tree = CgroupTree(Mount(host.point, "/"))
+    longest = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for number in range(longest // 2 + 8):
+        (host.point / f"{number}").mkdir()
+        (host.point / f"{number}").rmdir()
+    last = host.cgroup("/last")
+    tree.refresh()
+    assert tree.path(last) == "/last"
