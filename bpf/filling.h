@@ -30,6 +30,9 @@ INLINE void push(u64 pool, u64 record)
 	case POOL_KERNELS:
 		free_kernels.push(KEY(record), 0);
 		break;
+	case POOL_OCTAVES:
+		free_octaves.push(KEY(record), 0);
+		break;
 #ifdef WITH_SPLITS
 	case POOL_CHARGES:
 		free_charges.push(KEY(record), 0);
@@ -47,7 +50,7 @@ int records_are_free(struct bpf_raw_tracepoint_args *ctx)
 	u64 pool = ctx->args[0], record = ctx->args[1], number = ctx->args[2], step = 1;
 	u32 i;
 
-	if (pool == POOL_SLOTS || pool == POOL_KERNELS) {
+	if (pool == POOL_SLOTS || pool == POOL_KERNELS || pool == POOL_OCTAVES) {
 		record += number - 1;
 		step = -1;
 	}
@@ -61,6 +64,26 @@ int records_are_free(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* Adds the octaves of slot number `number` to their pool; they are in these accounts, and all their counters are 0. */
+INLINE void free_octaves_of(u64 number, u32 tgid, u64 cgroup_id)
+{
+	struct slot *slot = slots.lookup(KEY(number));
+	u64 octave;
+	u32 i;
+
+	if (!slot)
+		return;
+	EACH(i, 0, OCTAVES) {
+		octave = slot->octaves[i];
+		if (!octave)
+			continue;
+		octave--;
+		slot->octaves[i] = 0;
+		free_octaves.push(KEY(octave), 0);
+		is_free(POOL_OCTAVES, tgid, cgroup_id);
+	}
+}
+
 /*
  * Runs with the arguments (enum pool, record, tgid, cgroup id). Adds a record that this process and this cgroup
  * have to the pool; both ids are 0 for a record that is in no account.
@@ -70,6 +93,8 @@ int record_is_over(struct bpf_raw_tracepoint_args *ctx)
 	u64 pool = ctx->args[0], cgroup_id = ctx->args[3];
 	u32 tgid = ctx->args[2];
 
+	if (pool == POOL_SLOTS)
+		free_octaves_of(ctx->args[1], tgid, cgroup_id);
 	push(pool, ctx->args[1]);
 	add_left(pool, 1);
 	if (pool < QUOTA_POOLS) {

@@ -84,6 +84,7 @@ INLINE int count_untimed(struct pt_regs *ctx, const struct function *function, s
 	u32 operation = function->operation | device_of(thread) << DEVICE_SHIFT;
 	struct timed_call *timed = timed_call_at(thread, operation);
 	struct cached_slot *cached;
+	struct octave *octave;
 	struct slot *slot;
 	u64 now, begins_ns, launched;
 
@@ -93,6 +94,9 @@ INLINE int count_untimed(struct pt_regs *ctx, const struct function *function, s
 	cached = cached_at(thread, operation);
 	slot = find_slot(thread, cached, operation);
 	if (!slot)
+		return 0;
+	octave = find_octave(thread, slot, timed->counter);
+	if (!octave)
 		return 0;
 	timed->left--;
 	now = bpf_ktime_get_ns();
@@ -109,7 +113,7 @@ INLINE int count_untimed(struct pt_regs *ctx, const struct function *function, s
 		if (launched)
 			count_kernel(thread, launched, cached, timed->ns, timed->counter, 0);
 	}
-	count_ns(slot, cached, timed->ns, timed->counter);
+	count_ns(slot, octave, cached, timed->ns, timed->counter);
 	note_rate(cached, now);
 	return 1;
 }

@@ -264,6 +264,7 @@ INLINE void returns(struct pt_regs *ctx, const int session)
 	u64 sp = SP_AT_RETURN(ctx), cookie, ns, counter;
 	u32 depth, off;
 	struct cached_slot *cached;
+	struct octave *octave = NULL;
 	struct function *function;
 	struct frame *frame;
 	struct slot *slot;
@@ -308,6 +309,11 @@ INLINE void returns(struct pt_regs *ctx, const int session)
 	cached = cached_at(thread, frame->operation);
 	slot = find_slot(thread, cached, frame->operation);
 	ns = now - frame->start_ns;
+	counter = counter_of(ns);
+	if (slot)
+		octave = find_octave(thread, slot, counter);
+	if (!octave)
+		slot = NULL;
 	/* The call is over: from now on, time belongs to the call that contains this one. */
 	thread->depth = depth - 1;
 	BARRIER();
@@ -319,12 +325,11 @@ INLINE void returns(struct pt_regs *ctx, const int session)
 	 */
 	off = used_level(thread, depth);
 	end_level(thread, depth, slot, ns);
-	if (slot) {
+	if (slot && octave) {
 		off = forgotten(thread, off); /* halves the verifier's work */
-		counter = counter_of(ns);
 		if (depth == 1 && frame->kept && !frame->object)
 			count_kernel(thread, frame->kept, cached, ns, counter, RETURNED(ctx));
-		count(slot, cached, frame, ns, counter, RETURNED(ctx));
+		count(slot, octave, cached, frame, ns, counter, RETURNED(ctx));
 		keep_call(thread, frame, slot, ns, off, RETURNED(ctx));
 		note_rate(cached_at(thread, frame->operation), now);
 		if (session && depth == 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     from stalltop.probes.options import MonitorOptions
     from stalltop.probes.tracer.kernel_side import KernelSide
 
-SLOTS = 4096
 BUDGET = "2%"
+MEMORY = 256 << 20
+LEAST_MEMORY = 128 << 20
+"""Maps of fixed size take 103 MiB of it on a host with few CPUs."""
+MOST_MEMORY = 4 << 30
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 BEGIN_SECONDS = 1.0
 """``begun`` waits at most this many seconds for the thread that loads the BPF programs. Waiting delays the
 screen."""
@@ -41,6 +46,22 @@ def number(kind: type[int] | type[float], least: float, most: float) -> type:
     return read  # type: ignore[return-value]  # argparse takes any callable
 
 
+def size(least: int, most: int) -> Callable[[str], int]:
+    """An argparse type: a size such as ``500M`` or ``1.5GiB``, converted to bytes, within bounds."""
+
+    def read(text: str) -> int:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
+        if found is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a size; examples: 500M, 2GiB")
+        value = int(float(found[1]) * _SIZES[found[2].upper()])
+        if not least <= value <= most:
+            bounds = f"{least >> 20}MiB to {most >> 30}GiB"
+            raise argparse.ArgumentTypeError(f"{text} is out of range: use {bounds}")
+        return value
+
+    return read
+
+
 def add_tracing_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say how to trace."""
     group = parser.add_argument_group("tracing")
@@ -52,10 +73,11 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
         "or auto, which takes the first that works (default: auto)",
     )
     group.add_argument(
-        "--slots",
-        type=number(int, 16, 65536),
-        help="maximum number of histograms in the Linux kernel, one per operation, process and device, "
-        f"16 KiB each (default: {SLOTS})",
+        "--memory",
+        type=size(LEAST_MEMORY, MOST_MEMORY),
+        metavar="SIZE",
+        help="the most memory for histograms and all other maps in the Linux kernel, taken as calls need "
+        "it: 1 to 3 KiB for each operation of a process (default: 256M)",
     )
     group.add_argument(
         "--budget",
@@ -88,7 +110,7 @@ def tracer_settings(options: argparse.Namespace) -> tuple[str, ...]:
     """Returns the options that were given and that only a tracer obeys."""
     given = {
         "--attach": options.attach is not None,
-        "--slots": options.slots is not None,
+        "--memory": options.memory is not None,
         "--budget": options.budget is not None,
         "--sample": options.sample,
     }
@@ -122,7 +144,7 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
     percent = percent_of(options.budget or BUDGET)
     return MonitorOptions(
         attach=options.attach or "auto",
-        slots=int(options.slots or SLOTS),
+        memory=int(options.memory or MEMORY),
         budget=None if percent is None else Budget.of_host(percent, sample=options.sample),
         progress=NarratedProgress(),
     )

@@ -278,6 +278,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "no_kernel": "launches not counted by CUDA kernel: no record left for their process",
         "no_activity": "calls missing from the activity on their device: no record left for their process",
         "no_overlap": "tenants whose overlaps are missing: too many tenants were active on a device",
+        "evicted": "entries of full tables forgotten: CUDA kernels may lack names, calls their devices",
         "no_ring": "calls not captured, only counted in their rows: the ring for captured calls was full",
         "missed": "hits of probes that the Linux kernel skipped",
     }

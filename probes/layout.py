@@ -16,9 +16,25 @@ BUCKETS: Final = 128
 """Buckets of a CUDA kernel's histogram, of 32 counters each; a power of two."""
 NAME_BYTES: Final = 256
 """Maximum size of a stored name of a CUDA kernel, with its zero byte; a multiple of 8."""
+REGISTERED_FUNCTIONS: Final = 131072
+"""Maximum number of registered functions; the oldest are evicted."""
+LOOKED_UP_FUNCTIONS: Final = 16384
+"""Maximum number of looked-up functions; the oldest are evicted."""
+REUSED: Final = 4096
+"""Maximum number of functions that belonged to another CUDA kernel before."""
+LOOKUPS: Final = 4096
+"""Maximum number of calls that are looking up functions at the same time."""
+TOLD_PROGRAMS: Final = 8192
+"""Maximum number of programs that registered, looked up or launched CUDA kernels."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
 """Number of counters of one histogram; hdr.h finds the counter of a duration."""
+PER_OCTAVE: Final = 128
+"""Number of counters of a histogram that are stored together; a power of two."""
+OCTAVES: Final = 31
+"""Number of octaves of one histogram: COUNTERS / PER_OCTAVE."""
+BLOCK: Final = 32768
+"""Number of octaves that the monitor adds to the maps at once; a power of two."""
 SPLITS: Final = 10
 """Number of parts that the time of a call is split into."""
 DEPTH: Final = 16
@@ -49,6 +65,12 @@ SPAN: Final = 64
 """Ticks that one element of `spans` marks, for long calls; a power of two."""
 LAP: Final = 32768
 """Set in each element of laps and spans that has been written; else it is 0."""
+CUDA_PROGRAMS: Final = 16384
+"""Maximum number of programs that have chosen a device, or made a call."""
+MADE_CONTEXTS: Final = 65536
+"""Maximum number of contexts whose device is known."""
+CHOICES: Final = 32768
+"""Maximum number of calls under way that choose a device."""
 ENTRIES: Final = 256
 """Newest entries into collectives that are kept for each rank; a power of two."""
 NESTED: Final = 32768
@@ -67,6 +89,8 @@ PROGRAM_DEVICES: Final = 16
 """Maximum number of a program's devices whose UUIDs are kept; a power of two."""
 FILLED_AT_ONCE: Final = 256
 """Elements that one run of filling.h queues; few, as the verifier checks each."""
+POOLS: Final = 8
+EVICTING_MAPS: Final = 9
 CHOOSING_MASK: Final = 15
 HOW_SHIFT: Final = 8
 """Number of low bits of charge_key.part that hold enum part; enum how is above."""
@@ -122,6 +146,15 @@ REGISTERED: Final = np.dtype(
 """``struct registered``: A CUDA kernel that a program or a library registered when it was
 loaded."""
 
+TURNOVER: Final = np.dtype(
+    [
+        ("added", "u8"),
+        ("removed", "u8"),
+    ]
+)
+"""``struct turnover``: How many elements the programs added to such a map and removed from it.
+Those that are missing were evicted."""
+
 ACCOUNT_KEY: Final = np.dtype(
     [
         ("cgroup_id", "u8"),
@@ -134,8 +167,8 @@ with tgid 0. No padding: it is a key."""
 
 ACCOUNT: Final = np.dtype(
     [
-        ("used", "u4", (6,)),
-        ("refused", "u4", (6,)),
+        ("used", "u4", (7,)),
+        ("refused", "u4", (7,)),
     ]
 )
 """``struct account``: The records that a process, or all processes of a cgroup, have. By enum
@@ -157,12 +190,11 @@ SLOT: Final = np.dtype(
         ("kept_since_ns", "u8"),
         ("kept", "u8"),
         ("sample_every", "u8"),
-        ("reserved", "u8", (41,)),
-        ("counters", "u4", (3968,)),
+        ("octaves", "u8", (31,)),
+        ("reserved", "u8", (2,)),
     ]
 )
-"""``struct slot``: The counts of one operation of one process in one cgroup. A slot has 16,384
-bytes."""
+"""``struct slot``: The counts of one operation of one process in one cgroup."""
 
 OWNER: Final = np.dtype(
     [
@@ -478,8 +510,23 @@ class Pool(IntEnum):
     ACTIVITIES = 3
     MEMBERS = 4
     KERNELS = 5
-    CHARGES = 6
+    OCTAVES = 6
+    CHARGES = 7
     """No quota."""
+
+
+class Evicting(IntEnum):
+    """``enum evicting``: The maps that evict their oldest elements when they are full."""
+
+    TOLD_PROGRAMS = 0
+    REGISTERED = 1
+    LOOKED_UP = 2
+    GENERATION_OF = 3
+    LOOKUPS = 4
+    CUDA_PROGRAMS = 5
+    DEVICE_OF_CONTEXT = 6
+    CHOICES = 7
+    OLDER_PROGRAMS = 8
 
 
 class Watched(IntEnum):

@@ -42,6 +42,7 @@ from stalltop.probes.cuda_devices.owners import (
 )
 from stalltop.probes.cuda_devices.process_devices import ProcessDevices
 from stalltop.probes.evidence import EvidenceReader
+from stalltop.probes.forgotten import forgotten
 from stalltop.probes.host.host import HostReader
 from stalltop.probes.host.network import NetworkReader
 from stalltop.probes.kubelet.device_ids import uuids_of, with_uuids
@@ -51,10 +52,10 @@ from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.maps.open_calls import RawOpenCall
-from stalltop.probes.maps.raw import RawQuota
+from stalltop.probes.maps.raw import RawEvictions, RawQuota
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
-from stalltop.probes.over_quota import over_quota
+from stalltop.probes.over_quota import out_of_memory, over_quota
 from stalltop.probes.privileges import capabilities
 from stalltop.probes.symbols.cuda_kernel_names import SEARCH_SECONDS, KernelNames
 from stalltop.probes.tenants.process_names import ProcessNames
@@ -164,6 +165,7 @@ class Monitor:
         wall, clock = time.time(), time.monotonic()
         rows, loss = NO_ROWS, dict[str, int]()
         quotas: list[RawQuota] = []
+        evictions: list[RawEvictions] = []
         open_calls: tuple[OpenCall, ...] = ()
         evidence = Evidence()
         kernels: tuple[KernelCount, ...] = ()
@@ -186,6 +188,8 @@ class Monitor:
             self._watch.watch(call.tgid for call in (*left, *still_open) if call.tgid not in ended)
             loss = self._kernel.losses()
             quotas = self._kernel.over_quota()
+            evictions = self._kernel.evictions()
+            loss["evicted"] = sum(one.evicted for one in evictions)
             # An ended call gets the process name that is known already. This comes before names are read for
             # the rows: if the process has executed another program meanwhile, reading replaces that name.
             ended_calls = longest_ended(map(self._open_call, left))
@@ -218,7 +222,8 @@ class Monitor:
             probed -= self._budget.saved_calls(counts)
         coverage = self._coverage(probed, seconds)
         over = over_quota(quotas, loss, named=self._named, tenant_of=lambda tgid: self._tenants.find(tgid, 0))
-        coverage = replace(coverage, missing=(*coverage.missing, *over))
+        full = () if self._kernel is None else out_of_memory(self._kernel.memory, loss)
+        coverage = replace(coverage, missing=(*coverage.missing, *full, *over, *forgotten(evictions)))
         told = self._kubelet.read(self._tenants_of(devices, coverage))
         given = with_uuids(told.allocations, devices)
         schedulable = {*uuids_of(told.allocatable, devices), *(uuid for one in given for uuid in one.uuids)}
@@ -246,6 +251,11 @@ class Monitor:
         self._clock = clock
         self._let_go(ended)
         return window
+
+    @property
+    def kernel_bytes(self) -> int:
+        """Returns how much memory maps and programs use in the Linux kernel; 0 if nothing is traced."""
+        return 0 if self._kernel is None else self._kernel.memory.bytes
 
     def close(self) -> None:
         """Removes every probe and releases everything, within a second. May be called twice."""

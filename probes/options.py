@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from stalltop.model.progress import Progress
 from stalltop.probes.budget.limits import Budget
+from stalltop.probes.programs.loading import MEMORY
 from stalltop.probes.tenants.host_files import host_files
 from stalltop.probes.tracer.kernel_side import KernelSide
+
+BYTES_A_SLOT: Final = 8 << 10
+"""There is a slot for this many bytes of memory: 32,768 in 256 MiB. A slot takes 570 bytes, with its owner
+and its key; the rest is for its histogram (on average, 1 to 3 KiB) and for all other maps."""
+BYTES_A_THREAD: Final = 32 << 10
+"""There is a record of a thread for this many bytes of memory: 8,192 in 256 MiB. A record takes 4 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +27,9 @@ class MonitorOptions:
     attach: Literal["auto", "multi", "perf"] = "auto"
     """``multi``: by uprobe_multi links; ``perf``: by one perf event for each probe (before Linux 6.6);
     ``auto``: by whichever of the two works."""
-    slots: int = 4096
-    """Number of histograms in the Linux kernel, 16 KiB each. There is one for each operation of a process on
-    each of its devices."""
-    threads: int = 8192
-    """Maximum number of threads that are traced at once."""
+    memory: int = MEMORY
+    """The most memory, in bytes, that maps may use in the Linux kernel. It decides how many operations and
+    threads can be traced at once, too."""
     budget: Budget | None = field(default_factory=Budget.of_host)
     """Limits on the CPU time of probes; None: no limit."""
     host_root: Path = field(default_factory=host_files)
@@ -41,4 +46,10 @@ class MonitorOptions:
 
     def begin(self) -> KernelSide:
         """Starts the kernel side. Raises TracingError."""
-        return KernelSide(slots=self.slots, threads=self.threads, way=self.attach, progress=self.progress)
+        return KernelSide(
+            slots=self.memory // BYTES_A_SLOT,
+            threads=self.memory // BYTES_A_THREAD,
+            memory=self.memory,
+            way=self.attach,
+            progress=self.progress,
+        )

@@ -1,5 +1,5 @@
-"""Describes which processes and containers have so many records in the Linux kernel that they get no more, so
-that some of what they do is not counted."""
+"""Describes which processes and containers have so many records in the Linux kernel that they get no more,
+and whether all memory for histograms is in use. Then some calls are not counted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import UNCOUNTED, Missing
 from stalltop.probes.layout import Pool
-from stalltop.probes.maps.raw import RawQuota
+from stalltop.probes.maps.raw import Memory, RawQuota
 
+_REMEDY: Final = "start the tracer with more --memory"
 MOST_TOLD: Final = 8
 """Maximum number of processes and containers that are named."""
 
@@ -25,11 +26,12 @@ class _Records(NamedTuple):
 
 _RECORDS: Final[Mapping[Pool, _Records]] = MappingProxyType(
     {
-        Pool.SLOTS: _Records("histogram slots", "no_slot", "start stalltop with more --slots"),
+        Pool.SLOTS: _Records("histogram slots", "no_slot", _REMEDY),
         Pool.THREADS: _Records("thread records", "no_thread"),
         Pool.HEAPS: _Records("records of device memory", "no_allocation"),
         Pool.ACTIVITIES: _Records("activity records", "no_activity"),
         Pool.MEMBERS: _Records("rank records", "no_communicator"),
+        Pool.OCTAVES: _Records("octaves of histograms", "no_slot", _REMEDY),
         Pool.KERNELS: _Records("records for CUDA kernels", "no_kernel"),
     }
 )
@@ -59,3 +61,16 @@ def over_quota(
         else:
             found.append(Missing(f"some {records.noun}", f"over quota: {where}{who} {has}", records.remedy))
     return tuple(found[:MOST_TOLD])
+
+
+def out_of_memory(memory: Memory, loss: Mapping[str, int]) -> tuple[Missing, ...]:
+    """Returns what is missing because all memory for histograms is in use; nothing if the losses of the
+    window, ``loss``, did not rise."""
+    lost = loss.get("no_slot", 0)
+    if not lost or not memory.all_in_use:
+        return ()
+    reason = (
+        f"all {memory.most >> 20:,} MiB in the Linux kernel are in use: {lost:,} calls are not counted, of "
+        "operations without a histogram and of durations that an operation never had before"
+    )
+    return (Missing("some calls", reason, _REMEDY),)

@@ -52,6 +52,12 @@ class MonitorFigures:
     tenants: int = 0
     lost: int = 0
     probe_percent: float = 0.0
+    kernel_mb: float = 0.0
+    """Memory of maps and programs in the Linux kernel."""
+    lost_at_start: int = 0
+    """Calls that were lost before the measurement."""
+    complete_s: float = 0.0
+    """Time from the first window until nearly all rows were in a window."""
 
 
 def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list[TextTable]:
@@ -79,7 +85,7 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
             if rate:
                 stack.enter_context(DemoTenants(scenario(rate), built=built))
             print(f"watching: {rate} calls/s, without the screen", file=sys.stderr)
-            bare = _without_screen(seconds)
+            bare = without_screen(seconds)
             print(f"watching: {rate} calls/s, with the screen", file=sys.stderr)
             settle = _FULL_SECONDS if rate == _FULL_RATE and not quick else _SETTLE_SECONDS
             full = _with_screen(seconds, settle)
@@ -113,13 +119,14 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
         f"{_BTOP}: on a terminal of the same size, at 1 Hz; it shows processes, no calls"
         if has_btop
         else f"{_BTOP} was not measured",
-        "resident: with the mapped histograms, 16 KiB per row; own: without shared memory",
+        "resident: with the mapped histograms, 1 to 3 KiB per row; own: without shared memory",
         "probes CPU %: what the probes cost the traced processes, of one core, by calibration",
     ]
     return [table]
 
 
-def _without_screen(seconds: float) -> MonitorFigures:
+def without_screen(seconds: float) -> MonitorFigures:
+    """Measures the monitor without a screen. Raises StalltopError."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.tracing.headless"],
         stdin=subprocess.PIPE,
@@ -138,7 +145,8 @@ def _without_screen(seconds: float) -> MonitorFigures:
         if process.poll() is None:
             process.kill()
             process.wait()
-    windows = [json.loads(line) for line in output.splitlines()][int(_SETTLE_SECONDS) :]
+    every = [json.loads(line) for line in output.splitlines()]
+    windows = every[int(_SETTLE_SECONDS) :]
     if not windows:
         raise StalltopError("the monitor printed no windows", f"exit status {process.returncode}")
     passed = sum(window["seconds"] for window in windows)
@@ -150,7 +158,21 @@ def _without_screen(seconds: float) -> MonitorFigures:
         tenants=max(window["tenants"] for window in windows),
         lost=sum(window["lost"] for window in windows),
         probe_percent=sum(window["probe_percent"] for window in windows) / len(windows),
+        kernel_mb=windows[-1]["kernel_bytes"] / 1e6,
+        lost_at_start=sum(window["lost"] for window in every) - sum(window["lost"] for window in windows),
+        complete_s=_complete_s(every),
     )
+
+
+def _complete_s(windows: Sequence[Mapping[str, float]]) -> float:
+    """Returns after how many seconds 99 % of all rows were in a window."""
+    most = max(window["rows"] for window in windows)
+    passed = 0.0
+    for window in windows:
+        passed += window["seconds"]
+        if window["rows"] >= 0.99 * most:
+            break
+    return passed
 
 
 def _with_screen(seconds: float, settle: float) -> MonitorFigures:

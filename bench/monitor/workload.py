@@ -56,10 +56,10 @@ CALL_NS: Final = 2500
 _SHORTEST_PAUSE_US: Final = 500
 
 
-def scenario(calls_per_s: float) -> Scenario:
-    """Returns tenants that together make about ``calls_per_s`` traced calls per second, including nested
-    ones."""
-    cycles_per_s = calls_per_s / TENANTS / CALLS
+def scenario(calls_per_s: float, tenants: int = TENANTS, processes: int = TENANTS) -> Scenario:
+    """Returns ``tenants`` that have ``processes`` in all, which together make about ``calls_per_s`` traced
+    calls per second, including nested ones."""
+    cycles_per_s = calls_per_s / processes / CALLS
     repeats = 1
     while (pause := _pause_us(cycles_per_s, repeats)) < _SHORTEST_PAUSE_US and repeats < 64:
         repeats *= 2
@@ -69,11 +69,17 @@ def scenario(calls_per_s: float) -> Scenario:
     # Durations vary as widely as real ones, so that every histogram uses many counters.
     latency = Latency("spin", "lognormal", 300.0, 1.0)
     latencies = {item.partition(":")[0].removesuffix("_v2"): latency for item in names}
-    tenants = tuple(
-        TenantPlan(f"tenant-{number}", "docker", (ProcessPlan(f"worker-{number}", cycle),), latencies)
-        for number in range(TENANTS)
+    plans: list[list[ProcessPlan]] = [[] for _ in range(tenants)]
+    for number in range(processes):
+        plans[number % tenants].append(ProcessPlan(f"worker-{number}", cycle))
+    return Scenario(
+        "bench",
+        "the load of the benchmark",
+        tuple(
+            TenantPlan(f"tenant-{number}", "docker", tuple(plan), latencies)
+            for number, plan in enumerate(plans)
+        ),
     )
-    return Scenario("bench", "the load of the benchmark", tenants)
 
 
 def _pause_us(cycles_per_s: float, repeats: int) -> int:

@@ -1,7 +1,7 @@
 """Runs the monitor without a screen: reads one window per second while stdin is open.
 
 Prints a JSON line for each window: the numbers of rows, tenants, calls and lost calls, the length in seconds,
-and the CPU time that the probes cost, percent of a core.
+the CPU time that the probes cost, percent of a core, and the memory in the Linux kernel, bytes.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def main() -> None:
                 "lost": window.lost,
                 "seconds": window.seconds,
                 "probe_percent": window.coverage.cost_percent,
+                "kernel_bytes": monitor.kernel_bytes,
             }
             print(json.dumps(line), flush=True)
     finally:

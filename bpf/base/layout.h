@@ -11,6 +11,9 @@
 #include "base/launches.h"
 
 #define COUNTERS 3968       /* number of counters of one histogram; hdr.h finds the counter of a duration */
+#define PER_OCTAVE 128      /* number of counters of a histogram that are stored together; a power of two */
+#define OCTAVES 31          /* number of octaves of one histogram: COUNTERS / PER_OCTAVE */
+#define BLOCK 32768         /* number of octaves that the monitor adds to the maps at once; a power of two */
 #define SPLITS 10           /* number of parts that the time of a call is split into */
 #define DEPTH 16            /* maximum number of nested traced calls of a thread; a power of two */
 #define CACHED 16           /* number of slots that a thread remembers; a power of two */
@@ -32,6 +35,9 @@
 #define TICKS 4096          /* ticks kept for each pair of a process and a device: the last 4.3 s; a power of two */
 #define SPAN 64             /* ticks that one element of `spans` marks, for long calls; a power of two */
 #define LAP 0x8000          /* set in each element of laps and spans that has been written; else it is 0 */
+#define CUDA_PROGRAMS 16384 /* maximum number of programs that have chosen a device, or made a call */
+#define MADE_CONTEXTS 65536 /* maximum number of contexts whose device is known */
+#define CHOICES 32768       /* maximum number of calls under way that choose a device */
 #define ACCOUNTS 16384      /* maximum number of processes and cgroups whose records are counted */
 #define ENTRIES 256         /* newest entries into collectives that are kept for each rank; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
@@ -57,10 +63,31 @@ enum pool {
 	POOL_ACTIVITIES = 3,
 	POOL_MEMBERS = 4,
 	POOL_KERNELS = 5,
-	POOL_CHARGES = 6,       /* no quota */
+	POOL_OCTAVES = 6,
+	POOL_CHARGES = 7,       /* no quota */
 };
-#define POOLS 7
-#define QUOTA_POOLS 6       /* number of pools with quotas, which come first in enum pool */
+#define POOLS 8
+#define QUOTA_POOLS 7       /* number of pools with quotas, which come first in enum pool */
+
+/* The maps that evict their oldest elements when they are full. */
+enum evicting {
+	EVICTING_TOLD_PROGRAMS = 0,
+	EVICTING_REGISTERED = 1,
+	EVICTING_LOOKED_UP = 2,
+	EVICTING_GENERATION_OF = 3,
+	EVICTING_LOOKUPS = 4,
+	EVICTING_CUDA_PROGRAMS = 5,
+	EVICTING_DEVICE_OF_CONTEXT = 6,
+	EVICTING_CHOICES = 7,
+	EVICTING_OLDER_PROGRAMS = 8,
+};
+#define EVICTING_MAPS 9
+
+/* How many elements the programs added to such a map and removed from it. Those that are missing were evicted. */
+struct turnover {
+	__u64 added;
+	__u64 removed;
+};
 
 /* Identifies an account: of a process, with cgroup_id 0, or of a cgroup, with tgid 0. No padding: it is a key. */
 struct account_key {
@@ -75,7 +102,15 @@ struct account {
 	__u32 refused[QUOTA_POOLS]; /* how often a record was refused, modulo 2^32 */
 };
 
-/* The counts of one operation of one process in one cgroup. A slot has 16,384 bytes. */
+/*
+ * The counters of one octave of a histogram, which are about the durations from one power of two to the next. Most
+ * operations have calls in two to six of the OCTAVES octaves; a slot takes only those.
+ */
+struct octave {
+	__u32 counters[PER_OCTAVE];
+};
+
+/* The counts of one operation of one process in one cgroup. */
 struct slot {
 	__u64 calls;            /* incremented last: if `calls` has risen, the other counts are complete */
 	__u64 total_ns;
@@ -91,8 +126,8 @@ struct slot {
 	__u64 kept_since_ns;    /* CLOCK_MONOTONIC; start of the second in which `kept` counts calls */
 	__u64 kept;             /* number of slow calls captured since kept_since_ns */
 	__u64 sample_every;     /* one of this many calls is captured at random; set by the monitor; 0: default */
-	__u64 reserved[41];
-	__u32 counters[COUNTERS];
+	__u64 octaves[OCTAVES]; /* index of each octave of the histogram + 1; 0: no call was counted in it yet */
+	__u64 reserved[2];      /* a slot fills seven cache lines */
 };
 
 /* The owner of a slot's counts. One for each slot, at the same index. */

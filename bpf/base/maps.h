@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The maps. The monitor replaces SLOTS, THREADS, CPUS and RING_PAGES by the sizes of the maps when it creates
- * them (probes/programs/recipes.py).
+ * The maps. The monitor replaces SLOTS, THREADS, CPUS, BLOCKS, MOST_OCTAVES and RING_PAGES by the sizes of the maps
+ * when it creates them (probes/programs/recipes.py).
  */
 #ifndef STALLTOP_MAPS_H
 #define STALLTOP_MAPS_H
@@ -11,20 +11,24 @@
 #include "base/numbers.h"
 #include "base/pools.h"
 
-#ifndef BPF_F_MMAPABLE
-#define BPF_F_MMAPABLE (1U << 10)
-#endif
-
 BPF_F_TABLE("array", u32, struct function, functions, FUNCTIONS, 0);
 
 /*
- * Slots with their histograms, and the owners of the slots. The stack holds the free slots; the monitor fills
- * it. The slot that was freed last is taken first, so that few slots are ever used: the monitor maps only those.
+ * Slots, and the owners of the slots. The stack holds the free slots; the monitor fills it. The slot that was freed
+ * last is taken first, so that few slots are ever used: the monitor maps only those.
  */
 BPF_F_TABLE("array", u32, struct slot, slots, SLOTS, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct owner, owners, SLOTS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct slot_key, u32, slot_of, SLOTS, 0);
 BPF_STACK(free_slots, u32, SLOTS);
+
+/*
+ * The octaves of all histograms, in blocks. The monitor adds a block, a map like `octave_block`, while few octaves are
+ * free: so the maps use memory only as far as calls need it. The stack holds the free octaves.
+ */
+BPF_F_TABLE("array", u32, struct octave, octave_block, BLOCK, BPF_F_MMAPABLE);
+BPF_ARRAY_OF_MAPS(octaves, "octave_block", BLOCKS);
+BPF_STACK(free_octaves, u32, MOST_OCTAVES);
 
 /* Threads that have made a traced call, and followed threads. The queue holds the free records. */
 BPF_F_TABLE("array", u32, struct thread, threads, THREADS, BPF_F_MMAPABLE);

@@ -8,6 +8,10 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+#ifndef BPF_F_MMAPABLE
+#define BPF_F_MMAPABLE (1U << 10)
+#endif
+
 /* The TID and PID of a thread in a PID namespace; has the layout of struct bpf_pidns_info. */
 struct numbers {
 	u32 tid;

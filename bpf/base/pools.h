@@ -21,7 +21,7 @@
 #define CGROUP_SHARE 4
 
 /* By enum pool: the number of free records. */
-BPF_F_TABLE("array", u32, s64, left_in, POOLS, 0);
+BPF_F_TABLE("array", u32, s64, left_in, POOLS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct account_key, struct account, accounts, ACCOUNTS, 0);
 /* An empty struct account, from which new elements are copied. */
 BPF_F_TABLE("array", u32, struct account, no_account, 1, 0);

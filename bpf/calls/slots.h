@@ -6,6 +6,7 @@
 #include "base/maps.h"
 #include "calls/hdr.h"
 #include "calls/hot.h"
+#include "calls/octaves.h"
 #include "calls/threads.h"
 
 #define NO_SLOT (~0U)
@@ -117,10 +118,10 @@ INLINE struct slot *find_slot(struct thread *thread, struct cached_slot *cached,
 }
 
 /*
- * Adds the time of one call to `slot`, that of `cached`; `counter` is the counter of that time. The call's other
- * counts have to be in the slot already.
+ * Adds the time of one call to `slot`, that of `cached`; `counter` is the counter of that time, and `octave` its
+ * octave. The call's other counts have to be in the slot already.
  */
-INLINE void count_ns(struct slot *slot, const struct cached_slot *cached, u64 ns, u64 counter)
+INLINE void count_ns(struct slot *slot, struct octave *octave, const struct cached_slot *cached, u64 ns, u64 counter)
 {
 	if (ns > slot->max_ns)
 		slot->max_ns = ns; /* another CPU may overwrite it: then the monitor uses the histogram's maximum */
@@ -128,20 +129,20 @@ INLINE void count_ns(struct slot *slot, const struct cached_slot *cached, u64 ns
 		__sync_fetch_and_add(&slot->clamped, 1);
 		LOSE(clamped, 1);
 	}
-	BELOW(counter, COUNTERS);
+	WITHIN(counter, PER_OCTAVE);
 	if (is_own(cached)) {
 		ADD_TO_OWN(slot->total_ns, ns);
-		ADD_TO_OWN(slot->counters[counter], 1);
+		ADD_TO_OWN(octave->counters[counter], 1);
 		ADD_TO_OWN(slot->calls, 1);
 	} else {
 		ADD_AND_PUBLISH(slot->total_ns, ns);
-		__sync_fetch_and_add(&slot->counters[counter], 1);
+		__sync_fetch_and_add(&octave->counters[counter], 1);
 		__sync_fetch_and_add(&slot->calls, 1);
 	}
 }
 
-INLINE void count(struct slot *slot, const struct cached_slot *cached, const struct frame *frame, u64 ns,
-		  u64 counter, u32 returned)
+INLINE void count(struct slot *slot, struct octave *octave, const struct cached_slot *cached,
+		  const struct frame *frame, u64 ns, u64 counter, u32 returned)
 {
 	u64 cookie = frame->function;
 	struct function *function;
@@ -155,7 +156,7 @@ INLINE void count(struct slot *slot, const struct cached_slot *cached, const str
 	} else if (frame->bytes) {
 		__sync_fetch_and_add(&slot->bytes, frame->bytes);
 	}
-	count_ns(slot, cached, ns, counter);
+	count_ns(slot, octave, cached, ns, counter);
 }
 
 #endif

@@ -8,6 +8,7 @@
 #ifndef STALLTOP_NAMES_H
 #define STALLTOP_NAMES_H
 
+#include "base/evicting.h"
 #include "base/maps.h"
 #include "calls/arguments.h"
 
@@ -46,7 +47,8 @@ INLINE struct told_program *new_told_program(void)
 
 	if (found)
 		return found;
-	told_programs.insert(KEY(tgid), &fresh);
+	if (!told_programs.insert(KEY(tgid), &fresh))
+		element_added(EVICTING_TOLD_PROGRAMS);
 	return told_programs.lookup(KEY(tgid));
 }
 
@@ -55,7 +57,8 @@ INLINE void forget_told_program(void)
 {
 	u64 tgid = bpf_get_current_pid_tgid() >> 32;
 
-	told_programs.delete(KEY(tgid));
+	if (!told_programs.delete(KEY(tgid)))
+		element_removed(EVICTING_TOLD_PROGRAMS);
 }
 
 /* Notes that, from now on, the function of `key` belongs to another CUDA kernel. */
@@ -66,8 +69,8 @@ INLINE void function_is_reused(struct function_key *key)
 
 	if (generation)
 		__sync_fetch_and_add(generation, 1);
-	else
-		generation_of.update(key, KEY(first));
+	else if (!generation_of.insert(key, KEY(first)))
+		element_added(EVICTING_GENERATION_OF);
 	if (count)
 		__sync_fetch_and_add(count, 1);
 }
@@ -78,7 +81,10 @@ INLINE void register_function(struct function_key *key, u64 name_at, u64 unloads
 
 	if (before && (before->name_at != name_at || before->unloads != unloads))
 		function_is_reused(key);
-	registered.update(key, &fresh);
+	if (!registered.insert(key, &fresh))
+		element_added(EVICTING_REGISTERED);
+	else
+		registered.update(key, &fresh);
 }
 
 INLINE int same_name(const struct looked_up *one, const struct looked_up *other)
@@ -107,7 +113,10 @@ INLINE void look_up_function(struct function_key *key, struct looked_up *fresh)
 		return;
 	if (before)
 		function_is_reused(key);
-	looked_up.update(key, fresh);
+	if (!looked_up.insert(key, fresh))
+		element_added(EVICTING_LOOKED_UP);
+	else
+		looked_up.update(key, fresh);
 }
 
 /*
@@ -133,6 +142,14 @@ INLINE void read_name(struct lookup_key *reader, struct function_key *key, u64 n
 		look_up_function(key, fresh);
 	}
 	read_names.delete(reader);
+}
+
+INLINE void begin_lookup(struct lookup_key *key, struct lookup *lookup)
+{
+	if (!lookups.insert(key, lookup))
+		element_added(EVICTING_LOOKUPS);
+	else
+		lookups.update(key, lookup);
 }
 
 /*
@@ -167,12 +184,12 @@ int naming_begins(struct pt_regs *ctx)
 	case NAMING_LOOKS_UP:
 		lookup.result_at = arguments[0];
 		lookup.given = arguments[2];
-		lookups.update(&key, &lookup);
+		begin_lookup(&key, &lookup);
 		break;
 	case NAMING_CONVERTS:
 		lookup.result_at = arguments[0];
 		lookup.given = arguments[1];
-		lookups.update(&key, &lookup);
+		begin_lookup(&key, &lookup);
 		break;
 	}
 	return 0;
@@ -192,7 +209,8 @@ int naming_returns(struct pt_regs *ctx)
 		return 0;
 	}
 	lookup = *found;
-	lookups.delete(&key);
+	if (!lookups.delete(&key))
+		element_removed(EVICTING_LOOKUPS);
 	if ((u32)RETURNED(ctx) ||
 	    bpf_probe_read_user(&function.function, sizeof(function.function), (void *)lookup.result_at) ||
 	    !function.function)

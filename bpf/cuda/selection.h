@@ -14,18 +14,12 @@
 #ifndef STALLTOP_SELECTION_H
 #define STALLTOP_SELECTION_H
 
+#include "base/evicting.h"
 #include "base/maps.h"
 #include "base/ordering.h"
 #include "calls/arguments.h"
 #include "calls/threads.h"
 
-/*
- * If a map is full, its oldest elements are evicted. Each CPU sets 128 free elements of an LRU map aside; the
- * loader adds as many to the size of each LRU map (probes/programs/compiled.py).
- */
-#define CUDA_PROGRAMS 16384 /* maximum number of programs that have chosen a device, or made a call */
-#define MADE_CONTEXTS 65536 /* maximum number of contexts whose device is known */
-#define CHOICES 32768       /* maximum number of calls under way that choose a device */
 #define NO_CONTEXT 0
 
 BPF_F_TABLE("lru_hash", u32, struct cuda_program, cuda_programs, CUDA_PROGRAMS, 0);
@@ -68,14 +62,16 @@ INLINE struct cuda_program *find_cuda_program(u32 tgid)
 	struct cuda_program *program = cuda_programs.lookup(KEY(key)), *fresh;
 
 	if (program && program->over && !goes_on(program)) {
-		cuda_programs.delete(KEY(key));
+		if (!cuda_programs.delete(KEY(key)))
+			element_removed(EVICTING_CUDA_PROGRAMS);
 		program = NULL;
 	}
 	if (!program) {
 		fresh = no_cuda_program.lookup(KEY(only));
 		if (!fresh)
 			return NULL;
-		cuda_programs.insert(KEY(key), fresh);
+		if (!cuda_programs.insert(KEY(key), fresh))
+			element_added(EVICTING_CUDA_PROGRAMS);
 		program = cuda_programs.lookup(KEY(key));
 		if (!program)
 			return NULL;
@@ -99,8 +95,8 @@ INLINE void end_cuda_program(u32 over)
 	program = cuda_programs.lookup(&numbers.tgid);
 	if (program)
 		program->over = over;
-	if (over == OVER_ALL)
-		older_programs.delete(&numbers.tgid);
+	if (over == OVER_ALL && !older_programs.delete(&numbers.tgid))
+		element_removed(EVICTING_OLDER_PROGRAMS);
 }
 
 /*
@@ -122,7 +118,9 @@ INLINE void is_older(struct cuda_program *program, u32 tgid)
 	u64 key = tgid, known = 1;
 
 	program->watched = WATCHED_LATE;
-	older_programs.update(KEY(key), KEY(known)); /* kept here even if `program` is evicted */
+	/* kept here even if `program` is evicted */
+	if (!older_programs.insert(KEY(key), KEY(known)))
+		element_added(EVICTING_OLDER_PROGRAMS);
 }
 
 /* Notes that, from now on, the calls of `thread` and the time between them go to `device`. */
@@ -215,7 +213,10 @@ INLINE u64 made_context(struct thread *thread, u64 place, u32 device)
 	if (!program || bpf_probe_read_user(&key.context, sizeof(key.context), (void *)place))
 		return NO_CONTEXT;
 	key.born_ns = program->born_ns;
-	device_of_context.update(&key, &device);
+	if (!device_of_context.insert(&key, &device))
+		element_added(EVICTING_DEVICE_OF_CONTEXT);
+	else
+		device_of_context.update(&key, &device);
 	return key.context;
 }
 
@@ -328,7 +329,10 @@ int choosing_begins(struct pt_regs *ctx)
 		choice.device = arguments[4];
 		break;
 	}
-	choices.update(&key, &choice);
+	if (!choices.insert(&key, &choice))
+		element_added(EVICTING_CHOICES);
+	else
+		choices.update(&key, &choice);
 	return 0;
 }
 
@@ -345,7 +349,8 @@ int choosing_returns(struct pt_regs *ctx)
 		return 0;
 	}
 	choice = *found;
-	choices.delete(&key);
+	if (!choices.delete(&key))
+		element_removed(EVICTING_CHOICES);
 	if (thread)
 		thread->choices++;
 	if ((u32)RETURNED(ctx))

@@ -17,18 +17,23 @@
  */
 INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 {
-	u64 ns = now - thread->gap_ns;
+	u64 ns = now - thread->gap_ns, counter = counter_of(ns);
+	struct octave *octave = NULL;
 	struct slot *slot = NULL;
 
 	if (thread->gap_ns && ns <= LONGEST_GAP_NS)
 		slot = find_slot(thread, &thread->gap, operation);
+	if (slot)
+		octave = find_octave(thread, slot, counter);
+	if (!octave)
+		slot = NULL;
 	thread->gap_ns = 0;
 	/*
 	 * The parts are added before the total, as for calls. The monitor reads them in the opposite order.
 	 */
 	end_level(thread, 0, slot, ns);
-	if (slot) {
-		count_ns(slot, &thread->gap, ns, counter_of(ns));
+	if (slot && octave) {
+		count_ns(slot, octave, &thread->gap, ns, counter);
 		note_rate(&thread->gap, now);
 	}
 }

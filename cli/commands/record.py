@@ -21,7 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from stalltop.cli.host import host_windows
-from stalltop.cli.tracing import add_state_options, add_tracing_options, say
+from stalltop.cli.tracing import add_state_options, add_tracing_options, say, size
 from stalltop.model.source import Source
 from stalltop.tui.terminal.interrupts import REQUESTS
 
@@ -36,21 +36,7 @@ CLOSE_SECONDS = 20.0
 """Seconds that stalltop waits at exit for the disk to write the last windows."""
 INTERVAL = 1.0
 """Seconds between two windows."""
-_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _AGES = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
-
-
-def size(text: str) -> int:
-    """An argparse type: a size such as ``500M`` or ``1.5GiB``, converted to bytes."""
-    from stalltop.recordings.write.bounds import LEAST_BYTES
-
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; examples: 500M, 2GiB")
-    value = int(float(found[1]) * _SIZES[found[2].upper()])
-    if not LEAST_BYTES <= value <= 1 << 50:
-        raise argparse.ArgumentTypeError(f"{text} is out of range: use {LEAST_BYTES >> 20}MiB to 1024TiB")
-    return value
 
 
 def age(text: str) -> float:
@@ -77,9 +63,11 @@ def duration(text: str) -> float:
 
 def add_bounds(parser: argparse._ActionsContainer) -> None:
     """Adds the options that bound a recording."""
+    from stalltop.recordings.write.bounds import LEAST_BYTES
+
     parser.add_argument(
         "--max-size",
-        type=size,
+        type=size(LEAST_BYTES, 1 << 50),
         default="1GiB",
         metavar="SIZE",
         help="maximum file size (default: %(default)s)",

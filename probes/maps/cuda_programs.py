@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from stalltop.probes.layout import CUDA_PROGRAM, PROGRAM_DEVICES, Watched
+from stalltop.probes.layout import CUDA_PROGRAM, PROGRAM_DEVICES, Evicting, Watched
 from stalltop.probes.operations import DRIVER
 from stalltop.probes.process_maps import libraries_of, pids
 from stalltop.probes.programs.bpf_calls import get, put
+from stalltop.probes.programs.loading import Programs
 
 
 class CudaProgram(NamedTuple):
@@ -62,8 +63,10 @@ def users_of_driver() -> set[int]:
     return found
 
 
-def tell_older(older_programs: int, tgids: Iterable[int]) -> None:
+def tell_older(programs: Programs, tgids: Iterable[int]) -> None:
     """Marks processes that may have initialized CUDA, and chosen devices, before they were watched. Raises
     OSError."""
     for tgid in tgids:
-        put(older_programs, np.uint32(tgid).tobytes(), np.uint32(1).tobytes())
+        with contextlib.suppress(FileExistsError):
+            put(programs.older_programs, np.uint32(tgid).tobytes(), np.uint32(1).tobytes(), new=True)
+            programs.turnovers["added"][Evicting.OLDER_PROGRAMS] += 1

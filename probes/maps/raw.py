@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from stalltop.probes.layout import Pool
+from stalltop.probes.layout import Evicting, Pool
 
 OTHERS: Final = -1
 """Stands in place of a culprit's PID in a charge that is the sum of small charges."""
+
+
+class Memory(NamedTuple):
+    """Memory of the maps and programs in the Linux kernel."""
+
+    bytes: int
+    most: int
+    """The most that may be used, bytes."""
+    all_in_use: bool
+    """Whether no slot or no octave of a histogram is free, and there is no memory for more."""
+
+
+class RawEvictions(NamedTuple):
+    """Elements that one LRU map lost since the previous read, because it was full."""
+
+    map: Evicting
+    size: int
+    """Number of elements that the map holds."""
+    evicted: int
 
 
 class RawCharge(NamedTuple):

@@ -15,24 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.histograms.hdr import COUNTERS, HALF, HIGHEST_OF_INDEX, indices_of, lowest_ns
+from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.window import U64
-from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS, Pool
+from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, PER_OCTAVE, SPLITS, Pool
 from stalltop.probes.programs.bpf_calls import delete_all
 from stalltop.probes.programs.loading import Programs
 
-_GROUPS = COUNTERS // HALF
-"""Counters are read in groups of ``HALF``, an octave of durations, because the calls of an operation are in
-few octaves."""
-_BITS = HALF.bit_length() - 1
-_ROWS_AT_ONCE = 32
-"""Number of histograms whose remaining groups are read together: half a megabyte."""
+_BITS: Final = PER_OCTAVE.bit_length() - 1
 
 
 class SlotKey(NamedTuple):
@@ -103,7 +98,9 @@ class Slots:
         self._owners = programs.owners
         self._reach = programs.slots.reach
         self._slots = programs.slots.array
-        self._memory = self._slots.view(np.uint8).reshape(len(self._slots), self._slots.dtype.itemsize)
+        self._cleared = [name for name in self._slots.dtype.names or () if name != "octaves"]
+        """Members of a slot that are cleared when it is freed. The BPF programs need and clear the others."""
+        self._octaves = programs.octaves
         self._programs = programs
         self._slot_of = programs.slot_of
         self._pools = programs.pools
@@ -115,10 +112,7 @@ class Slots:
         self._totals = np.zeros((n, 3), np.uint64)  # Columns: errors, bytes, total_ns.
         # Time of all parts of the split except the first, which is running.
         self._off = np.zeros((n, SPLITS - 1), np.uint64) if splits else None
-        self._counters = np.zeros((n, COUNTERS), np.uint32)
-        self._filled = np.zeros((n, _GROUPS), np.bool_)
-        """Which groups of counters of each slot ever had counts. Only these are read, unless a slot has
-        calls that they lack."""
+        self._counters = np.zeros(self._octaves.counters.shape, np.uint32)
         self._released = np.zeros(n, np.bool_)
         self._passed_over = np.zeros(n, np.uint64)
         self._keys: dict[int, SlotKey] = {}
@@ -130,6 +124,7 @@ class Slots:
 
     def read(self) -> Counts:
         """Returns what was counted since the previous read."""
+        self._octaves.grow()
         released = np.flatnonzero(self._released)
         # If a process has no thread any more at this point, it has counted everything, and this read sees all
         # its counts.
@@ -139,9 +134,8 @@ class Slots:
             self._reach(int(used[-1]) + 1)
         self._limits["own_slots"] = may_own(self._owners["writer"][used], len(self._owners))
         # A counter rises before the calls of its slot, so more calls may have been read than the slot has.
-        new = (self._slots["calls"][used] - self._calls[used]).view(np.int64)
-        changed = np.flatnonzero(new)
-        counts = self._read_slots(used[changed], new[changed])
+        changed = np.flatnonzero(self._slots["calls"][used] != self._calls[used])
+        counts = self._read_slots(used[changed])
         passed_over = self._slots["passed_over"][used]
         newly = int((passed_over - self._passed_over[used]).sum())
         self._passed_over[used] = passed_over
@@ -186,11 +180,15 @@ class Slots:
 
     def _free(self, slots: NDArray[np.intp]) -> None:
         self.before_free(slots)
+        numbers = self._slots["octaves"][slots]
+        octaves = numbers[numbers > 0].astype(np.intp) - 1
+        octaves = octaves[self._octaves.reach(octaves)]
+        self._octaves.counters[octaves] = 0
+        self._counters[octaves] = 0
+        for name in self._cleared:
+            self._slots[name][slots] = 0
         for slot in slots.tolist():
-            self._memory[slot] = 0
-            self._counters[slot] = 0
             self._keys.pop(slot, None)
-        self._filled[slots] = False
         self._calls[slots] = 0
         self._passed_over[slots] = 0
         self._totals[slots] = 0
@@ -201,13 +199,13 @@ class Slots:
         self._owners[slots] = np.zeros(1, self._owners.dtype)
         self._pools.free(Pool.SLOTS, slots.tolist(), owners["tgid"].tolist(), owners["cgroup_id"].tolist())
 
-    def _read_slots(self, slots: NDArray[np.intp], new: NDArray[np.int64]) -> Counts:
-        """Returns the new counts of ``slots``, whose calls rose by ``new`` before this method was called."""
+    def _read_slots(self, slots: NDArray[np.intp]) -> Counts:
+        """Returns the new counts of ``slots``."""
         # Counters are read before totals. The BPF programs write the counters after the totals, so every call
         # in a histogram is in the totals, too. The totals may also have calls that the histogram lacks: a
         # slot with only such calls, and any excess of errors over calls, is left for the next read. Parts of
         # the split are read after their total, so that time off the CPU is never reported as running.
-        histograms, counters = self._risen(slots, new)
+        histograms = self._risen(slots)
         calls = histograms.totals()
         totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)
         off = None if self._off is None else self._slots["split_ns"][slots, 1:]
@@ -225,8 +223,6 @@ class Slots:
         added = totals - self._totals[slots]
         added[:, 0] = np.minimum(added[:, 0], calls)
         self._calls[slots] += calls
-        places = np.repeat(slots * COUNTERS, np.diff(histograms.start)) + histograms.index
-        self._counters.reshape(-1)[places] = counters
         self._totals[slots] += added
         splits = None
         if self._off is not None and off is not None:
@@ -241,48 +237,23 @@ class Slots:
         longest = np.maximum(np.minimum(highest, most), least)
         return _counts(self._keys_of(slots), calls, added, longest, histograms, splits)
 
-    def _risen(
-        self, slots: NDArray[np.intp], new: NDArray[np.int64]
-    ) -> tuple[Histograms, NDArray[np.uint32]]:
-        """Returns by how much the counters of ``slots`` rose, and the new values of the counters that
-        rose."""
-        # Calls in a group that was empty so far are mostly longer than all before.
-        self._filled[slots, indices_of(self._slots["max_ns"][slots]) // HALF] = True
-        firsts = np.arange(len(slots) + 1) * COUNTERS
-        place, now, rise = self._compared(slots, *np.nonzero(self._filled[slots]))
-        start = np.searchsorted(place, firsts)
-        counted = np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(rise, dtype=np.int64)))[start])
-        # If fewer calls are found than are new, the others are in groups that were empty so far. If a call
-        # that ``new`` lacks was found instead, the next read finds the call in the empty group, because the
-        # slot then still has more calls than were read.
-        lacking = np.flatnonzero(counted < new)
-        for first in range(0, len(lacking), _ROWS_AT_ONCE):
-            row, group = np.nonzero(~self._filled[slots[lacking[first : first + _ROWS_AT_ONCE]]])
-            place_2, now_2, rise_2 = self._compared(slots, lacking[first + row], group)
-            self._filled[slots[place_2 // COUNTERS], place_2 % COUNTERS // HALF] = True
-            place = np.concatenate((place, place_2))
-            now, rise = np.concatenate((now, now_2)), np.concatenate((rise, rise_2))
-        if len(lacking):
-            order = np.argsort(place, kind="stable")
-            place, now, rise = place[order], now[order], rise[order]
-            start = np.searchsorted(place, firsts)
-        index = (place - np.repeat(firsts[:-1], np.diff(start))).astype(np.uint16)
-        return Histograms(start, index, rise.astype(np.uint64)), now
-
-    def _compared(
-        self, slots: NDArray[np.intp], row: NDArray[np.intp], group: NDArray[np.intp]
-    ) -> tuple[NDArray[np.intp], NDArray[np.uint32], NDArray[np.uint32]]:
-        """Compares some groups of counters with their earlier values: element i of ``group`` is a group of
-        ``slots[row[i]]``. Returns the place (row * COUNTERS + index), the new value and the rise of each
-        counter that differs, in the order of ``row`` and ``group``."""
-        slot = slots[row]
+    def _risen(self, slots: NDArray[np.intp]) -> Histograms:
+        """Returns by how much the counters of ``slots`` rose since they were last read."""
+        numbers = self._slots["octaves"][slots]
+        row, octave = np.nonzero(numbers)
+        number = numbers[row, octave].astype(np.intp) - 1
+        there = self._octaves.reach(number)
+        row, octave, number = row[there], octave[there], number[there]
         # The BPF programs go on counting, so the counters are copied before they are compared.
-        now = self._slots["counters"].reshape(-1, _GROUPS, HALF)[slot, group]
-        before = self._counters.reshape(-1, HALF).take(slot * _GROUPS + group, axis=0)
+        now, before = self._octaves.counters[number], self._counters[number]
         risen = np.flatnonzero(now != before)
         now, before = now.reshape(-1)[risen], before.reshape(-1)[risen]
-        place = (row * COUNTERS + group * HALF)[risen >> _BITS] + (risen & (HALF - 1))
-        return place, now, now - before  # Counters overflow at 2^32, so this is taken modulo 2^32.
+        which, counter = risen >> _BITS, risen & (PER_OCTAVE - 1)
+        self._counters.reshape(-1)[number[which] * PER_OCTAVE + counter] = now
+        start = np.searchsorted(row[which], np.arange(len(slots) + 1))
+        index = (octave[which] * PER_OCTAVE + counter).astype(np.uint16)
+        rise = now - before  # Counters overflow at 2^32, so this is taken modulo 2^32.
+        return Histograms(start, index, rise.astype(np.uint64))
 
     def _keys_of(self, slots: NDArray[np.intp]) -> tuple[SlotKey, ...]:
         known = self._keys

@@ -40,6 +40,7 @@ _MAP_LOOKUP_AND_DELETE_BATCH: Final = 25
 _MAP_DELETE_BATCH: Final = 27
 _LINK_CREATE: Final = 28
 
+_NOEXIST: Final = 1  # BPF_NOEXIST, a flag of BPF_MAP_UPDATE_ELEM
 _PERF_EVENT: Final = 41  # BPF_PERF_EVENT, an enum bpf_attach_type
 UPROBE_MULTI: Final = 48
 """BPF_TRACE_UPROBE_MULTI, an enum bpf_attach_type: Linux 6.6 and later."""
@@ -95,16 +96,27 @@ class BpfError(OSError):
         self.log = log
 
 
-def create_map(name: str, kind: int, key_bytes: int, value_bytes: int, entries: int, flags: int) -> int:
-    """Returns the descriptor of a new map. ``kind`` is one of enum bpf_map_type. Raises BpfError."""
+def create_map(
+    name: str, kind: int, key_bytes: int, value_bytes: int, entries: int, flags: int, *, inner: int = 0
+) -> int:
+    """Returns the descriptor of a new map. ``kind`` is one of enum bpf_map_type; the elements of an array of
+    maps are like the map with the descriptor ``inner``. Raises BpfError."""
     short = name.encode()[: _NAME_BYTES - 1]
     try:
         return _bpf(
             _MAP_CREATE,
-            struct.pack("=IIIIIII16s", kind, key_bytes, value_bytes, entries, flags, 0, 0, short),
+            struct.pack("=IIIIIII16s", kind, key_bytes, value_bytes, entries, flags, inner, 0, short),
         )
     except OSError as error:
         raise BpfError(error, f"map {name}") from error
+
+
+def map_info(fd: int) -> dict[str, int]:
+    """Returns what the Linux kernel says of a map or program: its numbers by name, such as ``memlock``, the
+    memory that it uses, bytes. Raises OSError."""
+    with open(f"/proc/self/fdinfo/{fd}") as lines:
+        words = [line.split() for line in lines]
+    return {name.rstrip(":"): int(number) for name, number in words if number.isdigit()}
 
 
 def load_program(name: str, kind: int, code: bytes, *, attach_type: int = 0) -> int:
@@ -165,12 +177,14 @@ def get(map_fd: int, key: bytes, size: int) -> bytes:
     return value_buffer.raw
 
 
-def put(map_fd: int, key: bytes, value: bytes) -> None:
-    """Writes one element of a map. A queue has an empty key. Raises OSError."""
+def put(map_fd: int, key: bytes, value: bytes, *, new: bool = False) -> None:
+    """Writes one element of a map. A queue has an empty key. With ``new``, an element that exists is left as
+    it is. Raises OSError, with EEXIST for such an element."""
     key_buffer = ctypes.create_string_buffer(key, len(key)) if key else None
     value_buffer = ctypes.create_string_buffer(value, len(value))
     key_at = ctypes.addressof(key_buffer) if key_buffer is not None else 0
-    _bpf(_MAP_UPDATE_ELEM, struct.pack("=IxxxxQQQ", map_fd, key_at, ctypes.addressof(value_buffer), 0))
+    flags = _NOEXIST if new else 0
+    _bpf(_MAP_UPDATE_ELEM, struct.pack("=IxxxxQQQ", map_fd, key_at, ctypes.addressof(value_buffer), flags))
 
 
 def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
@@ -298,11 +312,14 @@ def reserve_memory(size: int) -> ctypes.Array[ctypes.c_ubyte]:
     return _memory_at(_mmap(None, size, _PROT_NONE, flags, -1, 0), size)
 
 
-def map_into(reserved: ctypes.Array[ctypes.c_ubyte], map_fd: int, offset: int, size: int) -> None:
-    """Maps ``size`` bytes, from ``offset`` on, of the memory of an array map to the same offset of
-    ``reserved``; both are multiples of the page size. Raises OSError."""
+def map_into(
+    reserved: ctypes.Array[ctypes.c_ubyte], map_fd: int, offset: int, size: int, *, of_map: int | None = None
+) -> None:
+    """Maps ``size`` bytes, from ``of_map`` on, of the memory of an array map to ``offset`` of ``reserved``.
+    All are multiples of the page size; by default, ``of_map`` is ``offset``. Raises OSError."""
     address = ctypes.addressof(reserved) + offset
-    _mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _MAP_FIXED, map_fd, offset)
+    start = offset if of_map is None else of_map
+    _mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _MAP_FIXED, map_fd, start)
 
 
 def _mmap(address: int | None, size: int, access: int, flags: int, fd: int, offset: int) -> int:

@@ -12,10 +12,12 @@ import binascii
 import hashlib
 import json
 import os
+import re
 import struct
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Final
 
 from stalltop.probes.programs.bpf_calls import BpfError, create_map, load_program
@@ -31,7 +33,7 @@ _MAP_FD: Final = 0x10
 _LRU_HASH: Final = 9
 """BPF_MAP_TYPE_LRU_HASH, of linux/bpf.h."""
 _SET_ASIDE: Final = 128
-"""Number of free elements of such a map that each CPU sets aside (LOCAL_FREE_TARGET of
+"""Number of free elements of such a map that each possible CPU sets aside (LOCAL_FREE_TARGET of
 kernel/bpf/bpf_lru_list.c). On a host with 256 CPUs these are 32,768."""
 Places = Iterable[tuple[int, str]]
 _MOST_LOADERS: Final = 4
@@ -52,14 +54,20 @@ class CompiledMap:
     """Number of elements; or, if that is given only when the map is created, the name of that number. An LRU
     map gets more, so that it holds as many as this before the oldest are evicted."""
     flags: int
+    inner: str = ""
+    """Name of the map, before this one, like which the elements of an array of maps are; '' for all other
+    maps."""
 
-    def create(self, values: Mapping[str, int]) -> int:
-        """Creates the map; returns its descriptor. ``values`` and the errors are those of
-        ``Compiled.load``."""
+    def create(self, values: Mapping[str, int], maps: Mapping[str, int]) -> int:
+        """Creates the map; returns its descriptor. ``maps`` are those that exist already; ``values`` and the
+        errors are those of ``Compiled.load``."""
         entries = values[self.entries] if isinstance(self.entries, str) else self.entries
         if self.type == _LRU_HASH:
-            entries += _SET_ASIDE * (os.cpu_count() or 1)
-        return create_map(self.name, self.type, self.key_bytes, self.value_bytes, entries, self.flags)
+            entries += _SET_ASIDE * possible_cpus()
+        inner = maps[self.inner] if self.inner else 0
+        return create_map(
+            self.name, self.type, self.key_bytes, self.value_bytes, entries, self.flags, inner=inner
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ class Compiled:
             {
                 "key": key,
                 "seconds": self.seconds,
-                "maps": [[m.name, m.type, m.key_bytes, m.value_bytes, m.entries, m.flags] for m in self.maps],
+                "maps": [astuple(made) for made in self.maps],
                 "programs": [
                     [p.name, p.type, base64.b64encode(p.code).decode(), p.maps, p.values]
                     for p in self.programs
@@ -160,6 +168,14 @@ class Compiled:
             Compiled(tuple(made for made in self.maps if made.name in only), second),
         )
 
+    def bytes(self, values: Mapping[str, int]) -> int:
+        """Returns the least memory that the elements of all maps use once they are loaded with ``values``."""
+        return sum(
+            (made.key_bytes + made.value_bytes)
+            * (values[made.entries] if isinstance(made.entries, str) else made.entries)
+            for made in self.maps
+        )
+
     def load(
         self, values: Mapping[str, int], *, attach_type: int = 0, given: Mapping[str, int] | None = None
     ) -> dict[str, int]:
@@ -172,7 +188,7 @@ class Compiled:
         loaded: dict[str, int] = {}
         try:
             for made in self.maps:
-                loaded[made.name] = made.create(values)
+                loaded[made.name] = made.create(values, loaded)
             maps = {**(given or {}), **loaded}
 
             def load(program: CompiledProgram) -> None:
@@ -189,6 +205,16 @@ class Compiled:
                 os.close(fd)
             raise
         return loaded
+
+
+def possible_cpus() -> int:
+    """Returns the highest number that a CPU can have on this host, plus one."""
+    # The file contains, for instance, "0-3,8-11". Without the file, the number is 8192, the largest for which
+    # distributions build x86-64 kernels.
+    try:
+        return int(re.split("[-,]", Path("/sys/devices/system/cpu/possible").read_text())[-1]) + 1
+    except (OSError, ValueError):
+        return 8192
 
 
 def _loaders() -> int:

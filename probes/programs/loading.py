@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,14 @@ from stalltop.probes.programs.bpf_calls import (
     UPROBE_MULTI,
     UPROBE_SESSION,
     BpfError,
+    map_info,
     map_memory,
 )
-from stalltop.probes.programs.compiled import Compiled
+from stalltop.probes.programs.compiled import Compiled, possible_cpus
 from stalltop.probes.programs.growing_map import GrowingMap
 from stalltop.probes.programs.later import LaterProgram
-from stalltop.probes.programs.pools import Pools, fill
+from stalltop.probes.programs.octave_blocks import BLOCK_BYTES, OctaveBlocks, most_blocks
+from stalltop.probes.programs.pools import Pools
 from stalltop.probes.programs.preparing import Prepared, may_not, prepare
 from stalltop.probes.programs.recipes import FILLING, FREEING, SESSION, Recipe, tracing
 from stalltop.probes.programs.recipes import RING_BYTES as RING_SIZE
@@ -36,11 +38,14 @@ from stalltop.probes.programs.ring import Ring
 from stalltop.probes.programs.task_offsets import TaskOffsets
 from stalltop.probes.programs.thread_records import ThreadRecords
 
+_T = TypeVar("_T", bound=np.generic)
 OLDEST_KERNEL: Final = (5, 15)
 """The first Linux with attach cookies for probes (bpf_get_attach_cookie)."""
 RING_BYTES: Final = 512 << 10
 """Size of the ring of captured calls. It has room for 2,600 calls of 200 bytes. Fewer calls than that are
 captured in ten seconds, even at the limits of ``probes.maps.kept_calls``."""
+MEMORY: Final = 256 << 20
+"""Default of the most memory in the Linux kernel, in bytes."""
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 """Inode of the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 _CAP_SYS_ADMIN: Final = 21
@@ -77,10 +82,21 @@ class Programs:
     older_programs: int
     kernel_of: int
     told_programs: int
+    looked_up: int
+    generation_of: int
+    lookups: int
+    device_of_context: int
+    choices: int
     accounts: int
     registered: int
+    fixed_bytes: int
+    """Memory of the maps in the Linux kernel, without blocks of octaves, and of the programs."""
     slots: GrowingMap
     """Elements have the dtype ``layout.SLOT``."""
+    octaves: OctaveBlocks
+    left_in: NDArray[np.int64]
+    """Number of free records by pool."""
+    turnovers: NDArray[np.void]
     owners: NDArray[np.void]
     """Mapped array, dtype ``layout.OWNER``. The other arrays are mapped in the same way. BPF programs may
     change them at any time."""
@@ -111,7 +127,7 @@ class Programs:
         """Closes the programs and maps; the mapped arrays stay readable while they are referred to."""
         self.session.close()
         self.pools.close()
-        for growing in (self.slots, self.kernels, self.off_cpu, self.thread_records):
+        for growing in (self.slots, self.octaves, self.kernels, self.off_cpu, self.thread_records):
             if growing is not None:
                 growing.close()
         for name in _DESCRIPTORS:
@@ -136,7 +152,7 @@ _DESCRIPTORS: Final = {
         "chosen": "choosing_returns",
     }.get(field.name, field.name)
     for field in fields(Programs)
-    if field.type == "int"
+    if field.type == "int" and field.name != "fixed_bytes"
 }
 """Names of the fields that are descriptors, with the names of these programs and maps in ``bpf/``."""
 
@@ -146,20 +162,25 @@ def load(
     threads: int,
     *,
     multi: bool,
+    memory: int = MEMORY,
     task: TaskOffsets | None = None,
     ring_bytes: int = RING_BYTES,
     progress: Progress | None = None,
 ) -> Programs:
     """Compiles and loads the programs: for uprobe_multi links if ``multi`` is set, otherwise for perf events.
 
-    ``task`` holds the offsets that are needed to split the time of calls; without it, no call is split.
-    ``ring_bytes`` is the room for captured calls: a power of two, and whole pages. Raises TracingError with
-    the reason and the remedy.
+    ``memory`` is the most memory, in bytes, that all maps may use: maps of fixed size are created even if
+    they are larger, and one block of octaves. ``task`` holds the offsets that are needed to split the time of
+    calls; without it, no call is split. ``ring_bytes`` is the room for captured calls: a power of two, and
+    whole pages. Raises TracingError with the reason and the remedy.
     """
     namespace = pid_namespace()
     offsets = {} if task is None else task.values()
+    blocks = most_blocks(slots, memory)
     values = {
         "SLOTS": slots,
+        "BLOCKS": blocks,
+        "MOST_OCTAVES": blocks * layout.BLOCK,
         "THREADS": threads,
         "MOST_FOLLOWERS": threads // 4,
         "CPUS": possible_cpus(),
@@ -177,15 +198,24 @@ def load(
     given: dict[str, int] = {}
     session: LaterProgram | None = None
     try:
+        fixed = sum(map_info(fd).get("memlock", 0) for fd in fds.values()) - BLOCK_BYTES + later.bytes(values)
         session = LaterProgram(later, values, fds, attach_type=UPROBE_SESSION)
         sizes = pool_sizes(slots, threads, splits=task is not None)
-        fill(fds[FILLING], sizes)
+        pools = Pools(fds.pop(FILLING), fds.pop(FREEING), sizes)
+        left = _mapped(fds.pop("left_in"), np.dtype(np.int64), layout.POOLS)
+        octaves = OctaveBlocks(
+            fds.pop("octaves"), fds.pop("octave_block"), pools, left, most_blocks(slots, memory - fixed)
+        )
         given |= {name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()}
         return Programs(
             complaint=complaint,
             session=session,
             **given,
+            fixed_bytes=fixed,
             slots=GrowingMap(fds.pop("slots"), layout.SLOT, slots),
+            octaves=octaves,
+            left_in=left,
+            turnovers=_mapped(fds.pop("turnovers"), layout.TURNOVER, layout.EVICTING_MAPS),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
             thread_records=ThreadRecords(GrowingMap(fds.pop("threads"), layout.THREAD, threads)),
             losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
@@ -198,7 +228,7 @@ def load(
             launched=_mapped(fds.pop("launched"), layout.LAUNCHED, layout.KERNELS),
             keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
-            pools=Pools(fds.pop(FREEING), sizes),
+            pools=pools,
         )
     except BaseException as error:
         if session is not None:
@@ -229,17 +259,7 @@ def pool_sizes(slots: int, threads: int, *, splits: bool) -> dict[layout.Pool, i
     return sizes | ({pool.CHARGES: layout.CHARGES} if splits else {})
 
 
-def possible_cpus() -> int:
-    """Returns the highest number that a CPU can have on this host, plus one."""
-    # The file contains, for instance, "0-3,8-11". Without the file, the number is 8192, the largest for which
-    # distributions build x86-64 kernels.
-    try:
-        return int(re.split("[-,]", Path("/sys/devices/system/cpu/possible").read_text())[-1]) + 1
-    except (OSError, ValueError):
-        return 8192
-
-
-def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
+def _mapped(fd: int, dtype: np.dtype[_T], n: int) -> NDArray[_T]:
     """Returns the array of a map, which stays mapped while it is referred to. Closes ``fd``."""
     try:
         memory: NDArray[np.uint8] = np.ctypeslib.as_array(map_memory(fd, dtype.itemsize * n))

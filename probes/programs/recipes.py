@@ -29,11 +29,13 @@ _ORDERED_ATOMICS: Final = (5, 18)
 _FORMAT: Final = 1
 """Version of the request to the compiler, apart from the source and the options. It is a part of every key of
 the cache."""
-_STAND_INS: Final = {"SLOTS": 61, "THREADS": 67, "CPUS": 71}
+_STAND_INS: Final = {"SLOTS": 61, "THREADS": 67, "CPUS": 71, "BLOCKS": 73, "MOST_OCTAVES": 79}
 """Stand-ins, during the compilation, for sizes of maps that are known only at loading. They are small,
 because the compiler creates each map. No other map has one of these sizes, so the maps to resize can be found
 by them."""
 _RING: Final = 27  # BPF_MAP_TYPE_RINGBUF
+_INNER: Final = {"octaves": "octave_block"}
+"""Names of arrays of maps, each with the map like which its elements are."""
 _INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
 
 
@@ -76,7 +78,10 @@ class Recipe:
 
         return Compiled(
             tuple(
-                CompiledMap(**{**said, "entries": entries(said["entries"], said["type"])})
+                CompiledMap(
+                    **{**said, "entries": entries(said["entries"], said["type"])},
+                    inner=_INNER.get(said["name"], ""),
+                )
                 for said in answer["maps"]
             ),
             tuple(

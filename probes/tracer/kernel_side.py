@@ -13,15 +13,23 @@ from stalltop.model.errors import TracingError, UnsafeTracingError
 from stalltop.model.progress import Progress
 from stalltop.probes import layout
 from stalltop.probes.maps.access import MapAccess
+from stalltop.probes.maps.evictions import Evictions
 from stalltop.probes.maps.functions import tell_functions
 from stalltop.probes.maps.kept_calls import KeptCalls
 from stalltop.probes.maps.open_calls import OpenCalls, RawOpenCall
 from stalltop.probes.maps.quotas import Quotas
-from stalltop.probes.maps.raw import RawCapturedCall, RawQuota
+from stalltop.probes.maps.raw import Memory, RawCapturedCall, RawEvictions, RawQuota
 from stalltop.probes.maps.slots import Counts, SlotKey, Slots
 from stalltop.probes.operations import FUNCTIONS, Function
 from stalltop.probes.programs.bpf_calls import BpfError, missed_runs
-from stalltop.probes.programs.loading import RING_BYTES, check_host, explained, load, refusal
+from stalltop.probes.programs.loading import (
+    MEMORY,
+    RING_BYTES,
+    check_host,
+    explained,
+    load,
+    refusal,
+)
 from stalltop.probes.programs.task_offsets import (
     NoBtfError,
     TaskOffsets,
@@ -49,11 +57,11 @@ _WHERE_TYPES_ARE: Final = (
 class KernelSide:
     """Counts calls of functions in the Linux kernel.
 
-    ``attach`` may be called from another thread than the other methods. ``slots`` is the number of histograms
-    (16 KiB each, one for each operation of a process on each of its devices). ``threads`` is the maximum
-    number of traced and followed threads. ``splits`` says whether to measure where the time of calls goes,
-    which costs a little at every switch of threads on the host. ``ring_bytes`` is the room for captured calls
-    until they are read. ``progress`` receives the progress of slow steps.
+    ``attach`` may be called from another thread than the other methods. ``slots`` is the maximum number of
+    histograms (one for each operation of a process on each of its devices), ``threads`` that of traced and
+    followed threads, and ``memory`` that of bytes in the Linux kernel. ``splits`` says whether to measure
+    where the time of calls goes, which costs a little at every switch of threads on the host. ``ring_bytes``
+    is the room for captured calls until they are read. ``progress`` receives the progress of slow steps.
 
     Raises TracingError. After an error, nothing stays attached or loaded.
     """
@@ -63,6 +71,7 @@ class KernelSide:
         *,
         slots: int = 4096,
         threads: int = 8192,
+        memory: int = MEMORY,
         way: Way = "auto",
         functions: Sequence[Function] = FUNCTIONS,
         splits: bool = True,
@@ -84,6 +93,7 @@ class KernelSide:
         self._attaching = threading.Lock()
         self._access = MapAccess()
         self._ring_bytes = ring_bytes
+        self._most_memory = memory
         self._progress = progress
         check_host()
         # uprobe_multi is checked first: after a failed attempt with it, the verifier would have to check the
@@ -134,6 +144,7 @@ class KernelSide:
             slots,
             threads,
             multi=way == "multi",
+            memory=self._most_memory,
             task=task,
             ring_bytes=self._ring_bytes,
             progress=self._progress,
@@ -154,6 +165,7 @@ class KernelSide:
                 self._losses_seen = dict[str, int]()
                 self._open = OpenCalls(lambda: programs.threads)
                 self._quotas = Quotas(programs)
+                self._evictions = Evictions(programs)
                 self.probe_ns = calibrate(self._probing.attach, self._slots, lambda: programs.threads)
                 self._kept.read(time.monotonic_ns())
                 self.losses()
@@ -166,6 +178,13 @@ class KernelSide:
     def not_kept(self) -> str:
         """Returns why compiled programs are not cached for the next start; '' if they are."""
         return self._programs.complaint
+
+    @property
+    def memory(self) -> Memory:
+        """Returns how much memory the maps and programs use in the Linux kernel."""
+        programs = self._programs
+        all_in_use = programs.octaves.all_in_use or int(programs.left_in[layout.Pool.SLOTS]) <= 0
+        return Memory(programs.fixed_bytes + programs.octaves.bytes, self._most_memory, all_in_use)
 
     def read(self) -> Counts:
         """Returns what was counted since the previous read. Costs little if nothing was counted."""
@@ -207,6 +226,11 @@ class KernelSide:
         refused most first."""
         with self._access as is_open:
             return self._quotas.read() if is_open else []
+
+    def evictions(self) -> list[RawEvictions]:
+        """Returns which LRU maps were found to have lost elements since the previous call."""
+        with self._access as is_open:
+            return self._evictions.read() if is_open else []
 
     def release(self, tgid: int) -> None:
         """Frees everything that process ``tgid`` owned. To be called once the process has ended and its last

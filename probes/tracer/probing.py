@@ -93,10 +93,10 @@ class Probing:
         # Processes that have the driver now may have initialized CUDA, and chosen devices, before the probes
         # were there.
         older = users_of_driver() if begins else set()
-        tell_older(self._programs.older_programs, older)
+        tell_older(self._programs, older)
         attachment = self._choosing.attach(path, points)
         if begins:
-            tell_older(self._programs.older_programs, users_of_driver() - older)
+            tell_older(self._programs, users_of_driver() - older)
         return attachment
 
 

@@ -25,7 +25,7 @@ from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLS = 2
-OPTIONS = ("--slots=64", "--attach=perf", "--budget=3%", "--sample")
+OPTIONS = ("--memory=200M", "--attach=perf", "--budget=3%", "--sample")
 """Options that only a tracer can follow."""
 
 pytestmark = [

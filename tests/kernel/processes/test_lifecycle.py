@@ -20,14 +20,15 @@ from tests.kernel.processes.watched import WatchedMonitor
 
 pytestmark = pytest.mark.beside
 
-SLOTS = 1024
+MEMORY = 8 << 20
+"""Room for 1,024 slots and 256 records of threads."""
 LAUNCH, INNER = "cudaLaunchKernel", "cuLaunchKernel"
 """A function of the runtime, and the driver's function that it calls."""
 
 
 @pytest.fixture(scope="module")
 def monitor(built: Built) -> Iterator[Monitor]:
-    monitor = Monitor(MonitorOptions(slots=SLOTS, threads=256))
+    monitor = Monitor(MonitorOptions(memory=MEMORY))
     try:
         assert monitor.cannot_trace is None, str(monitor.cannot_trace)
         # While the process ``keeper`` lives, the libraries stay probed. So later processes are traced from

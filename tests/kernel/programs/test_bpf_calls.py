@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from stalltop.probes.programs.bpf_calls import _bpf, delete_all, look_at_all, put
+from stalltop.probes.programs import compiled
+from stalltop.probes.programs.bpf_calls import _bpf, delete_all, look_at_all, map_info, put
 from stalltop.probes.programs.compiled import CompiledMap
 
 KEY = np.dtype([("a", np.uint64), ("b", np.uint64)])
@@ -61,10 +62,19 @@ def test_a_descriptor_that_is_no_map_raises_an_error() -> None:
         delete_all(other.fileno(), keys(range(3)))
 
 
+def test_the_size_of_an_lru_map_follows_the_number_of_possible_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "possible_cpus", lambda: 256)
+    table = CompiledMap("table", _LRU_HASH, KEY.itemsize, VALUE.itemsize, 1024, 0).create({}, {})
+    try:
+        assert map_info(table)["max_entries"] == 1024 + 256 * 128
+    finally:
+        os.close(table)
+
+
 def test_an_lru_map_holds_its_size_though_each_cpu_sets_elements_aside() -> None:
     cpus = sorted(os.sched_getaffinity(0))
     size = 1024
-    table = CompiledMap("table", _LRU_HASH, KEY.itemsize, VALUE.itemsize, size, 0).create({})
+    table = CompiledMap("table", _LRU_HASH, KEY.itemsize, VALUE.itemsize, size, 0).create({}, {})
     try:
         for cpu, numbers in ((cpus[-1], range(1)), (cpus[0], range(1, size))):
             os.sched_setaffinity(0, {cpu})

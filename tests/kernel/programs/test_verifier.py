@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.probes.layout import BLOCK, Pool
 from stalltop.probes.programs import bpf_calls
 from stalltop.probes.programs import loading as programs
 from stalltop.probes.programs.compiled import KPROBE
@@ -65,11 +66,13 @@ def test_programs_at_uprobes_contain_a_tail_call(task: Mapping[str, int]) -> Non
 def test_every_record_is_free_once() -> None:
     sizes = programs.pool_sizes(300, 700, splits=True)
     task = task_offsets().values()
+    sizes[Pool.OCTAVES] = BLOCK
     numbers = {"SLOTS": 300, "THREADS": 700, "MOST_FOLLOWERS": 9, "CPUS": 4, "RING_BYTES": 1 << 16}
+    numbers |= {"BLOCKS": 1, "MOST_OCTAVES": BLOCK}
     fds = programs.load_prepared(tracing(list(task), []), numbers | task, later=(SESSION,)).fds
     try:
-        fill(fds[FILLING], sizes)
         for pool, size in sizes.items():
+            fill(fds[FILLING], pool, 0, size)
             free = taken(fds[f"free_{pool.name.lower()}"])
             assert sorted(free) == list(range(size)), pool
             assert free[0] == 0, "few records are used if few are needed"

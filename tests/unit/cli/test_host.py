@@ -81,7 +81,7 @@ class StandInMonitor(MadeSource):
 
 
 def options(**given: object) -> argparse.Namespace:
-    defaults = {"own": False, "socket": None, "attach": None, "slots": None, "budget": None, "sample": False}
+    defaults = {"own": False, "socket": None, "attach": None, "memory": None, "budget": None, "sample": False}
     return argparse.Namespace(**{**defaults, "state": False, **given})
 
 
@@ -114,7 +114,7 @@ def test_a_client_prints_the_windows_of_the_tracer_and_whose_they_are(
 
 
 @pytest.mark.parametrize("command", ["once", "explain", "record"])
-@pytest.mark.parametrize("option", ["--slots=99", "--attach=perf", "--budget=off", "--sample"])
+@pytest.mark.parametrize("option", ["--memory=200M", "--attach=perf", "--budget=off", "--sample"])
 def test_a_client_refuses_options_of_the_tracer(
     tracer: TracerServer,
     tmp_path: Path,
@@ -135,7 +135,7 @@ def test_own_traces_beside_the_tracer_with_a_warning(
 ) -> None:
     monitor = StandInMonitor()
     monkeypatch.setattr("stalltop.probes.monitor.Monitor", lambda _: monitor)
-    code, out, err = run(["once", "--json", "--seconds", "0.2", "--own", "--slots", "99"], capsys)
+    code, out, err = run(["once", "--json", "--seconds", "0.2", "--own", "--memory", "200M"], capsys)
     assert code == 0
     assert "probes cost the traced programs twice" in err
     assert json.loads(out)["probes"]["tracer"] is None

@@ -51,7 +51,7 @@ def test_the_default_command_depends_on_the_terminal(
         ["once", "--no-such"],
         ["once", "--js"],
         ["live", "--interval", "0.01"],
-        ["live", "--slots", "3"],
+        ["live", "--memory", "3M"],
         ["live", "--attach", "kprobe"],
         ["demo", "no-such-scenario", "--once", "--simulated"],
         ["open"],

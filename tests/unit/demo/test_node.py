@@ -55,8 +55,8 @@ def test_the_monitor_is_pointed_at_the_stand_ins(tmp_path: Path) -> None:
     node = DemoNode(load_scenario("mps"), Built(tmp_path))
     try:
         node.show([Present(container_id("one"), POD, ((10, process("0", mps=True)),))])
-        options = node.options(MonitorOptions(slots=7))
-        assert options.slots == 7
+        options = node.options(MonitorOptions(memory=7))
+        assert options.memory == 7
         assert options.nvml_environment["LD_LIBRARY_PATH"] == str(tmp_path)
         shown = Path(options.nvml_environment["NVML_STANDIN_SCENARIO"])
         assert "0.mps=10:1048576" in shown.read_text()

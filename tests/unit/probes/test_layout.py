@@ -51,8 +51,8 @@ def test_a_struct_with_padding_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_constants_equal_those_of_the_model() -> None:
-    assert layout.SLOT.itemsize == 16384
-    assert layout.COUNTERS == COUNTERS
+    assert layout.SLOT.itemsize == 448, "a whole number of cache lines"
+    assert layout.COUNTERS == layout.OCTAVES * layout.PER_OCTAVE == COUNTERS
     assert len(KINDS) == layout.KINDS
     assert kernels.BUCKETS <= layout.BUCKETS
     assert len(SPLITS) == layout.SPLITS
@@ -125,7 +125,7 @@ def test_the_system_call_decides_which_waits_it_can_end(tmp_path: Path) -> None:
 
 def test_every_loss_has_a_counter() -> None:
     # Two losses have no BPF counter: the Linux kernel counts "missed", and the monitor counts "no_overlap".
-    assert {*(layout.LOSSES.names or ()), "missed", "no_overlap"} == set(LOSSES)
+    assert {*(layout.LOSSES.names or ()), "missed", "no_overlap", "evicted"} == set(LOSSES)
 
 
 def test_the_bpf_program_and_hdr_histogram_choose_the_same_counter(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Missing
 from stalltop.probes.layout import Pool
-from stalltop.probes.maps.raw import RawQuota
-from stalltop.probes.over_quota import MOST_TOLD, over_quota
+from stalltop.probes.maps.raw import Memory, RawQuota
+from stalltop.probes.over_quota import MOST_TOLD, out_of_memory, over_quota
 
 
 def told(*quotas: RawQuota, **loss: int) -> tuple[Missing, ...]:
@@ -22,7 +22,7 @@ def test_a_process_whose_calls_are_not_counted_is_untraced() -> None:
     (gap,) = told(RawQuota(7, 0, Pool.SLOTS, 2048, 4096, 199_100), no_slot=199_100)
     assert (gap.what, gap.pid, gap.tenant, gap.untraced) == ("hog(7) of team", 7, "t1", True)
     assert gap.reason == ("over quota: it has 2,048 of 4,096 histogram slots, and was refused 199,100 times")
-    assert "--slots" in gap.remedy
+    assert "--memory" in gap.remedy
 
 
 def test_a_container_is_named_by_one_of_its_processes() -> None:
@@ -44,3 +44,12 @@ def test_a_refusal_without_a_loss_is_not_told() -> None:
 def test_few_are_named() -> None:
     many = [RawQuota(tgid, 0, Pool.SLOTS, 1, 9, 1) for tgid in range(1, 99)]
     assert [gap.pid for gap in told(*many, no_slot=99)] == list(range(1, 1 + MOST_TOLD))
+
+
+def test_memory_that_is_all_in_use_is_told_with_its_cost() -> None:
+    full = Memory(255 << 20, 256 << 20, True)
+    (gap,) = out_of_memory(full, {"no_slot": 1200})
+    assert "all 256 MiB in the Linux kernel are in use: 1,200 calls are not counted" in gap.reason
+    assert gap.remedy == "start the tracer with more --memory"
+    assert out_of_memory(full, {"no_slot": 0}) == ()
+    assert out_of_memory(full._replace(all_in_use=False), {"no_slot": 1200}) == ()

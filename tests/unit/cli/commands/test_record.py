@@ -20,8 +20,9 @@ import numpy as np
 import pytest
 
 from stalltop.cli.commands import record as command
-from stalltop.cli.commands.record import age, bounds, duration, recorded, size
+from stalltop.cli.commands.record import age, bounds, duration, recorded
 from stalltop.cli.main import parsed
+from stalltop.cli.tracing import size
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.files.places import recording_path
 from stalltop.model.errors import UsageError
@@ -40,13 +41,13 @@ DEADLINE = 90.0
     [("4MiB", 4 << 20), ("1GiB", 1 << 30), ("1.5G", 3 << 29), ("500m", 500 << 20), ("67108864", 64 << 20)],
 )
 def test_sizes_are_parsed(text: str, value: int) -> None:
-    assert size(text) == value
+    assert size(4 << 20, 1 << 50)(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", "1KiB", "-1G", "1 furlong", "9999999T", "1e9", "٣G"])
 def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
-        size(text)
+        size(4 << 20, 1 << 50)(text)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stalltop.model.histograms.hdr import COUNTERS
 from stalltop.probes import layout
@@ -22,6 +23,11 @@ def programs() -> Programs:
     made = SimpleNamespace(
         owners=np.zeros(SLOTS, layout.OWNER),
         slots=SimpleNamespace(array=np.zeros(SLOTS, layout.SLOT), reach=lambda count: None),
+        octaves=SimpleNamespace(
+            counters=np.zeros((SLOTS * layout.OCTAVES, layout.PER_OCTAVE), np.uint32),
+            reach=lambda numbers: np.ones(len(numbers), np.bool_),
+            grow=lambda: None,
+        ),
         threads=np.zeros(4, layout.THREAD),
         slot_of=-1,
         pools=SimpleNamespace(free=lambda pool, slots, tgids, cgroup_ids: None),
@@ -31,20 +37,28 @@ def programs() -> Programs:
     return cast(Programs, made)
 
 
+def histograms(programs: Programs) -> NDArray[np.uint32]:
+    """Gives each slot all of its octaves, and returns the counters by slot, shape (SLOTS, COUNTERS)."""
+    octaves = np.arange(1, SLOTS * layout.OCTAVES + 1, dtype=np.uint64)
+    programs.slots.array["octaves"] = octaves.reshape(SLOTS, layout.OCTAVES)
+    return programs.octaves.counters.reshape(SLOTS, COUNTERS)
+
+
 @pytest.mark.parametrize("active", [1.0, 0.7, 0.05])
 def test_the_rise_of_each_counter_is_read_once(programs: Programs, active: float) -> None:
     random = np.random.default_rng(1)
     # Every seventh 32-bit counter is about to wrap around.
-    programs.slots.array["counters"][:, ::7] = (1 << 32) - 3
+    counters = histograms(programs)
+    counters[:, ::7] = (1 << 32) - 3
     reader = Slots(programs, splits=True)
-    reader._counters[:] = programs.slots.array["counters"]
+    reader._counters[:] = programs.octaves.counters
     for _ in range(5):
         rise = np.zeros((SLOTS, COUNTERS), np.uint32)
         busy = np.flatnonzero(random.random(SLOTS) < active)
         for slot in busy:
             rise[slot, random.integers(0, COUNTERS, 30)] = random.integers(1, 9, 30)
             rise[slot, 0] = 5
-        programs.slots.array["counters"] += rise
+        counters += rise
         programs.slots.array["calls"] += rise.sum(axis=1, dtype=np.uint64)
         programs.slots.array["total_ns"] += rise.sum(axis=1, dtype=np.uint64) * np.uint64(1000)
         programs.slots.array["max_ns"][busy] = 1 << 36
@@ -59,35 +73,51 @@ def test_the_rise_of_each_counter_is_read_once(programs: Programs, active: float
 
 
 def test_a_call_that_is_not_in_its_histogram_yet_is_read_later(programs: Programs) -> None:
-    reader = Slots(programs, splits=False)
+    reader, counters = Slots(programs, splits=False), histograms(programs)
     programs.slots.array["calls"][3] = 2
     programs.slots.array["total_ns"][3] = 300
     assert reader.read().keys == ()
-    programs.slots.array["counters"][3, 100] = 2
+    counters[3, 100] = 2
     counts = reader.read()
     assert counts.calls.tolist() == [2]
     assert counts.total_ns.tolist() == [300]
 
 
-def test_a_call_is_read_later_if_a_call_that_is_not_counted_yet_hides_it(programs: Programs) -> None:
+def test_octaves_that_a_slot_takes_later_are_read_in_order(programs: Programs) -> None:
     reader = Slots(programs, splits=False)
-    programs.slots.array["counters"][3, 1000] = programs.slots.array["calls"][3] = 1
-    assert reader.read().calls.tolist() == [1]
-    # A call of a length that no call had before, and one whose counter rose before the number of calls.
-    programs.slots.array["counters"][3, [1000, 3000]] = 2, 1
-    programs.slots.array["calls"][3] = 2
-    assert reader.read().histograms.index.tolist() == [1000]
-    programs.slots.array["calls"][3] = 3
+    octaves = programs.slots.array["octaves"]
+    octaves[3, 5], programs.octaves.counters[8, 1] = 9, 4
+    programs.slots.array["calls"][3] = 4
+    assert reader.read().histograms.index.tolist() == [5 * layout.PER_OCTAVE + 1]
+    # The slot takes an octave of shorter durations, and one that another slot had before.
+    octaves[3, [2, 30]] = 700, 1
+    programs.octaves.counters[[699, 0, 8], [2, 3, 1]] = 1, 2, 5
+    programs.slots.array["calls"][3] = 8
     counts = reader.read()
-    assert counts.histograms.index.tolist() == [3000]
-    assert counts.calls.tolist() == [1]
+    indices = [2 * layout.PER_OCTAVE + 2, 5 * layout.PER_OCTAVE + 1, 30 * layout.PER_OCTAVE + 3]
+    assert counts.histograms.index.tolist() == indices
+    assert counts.histograms.count.tolist() == [1, 1, 2]
+
+
+def test_the_octaves_of_a_freed_slot_are_empty(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "delete_all", lambda fd, keys: None)
+    reader, counters = Slots(programs, splits=False), histograms(programs)
+    counters[3, [7, 3000]] = 2, 1
+    programs.slots.array["calls"][3] = 3
+    assert reader.read().calls.tolist() == [3]
+    octaves = programs.slots.array["octaves"][3].tolist()
+    reader.release(int(programs.owners["tgid"][3]))
+    assert not counters[3].any()
+    assert not reader._counters.any()
+    assert programs.slots.array["octaves"][3].tolist() == octaves, "the BPF programs free and clear them"
+    assert programs.slots.array["calls"][3] == 0
 
 
 def test_calls_that_are_read_before_they_are_counted_are_not_read_again(programs: Programs) -> None:
-    reader = Slots(programs, splits=False)
-    programs.slots.array["counters"][3, 100] = 1
+    reader, counters = Slots(programs, splits=False), histograms(programs)
+    counters[3, 100] = 1
     programs.slots.array["calls"][3] = 0
-    programs.slots.array["counters"][4, 100] = 2
+    counters[4, 100] = 2
     programs.slots.array["calls"][4] = 1
     assert reader.read().calls.tolist() == [2]
     assert reader.read().keys == ()
@@ -113,15 +143,15 @@ def test_slots_of_one_key_are_added_up_and_freed_with_their_thread(
     programs.owners["cgroup_id"][:3] = 9
     programs.owners["writer"][1:3] = 2, 4  # the own slots of the threads with records 1 and 3
     programs.threads["tgid"] = [7, 7, 0, 7]
-    reader = Slots(programs, splits=False)
+    reader, counters = Slots(programs, splits=False), histograms(programs)
     assert rows_of(programs.owners)[:4].tolist() == [0, 0, 0, 3]
-    programs.slots.array["calls"][:3] = programs.slots.array["counters"][:3, 100] = 1, 2, 3
+    programs.slots.array["calls"][:3] = counters[:3, 100] = 1, 2, 3
     counts = reader.read()
     assert [(key.tgid, key.operation) for key in counts.keys] == [(7, 5)]
     assert counts.calls.tolist() == [6]
     assert not deleted
     programs.threads["tgid"][3] = 8  # the record belongs to a thread of another process now
-    programs.slots.array["calls"][2] = programs.slots.array["counters"][2, 100] = 4
+    programs.slots.array["calls"][2] = counters[2, 100] = 4
     assert reader.read().calls.tolist() == [1]
     assert (deleted, freed) == ([4], [])
     assert reader.read().keys == ()
