@@ -24,7 +24,7 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     """Measures and returns the table. Raises StalltopError."""
     seconds = 10.0 if quick else 30.0
     table = TextTable(
-        f"scale: the monitor without a screen at 1 Hz, {CALLS} calls a second by each process, {seconds:.0f} s",
+        f"scale: the monitor without a screen at 1 Hz, {seconds:.0f} s; {CALLS} calls/s by each process",
         (
             "processes",
             "containers",
@@ -57,8 +57,8 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
         )
     table.notes += [
         "",
-        "kernel: maps and programs, whose limit is --memory; resident: of the monitor's process, with the maps",
-        "that it has mapped; own: without shared memory; CPU %: of one core, by the monitor's process",
+        "kernel: maps and programs, whose limit is --memory; resident: of the monitor's process, with the",
+        "maps that it has mapped; own: without shared memory; CPU %: of one core, by the monitor's process",
         "complete: time from the first window until 99 % of the rows were counted",
         "missed: calls that were not counted, during the measurement and in the 12 s before it",
     ]

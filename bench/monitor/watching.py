@@ -119,7 +119,7 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
         f"{_BTOP}: on a terminal of the same size, at 1 Hz; it shows processes, no calls"
         if has_btop
         else f"{_BTOP} was not measured",
-        "resident: with the mapped histograms, 1 to 3 KiB per row; own: without shared memory",
+        "resident: with the mapped histograms; own: without shared memory",
         "probes CPU %: what the probes cost the traced processes, of one core, by calibration",
     ]
     return [table]

@@ -18,6 +18,8 @@ int cuLaunchKernel(void *function) { __asm__ volatile(""); return 0; }
 int cuModuleGetFunction(void **function, void *module, const char *name)
 {
     static unsigned long last;
+    static volatile char read; /* the page of the name has to be in memory */
+    read = *name;
     last += 16;
     *function = (void *)last;
     return 0;

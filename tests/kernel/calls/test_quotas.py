@@ -11,7 +11,7 @@ import pytest
 from stalltop.probes.layout import ACCOUNT, ACCOUNT_KEY, ACTIVITIES, HEAPS, KERNELS, MEMBERS, Pool
 from stalltop.probes.maps.raw import RawQuota
 from stalltop.probes.monitor import Monitor
-from stalltop.probes.options import MonitorOptions
+from stalltop.probes.options import BYTES_A_SLOT, MonitorOptions
 from stalltop.probes.programs.bpf_calls import look_at_all
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child, compile_library
@@ -179,7 +179,7 @@ def accounts(kernel: KernelSide) -> int:
 
 
 def test_the_coverage_names_who_is_over_quota(libraries: tuple[Path, Path], workplace: Workplace) -> None:
-    monitor = Monitor(MonitorOptions())
+    monitor = Monitor(MonitorOptions(memory=4096 * BYTES_A_SLOT))
     try:
         watched = WatchedMonitor(monitor)
         hog = workplace.cgroup()
