@@ -165,12 +165,12 @@ def without_screen(seconds: float) -> MonitorFigures:
 
 
 def _complete_s(windows: Sequence[Mapping[str, float]]) -> float:
-    """Returns after how many seconds 99 % of all rows were in a window."""
+    """Returns after how many seconds nine tenths of all rows were in a window."""
     most = max(window["rows"] for window in windows)
     passed = 0.0
     for window in windows:
         passed += window["seconds"]
-        if window["rows"] >= 0.99 * most:
+        if window["rows"] >= 0.9 * most:
             break
     return passed
 
