@@ -196,16 +196,19 @@ def load(
         progress=progress,
     )
     given: dict[str, int] = {}
-    session: LaterProgram | None = None
+    undo = contextlib.ExitStack()
     try:
         fixed = sum(map_info(fd).get("memlock", 0) for fd in fds.values()) - BLOCK_BYTES + later.bytes(values)
         session = LaterProgram(later, values, fds, attach_type=UPROBE_SESSION)
+        undo.callback(session.close)
         sizes = pool_sizes(slots, threads, splits=task is not None)
         pools = Pools(fds.pop(FILLING), fds.pop(FREEING), sizes)
+        undo.callback(pools.close)
         left = _mapped(fds.pop("left_in"), np.dtype(np.int64), layout.POOLS)
         octaves = OctaveBlocks(
             fds.pop("octaves"), fds.pop("octave_block"), pools, left, most_blocks(slots, memory - fixed)
         )
+        undo.callback(octaves.close)
         given |= {name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()}
         return Programs(
             complaint=complaint,
@@ -231,8 +234,7 @@ def load(
             pools=pools,
         )
     except BaseException as error:
-        if session is not None:
-            session.close()
+        undo.close()
         for fd in given.values():
             if fd >= 0:
                 os.close(fd)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.probes.layout import BLOCK, OCTAVES, PER_OCTAVE, Pool
-from stalltop.probes.programs.bpf_calls import BpfError, create_map, map_into, put, reserve_memory
+from stalltop.probes.programs.bpf_calls import create_map, map_into, put, reserve_memory
 from stalltop.probes.programs.pools import Pools
 
 OCTAVE_BYTES: Final = 4 * PER_OCTAVE
@@ -75,7 +75,7 @@ class OctaveBlocks:
         while len(self._blocks) < self._most and int(self._left[Pool.OCTAVES]) < AHEAD and self._octaves >= 0:
             try:
                 self._add(create_map("octave_block", _ARRAY, 4, OCTAVE_BYTES, BLOCK, _MMAPABLE))
-            except BpfError:
+            except OSError:
                 self._most = len(self._blocks)
 
     def reach(self, numbers: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -99,6 +99,10 @@ class OctaveBlocks:
                 os.close(fd)
 
     def _add(self, block: int) -> None:
-        put(self._octaves, np.uint32(len(self._blocks)).tobytes(), np.uint32(block).tobytes())
+        try:
+            put(self._octaves, np.uint32(len(self._blocks)).tobytes(), np.uint32(block).tobytes())
+        except OSError:
+            os.close(block)
+            raise
         self._blocks.append(block)
         self._pools.add(Pool.OCTAVES, BLOCK)
