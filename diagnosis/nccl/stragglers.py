@@ -14,8 +14,10 @@ from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import NOTICEABLE, SECOND_NS, DeviceCalls, Usage
+from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.figures import duration
 from stalltop.diagnosis.wording.fixes import EQUAL_WORK, keep_off
+from stalltop.diagnosis.wording.looks import at_line
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_GAP, Rank
 from stalltop.model.families import Family
@@ -241,6 +243,16 @@ def _spent(usage: Usage) -> dict[str, float]:
     return {part: float(sum(row.split_ns.get(part, 0) for row in rows)) for part in SPLITS}
 
 
+def _look(facts: Facts, late: Rank, part: str) -> Fix:
+    """Returns what shows why ``late`` spends more time in ``part`` of the split than the other ranks."""
+    if part == "runqueue":
+        return Fix("see which processes run", "top -H", look=True)
+    if part == "network":
+        command = commands.in_network_of(late.pid, "ss -tinp state established")
+        return Fix("see for which connections it waits", command, look=True, short="shows its connections")
+    return at_line(facts, Who(late.tenant, late.pid, late.process), "sleeps" if part == "sleep" else "waits")
+
+
 def _straggler_fixes(facts: Facts, late: Rank, part: str, reasons: Sequence[Link]) -> list[Fix]:
     """Returns what helps if ``late`` spends more time in ``part`` of the split than the other ranks, for the
     ``reasons``."""
@@ -252,7 +264,9 @@ def _straggler_fixes(facts: Facts, late: Rank, part: str, reasons: Sequence[Link
     own = Fix(
         f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays this rank delays all "
         "ranks",
-        short=f"see the problems of rank {late.rank} itself",
+        short=_IN_WORDS[part].replace("it ", f"rank {late.rank} ", 1)
+        if part
+        else f"see the problems of rank {late.rank} itself",
     )
     if part == "running":
         # A rank that computes waits for nothing, so it has no problem of its own.
@@ -263,6 +277,8 @@ def _straggler_fixes(facts: Facts, late: Rank, part: str, reasons: Sequence[Link
             short=f"shows what rank {late.rank} computes",
         )
         return [*fixes, Fix(equal, short=f"give rank {late.rank} as much work as the others"), look, own]
+    if part:
+        return [*fixes, own, _look(facts, late, part), Fix(equal)]
     clocks = Fix(
         f"{equal}, and a device with the same clocks",
         "nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,temperature.gpu --format=csv",

@@ -29,6 +29,9 @@ _NEARLY_ALL: Final = 0.9
 _LEAST_NAMED: Final = 0.3
 """If the first culprit took less than this part of the loss, the sentence names no culprit: many share the
 fault, and whoever acts against one of them gains little."""
+UNSEEN_SECONDS: Final = 2.5
+"""A chain whose cause was not seen for longer than this has no present loss. It stays open for some seconds
+more, because many causes come and go."""
 UNSURE_SECONDS: Final = 3.0
 """Seconds after the start of tracing in which it is too early to say that there is no problem: most causes
 are reported after two to three seconds."""
@@ -40,6 +43,8 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     """Return ``chain`` as a sentence. If its cause is not in ``tellings``, as in a file of another version,
     the sentence is the summary of the chain."""
     lost, short, shortest = _lost(chain, glyphs)
+    if fades(chain, window):
+        lost = short = shortest = f"not seen for {window.end - chain.seen:.0f} s"
     telling = tellings.get(chain.cause)
     said = Sentence(chain.summary or chain.title) if telling is None else _said(chain, window, telling)
     said = replace(said, lost=lost, lost_short=short, lost_shortest=shortest)
@@ -55,6 +60,11 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     # What a command shows is said in a few words: the long text describes the same as the sentence.
     long = remedy.text if not few or not remedy.look else ""
     return replace(said, command=remedy.command, looks=remedy.look, effects=_forms(long, few))
+
+
+def fades(chain: Chain, window: Window) -> bool:
+    """Return whether the cause of an open ``chain`` was not seen any more at the end of ``window``."""
+    return chain.open and window.end - chain.seen > UNSEEN_SECONDS
 
 
 def _forms(*texts: str) -> tuple[str, ...]:

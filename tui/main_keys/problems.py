@@ -126,7 +126,7 @@ class ProblemKeys:
 
     def commands(self) -> None:
         """Open the commands for the problem under the cursor. In a table, open those for the worst problem of
-        the row under the cursor or, if the row has no problem, those for the row. If the user did not move
+        the row under the cursor or, if the row has no fault, those for the row. If the user did not move
         the cursor, open those for the problem that the first lines of the screen show."""
         panel, window = self._main.panel, self._main.shown
         told = self._unmoved()
@@ -142,7 +142,7 @@ class ProblemKeys:
         if window is None or not path:
             self._say("there is no row here", "dim")
         else:
-            chain = next(iter(self._row_chains()), None)
+            chain = next((one for one in self._row_chains() if one.severity != "info"), None)
             if chain is not None:
                 self.commands_of(chain, path[-1].label)
             else:

@@ -44,14 +44,14 @@ _GAP = 2
 
 
 def help_page(of: str = "", detail: HelpDetail = "all", cells: int = 78) -> list[PageLine]:
-    """Return the help: the keys of the screen on which the user asked; what letters, colours and marks mean;
+    """Return the help: what letters, colours and marks mean; the keys of the screen on which the user asked;
     with ``detail`` "all" also the keys of other screens, the columns, and the syntax of filters.
 
     ``of`` is the class name of the screen on which the user asked for help; the keys of a page come before
     those of the main screen. ``cells`` is the width of a column of the help.
     """
     here = [page for page in PAGES if of in page.screens]
-    lines: list[PageLine] = []
+    lines = [*_legend(), *_where_time_goes()]
     for page in here:
         lines += _page_keys(page)
     for heading, actions in groups().items():
@@ -63,7 +63,6 @@ def help_page(of: str = "", detail: HelpDetail = "all", cells: int = 78) -> list
             lines.append(PageLine())
     if detail == "labels":
         lines.append(PageLine())
-    lines += [*_legend(), *_where_time_goes()]
     if detail != "all":
         said = f"{key('palette')} finds any action by a word, {key('columns')} explains the columns"
         return [*lines, PageLine(((said, "dim"),))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
-from stalltop.formats.text.answer import healthy, sentence_of, slowest
+from stalltop.formats.text.answer import fades, healthy, sentence_of, slowest
 from stalltop.formats.text.chains import name_of
 from stalltop.model.chain import SEVERITIES, Chain
 from stalltop.model.row_key import RowKey
@@ -83,6 +83,7 @@ class Answering:
         if window is None:
             return AnswerState(text=starting)
         faults = [one for one in found.open if one.severity != "info" and one.id not in silenced]
+        faults.sort(key=lambda one: fades(one, window))
         before = Standing() if still else self._standing
         self._standing = stand(before, faults, window.end)
         self.chain = next((one for one in faults if one.id == self._standing.shown), None)

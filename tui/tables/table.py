@@ -41,6 +41,8 @@ from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import Level, View, empty, title
 from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
 
+SMALL_SHARE = 0.005
+"""While problems cost time, operations without a loss are shown only if they take this part of the time."""
 INCOMPLETE = Cell("?", "warn")
 """Marks a row whose figures do not contain all of its calls."""
 CULPRIT = Cell("<", "accent")
@@ -307,6 +309,8 @@ def lines_of(
         folded = 0
         if level.view.by == "operation" and view.only in ("", "busy") and not view.filter:
             hidden = _repeated(rows, marks)[order]
+            if view.sort == WORST and not view.only:
+                hidden |= _small(rows, marks)[order]
             folded, order = int(hidden.sum()), order[~hidden]
         if not view.is_tree:
             return FlatRows(rows, order, folded)
@@ -367,6 +371,19 @@ def _repeated(rows: Grouped, marks: Mapping[Key, Cell]) -> NDArray[np.bool_]:
         mark = marks.get(rows.keys[i])
         repeated[i] = mark is None or mark.text in told
     return repeated
+
+
+def _small(rows: Grouped, marks: Collection[Key]) -> NDArray[np.bool_]:
+    """Return for each row whether it matters little while other rows lose time: it loses none, has no mark
+    and no error, and its calls take less than ``SMALL_SHARE`` of the time."""
+    lost = rows.lost_ms_per_s
+    if not any(lost.get(key, 0.0) > 0.0 for key in rows.keys):
+        return np.zeros(len(rows), np.bool_)
+    plain = np.array([key not in marks and not lost.get(key) for key in rows.keys], np.bool_)
+    plain &= ~_marked(rows, rows.groups.between) & (rows.open_ns < LONG_OPEN_NS)
+    plain &= np.nan_to_num(rows.of(rows.groups.errors), nan=1.0) == 0
+    total_ns = np.nan_to_num(rows.of(rows.groups.total_ns), nan=np.inf)
+    return np.asarray(plain & (total_ns < SMALL_SHARE * rows.whole_ns))
 
 
 def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_]:

@@ -45,7 +45,7 @@ Only = Literal["", "nested", "busy", "warned"]
 like empty, but only rows with a call or a long open call. ``warned``: rows with a problem or a long open
 call."""
 ONLY: dict[Only, str] = {
-    "": "without calls inside other calls",
+    "": "without calls inside other calls, and without small rows while others lose time",
     "nested": "all rows",
     "busy": "without idle rows",
     "warned": "with problems or open calls",
@@ -202,9 +202,9 @@ def title(
 ) -> tuple[tuple[str, Role], ...]:
     """Return the title of a table: the path to its rows, the filter, and the order if no heading shows it.
 
-    ``folded``: the number of rows that are left out because they repeat figures of others; the title names
-    the key that shows them. If it is ``short``, it does not also name the usual order, worst first, because a
-    legend needs the room.
+    ``folded``: the number of rows that are left out because they repeat figures of others, or matter little;
+    the title names the key that shows them. If it is ``short``, it does not also name the usual order, worst
+    first, because a legend needs the room.
     """
     parts: list[tuple[str, Role]] = []
     for step in view.path:
@@ -226,7 +226,7 @@ def title(
         # No heading shows this order, because it is the order of no column.
         parts.append(("   worst first" if view.descending else "   worst last", "dim"))
     if folded:
-        shows = f" +{folded} nested" if short else f" shows {folded} nested call{'s' * (folded > 1)}"
+        shows = f" +{folded}" if short else f" shows {folded} more"
         parts += [("  " if short else "   ", "dim"), (key("only"), "accent"), (shows, "dim")]
     return tuple(parts)
 

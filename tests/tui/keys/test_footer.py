@@ -57,9 +57,9 @@ def test_a_wide_line_has_all_keys_and_a_saved_window_has_no_time_keys() -> None:
         "D GPUs",
         "m x Compare",
         ". Expand",
-        "v Versus",
+        "v Two rows",
         "C Columns",
-        "f Rows",
+        "f Which rows",
         "e Enlarge",
         "[ ] Time",
     )

@@ -161,7 +161,7 @@ async def test_the_palette_of_another_screen_lists_its_actions() -> None:
         await screen.press("down", "enter")
         await screen.until(lambda: bool(screen.app.main.panel.silenced.keys))
         await screen.press("question_mark")
-        await screen.sees("Look at")
+        await screen.sees("Legend")
         await screen.sees("Page of a problem")
         await screen.press("question_mark")
         await screen.sees("What to do")

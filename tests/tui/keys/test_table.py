@@ -79,7 +79,7 @@ def test_help_fits_on_one_screen(size: tuple[int, int], detail: HelpDetail) -> N
     lines = in_columns(help_page("", detail, shape(width)[1]), width, height)
     assert rows_of(lines, width) <= height
     text = "\n".join("".join(part for part, _ in line.parts) for line in lines)
-    assert text.index("Look at") < text.index("Legend")
+    assert text.startswith("Legend")
     for action in ACTIONS:
         assert action.label in text or action.help.split()[0] in text
 

@@ -230,7 +230,7 @@ async def test_help_and_warnings_have_pages() -> None:
     async with running(lossy, size=(100, 30)) as screen:
         await screen.sees("missed 5")
         await screen.press("question_mark")
-        await screen.sees("Look at")
+        await screen.sees("Legend")
         await screen.press("end")
         await screen.sees("finds any action by a word")
         await screen.press("q")

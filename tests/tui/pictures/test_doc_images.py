@@ -15,7 +15,7 @@ WORDS = {
     "demo": "bert-trainer",
     "operations": "cudaLaunchKernel",
     "light": "SIMULATED",
-    "help": "Look at",
+    "help": "Legend",
     "row": "How long calls took",
     "why": "What to do",
     "shared": "the share of each tenant is not",

@@ -40,7 +40,7 @@ STATES = (
     State("device", (("D", " devices "), ("enter", "Esc closes"))),
     State("columns", (("C", "P99"),)),
     State("save", (("w", "Save 10s"),)),
-    State("help", (("question_mark", "Look at"),)),
+    State("help", (("question_mark", "Legend"),)),
 )
 
 

@@ -22,7 +22,7 @@ async def test_two_browsers_share_a_source_and_have_screens_of_their_own() -> No
         await other.sees("SIMULATED")
         assert len(here.screens()) == 2
         await one.types("?")
-        await one.sees("Look at")
+        await one.sees("Legend")
         await other.types(" ")
         await other.sees("FROZEN")
         assert not any("FROZEN" in line for line in one.screen.display)

@@ -156,7 +156,7 @@ def test_a_driver_row_that_repeats_a_runtime_row_is_folded_and_the_title_says_so
     view = View(by="operation")
     data = look(window(calls), view)
     assert names(data) == ["cudaStreamSynchronize"]
-    assert (" shows 1 nested call", "dim") in data.title
+    assert (" shows 1 more", "dim") in data.title
     assert "cuStreamSynchronize" in names(look(window(calls), view.next_only()))
     own = window([*calls[:2], Calls(inner, [900] * 5)])
     assert "cuStreamSynchronize" in names(look(own, view)), "it has calls of its own"
@@ -278,3 +278,20 @@ def test_a_wide_table_shows_the_trend_of_p99_and_its_ratio_to_its_median() -> No
     assert "trend" in narrow
     assert "change" not in narrow
     assert "trend" not in {column.id for column in look(windows[-1], View(), 100, past=past).columns}
+
+
+def test_small_operations_are_folded_only_while_others_lose_time() -> None:
+    calls = [
+        Calls(key("cudaStreamSynchronize"), [1_000_000] * 98),
+        Calls(key("cudaLaunchKernel"), [900] * 9),
+        Calls(key("cudaMalloc"), [900] * 9, errors=2),
+    ]
+    view = View(by="operation")
+    one, lost = window(calls), {("cudaStreamSynchronize", "runtime"): 20.0}
+    assert len(look(one, view).rows) == 3
+    data = look(one, view, lost=lost)
+    assert names(data) == ["cudaStreamSynchronize", "cudaMalloc"], "errors are never small"
+    assert (" shows 1 more", "dim") in data.title
+    assert len(look(one, view.next_only(), lost=lost).rows) == 3
+    marked = {("cudaLaunchKernel", "runtime"): Cell("?", "warn")}
+    assert len(look(one, view, lost=lost, marks=marked).rows) == 3

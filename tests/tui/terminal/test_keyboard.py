@@ -227,7 +227,7 @@ async def test_a_screen_in_a_browser_survives_odd_text() -> None:
         await terminal.types("\x1b")
         await asyncio.sleep(0.3)
         await terminal.types("?")
-        await terminal.sees("Look at")
+        await terminal.sees("Legend")
         assert len(here.screens()) == 1
 
 
@@ -296,12 +296,12 @@ def quiet(terminal: PseudoTerminal, seconds: float) -> None:
 
 def acts(terminal: PseudoTerminal, after: bytes = b"") -> None:
     """Check that ``?`` opens the help, and that Esc closes it and every other screen."""
-    pressed(terminal, b"?", lambda: "Look at" in terminal.text, f"no help after {after[:60]!r}")
+    pressed(terminal, b"?", lambda: "Legend" in terminal.text, f"no help after {after[:60]!r}")
     escapes = b"\x1b\x1b\x1b"
     pressed(
         terminal,
         escapes,
-        lambda: "Look at" not in terminal.text,
+        lambda: "Legend" not in terminal.text,
         f"the help stays after {after[:60]!r}",
     )
 

@@ -173,7 +173,7 @@ def test_a_slow_connection_skips_pictures_handles_keys_and_offers_low_bandwidth(
         terminal.until_slowly(lambda: offer() in terminal.text, "low bandwidth was never offered", rate=8192)
         written = len(terminal.raw)
         terminal.press("?")
-        terminal.until_slowly(lambda: "Look at" in terminal.text, "no help")
+        terminal.until_slowly(lambda: "Legend" in terminal.text, "no help")
         # Only a few pictures wait in the queue, which would have room for dozens (140 KB).
         assert len(terminal.raw) - written < 70_000
         terminal.press("\x1b")

@@ -75,6 +75,24 @@ def test_a_straggler_is_named_with_the_reason_why_it_is_late() -> None:
     assert told.fixes[1].command == f"py-spy top --pid {LATE}"
 
 
+@pytest.mark.parametrize(
+    ("part", "command"),
+    [
+        ("network", f"nsenter -t {LATE} -n ss -tinp state established"),
+        ("runqueue", "top -H"),
+        ("disk", f"py-spy dump --pid {LATE}"),
+        ("lock", f"py-spy dump --pid {LATE}"),
+        ("sleep", f"py-spy dump --pid {LATE}"),
+    ],
+)
+def test_what_to_do_about_a_straggler_follows_from_what_it_waits_for(part: str, command: str) -> None:
+    (told,) = _job(*_ONE_LATE, late_gap={"running": 50, part: 700})
+    (look,) = [fix for fix in told.fixes if fix.command]
+    assert look.command == command
+    assert told.fixes[0].short.startswith("rank 1 ")
+    assert told.fixes[0].short.endswith(" than the other ranks")
+
+
 def test_a_straggler_that_computes_inside_a_call_is_told_which_call() -> None:
     """The rank is late because of the copy, so its own code between the calls is not named."""
     copies = row("cudaMemcpyAsync HtoD", 40, pid=LATE, tenant=SERVE, running=700)

@@ -249,6 +249,14 @@ def test_what_a_command_does_is_told_in_a_few_words(command: str, words: str) ->
     assert briefly(command) == words
 
 
+@pytest.mark.parametrize(("age", "told"), [(1.0, "516 ms of each second"), (4.0, "not seen for 4 s")])
+def test_a_problem_that_is_not_seen_any_more_has_no_present_loss(age: float, told: str) -> None:
+    one = two()
+    said = sentence_of(faulty("cpu_contention", HOG, seen=one.end - age), one, TELLINGS)
+    assert said.lost == told
+    assert said.times[-1] == ("516 ms/s" if age < 2 else told)
+
+
 def test_a_change_of_a_program_is_for_its_owner_and_a_command_is_not() -> None:
     code, act = Fix("allocate once, before the loop"), Fix("move it", "taskset -acp 1 21741")
     host = two()
