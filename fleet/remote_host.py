@@ -1,0 +1,154 @@
+"""The live windows of one host of the fleet, as a source for the screen of a host."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import queue
+import time
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.api import ConsumerConfig, DeliverPolicy
+
+from stalltop.fleet import subjects
+from stalltop.fleet.connection import FleetError, FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.streams import ANSWER_SECONDS
+from stalltop.fleet.window_message import decoded_window
+from stalltop.model.fleet.host_summary import HostAddress
+from stalltop.model.merge.history import History
+from stalltop.model.merge.merging import merge
+from stalltop.model.window import Window
+from stalltop.recordings.message.decoding import MessageDecoder
+
+PAST_SECONDS: Final = 120.0
+"""How much of the host's past a screen gets when it opens."""
+ASK_SECONDS: Final = 10.0
+"""How often the host is asked for windows: it may send them only while somebody asks."""
+SILENT_SECONDS: Final = 10.0
+_AT_ONCE: Final = 32
+
+
+class RemoteHostSource:
+    """Reads the windows of a host from the fleet's server."""
+
+    def __init__(self, access: ServerAccess, address: HostAddress, history: History | None = None) -> None:
+        """``history`` gets the past of the host before the first read. Raises FleetError if the server cannot
+        be reached."""
+        self._address = address
+        self._history = history
+        self._decoder = MessageDecoder()
+        self._arrived: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._closed = False
+        self._asked = float("-inf")
+        self._loop = FleetLoop("stalltop-remote-host")
+        self._client: Client | None = None
+        try:
+            self._client = self._loop.wait(connected(access, f"stalltop fleet, {address.text}"))
+            self._loop.wait(self._subscribe(self._client))
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self) -> Window:
+        """Returns what happened since the last read; waits for the next window.
+
+        Raises FleetError if the host sends nothing for ``SILENT_SECONDS``, or something that is no window;
+        RuntimeError after `close`.
+        """
+        until = time.monotonic() + SILENT_SECONDS
+        windows: list[Window] = []
+        while not windows or (not self._arrived.empty() and len(windows) < _AT_ONCE):
+            self._ask()
+            try:
+                content = self._arrived.get(timeout=min(max(until - time.monotonic(), 0.01), 1.0))
+            except queue.Empty:
+                if time.monotonic() > until:
+                    raise FleetError(
+                        f"{self._address.text} has sent no window for {SILENT_SECONDS:g} s",
+                        "see whether its agent runs: stalltop agent",
+                    ) from None
+                continue
+            if content is None or self._closed:
+                raise RuntimeError("read after close")
+            try:
+                windows.append(decoded_window(content, self._decoder))
+            except ValueError as error:
+                raise FleetError(f"{self._address.text} sends no window: {error}") from error
+        if self._history is not None and len(windows) > 1:
+            history, self._history = self._history, None
+            for window in windows[:-1]:
+                history.add(window)
+            return windows[-1]
+        self._history = None
+        return windows[0] if len(windows) == 1 else merge(windows)
+
+    def close(self) -> None:
+        """Ends the connection. May be called twice."""
+        self._closed = True
+        self._arrived.put(None)
+        with contextlib.suppress(Exception):
+            self._loop.wait(close(self._client), 2.0)
+        self._loop.stop()
+
+    def _ask(self) -> None:
+        now = time.monotonic()
+        if now - self._asked >= ASK_SECONDS and self._client is not None:
+            self._asked = now
+            self._loop.begin(_request(self._client, self._address, {"what": "windows"}))
+
+    async def _subscribe(self, client: Client) -> None:
+        subject = subjects.of_host(subjects.WINDOW, self._address)
+
+        async def take(message: Msg) -> None:
+            self._arrived.put(message.data)
+
+        try:
+            since = datetime.fromtimestamp(time.time() - PAST_SECONDS, UTC)
+            await client.jetstream(timeout=ANSWER_SECONDS).subscribe(
+                subject,
+                stream="ST1_WIN",
+                cb=take,
+                ordered_consumer=True,
+                config=ConsumerConfig(
+                    name=client.new_inbox().rpartition(".")[2],
+                    deliver_policy=DeliverPolicy.BY_START_TIME,
+                    opt_start_time=since,
+                ),
+            )
+        except (nats.errors.Error, TimeoutError):
+            await client.subscribe(subject, cb=take)
+
+
+async def _request(
+    client: Client, address: HostAddress, asked: dict[str, Any], seconds: float = 5.0
+) -> bytes:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = ""
+    try:
+        answer = await client.request(
+            subjects.asking(address), json.dumps(asked).encode(), timeout=seconds, headers={"St-User": user}
+        )
+    except nats.errors.NoRespondersError:
+        raise FleetError(f"{address.text} does not answer: no agent of it is connected") from None
+    except (nats.errors.TimeoutError, TimeoutError):
+        raise FleetError(f"{address.text} did not answer within {seconds:g} s") from None
+    except nats.errors.Error as error:
+        raise FleetError(f"{address.text} cannot be asked: {error}") from error
+    reason = (answer.headers or {}).get("Nats-Service-Error")
+    if reason:
+        raise FleetError(f"{address.text}: {reason}")
+    return bytes(answer.data)
+
+
+def ask(
+    loop: FleetLoop, client: Client, address: HostAddress, asked: dict[str, Any], seconds: float = 30.0
+) -> bytes:
+    """Asks a host (``fleet.answers``), and returns its answer. Raises FleetError."""
+    return loop.wait(_request(client, address, asked, seconds))

@@ -1,0 +1,267 @@
+"""Merges the windows of each rack in tiers of 10 s and 1 min, by any number of workers that may end at any
+time.
+
+What is done stands in the result itself: each message of a tier says up to which message of the source stream
+it counts. A worker reads the last one, merges what came after it, and publishes the sum on condition that the
+last one is still the last one (``Nats-Expected-Last-Subject-Sequence``). So each message of the source is
+counted exactly once, whoever is killed when, and however often a message is sent again: a sum that another
+worker published first makes this one void.
+
+Workers share the work by a queue group: for each period, whoever comes first asks for the racks that have new
+windows, and the server gives each request to one worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.api import ConsumerConfig, DeliverPolicy
+from nats.js.client import JetStreamContext
+
+from stalltop.fleet import subjects
+from stalltop.fleet.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
+from stalltop.fleet.window_message import decoded_window
+from stalltop.model.errors import StalltopError, described
+from stalltop.model.fleet.rolling import period_of, rolled
+from stalltop.model.window import Window
+from stalltop.recordings.message.decoding import MessageDecoder
+
+QUEUE: Final = "stalltop-rollup"
+REQUESTS: Final = "job"
+"""Kind of the subjects on which work is asked for: ``st1.job.TIER.CLUSTER.RACK``."""
+EXPECTED_LAST: Final = "Nats-Expected-Last-Subject-Sequence"
+MOST_MESSAGES: Final = 1000
+"""Messages of the source that one batch counts at most."""
+READ_SECONDS: Final = 5.0
+"""Longest wait for a message that the server says is there."""
+_WRONG_SEQUENCE: Final = 10071
+"""JetStream's error: another message is the last one of the subject."""
+_TOO_LARGE: Final = 10054
+_LATE_SECONDS: Final = 1.0
+"""A period is merged this long after its end, so that its last windows have arrived."""
+
+
+class Rack(NamedTuple):
+    """A rack of a cluster."""
+
+    cluster: str
+    rack: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One step of merging."""
+
+    name: str
+    seconds: float
+    source: str
+    """Stream that is merged."""
+    target: str
+    """Stream of the results."""
+
+    def source_subject(self, rack: Rack) -> str:
+        """Returns the subject of what is merged for ``rack``."""
+        if self is TIERS[0]:
+            return subjects.every(subjects.WINDOW, *rack)
+        return subjects.rolled(TIERS[0].name, *rack)
+
+    def subject(self, rack: Rack) -> str:
+        """Returns the subject of the results for ``rack``."""
+        return subjects.rolled(self.name, *rack)
+
+
+TIERS: Final = (
+    Tier("10s", 10.0, "ST1_WIN", "ST1_ROLL_10S"),
+    Tier("1m", 60.0, "ST1_ROLL_10S", "ST1_ROLL_1M"),
+)
+"""The finest tier merges windows of hosts; each further one merges the results of the first."""
+
+
+class _Cursor(NamedTuple):
+    sequence: int
+    """Sequence number of the last result in its stream; 0: there is none."""
+    upto: int
+    """Sequence number of the last message of the source that is counted."""
+
+
+async def advance(client: Client, tier: Tier, rack: Rack, now: float | None = None) -> int:
+    """Merges one batch of what came since the last result, up to the period that ``now`` (Unix time) is in.
+    Returns the number of messages that it counts; 0 if nothing is left to do; -1 if another worker was
+    faster. Raises nats.errors.Error and TimeoutError: the same can be tried again."""
+    js = client.jetstream(timeout=READ_SECONDS)
+    before = await _cursor(js, tier, rack)
+    edge = ((time.time() if now is None else now) // tier.seconds) * tier.seconds
+    messages = await _source(js, tier, rack, before.upto, edge)
+    while messages:
+        batch = await asyncio.get_running_loop().run_in_executor(None, _merged, tier, rack, messages)
+        content = encoded_batch(batch)
+        if len(content) <= client.max_payload - 4096 or len(messages) == 1:
+            headers = {EXPECTED_LAST: str(before.sequence), UPTO: str(batch.upto)}
+            try:
+                await js.publish(tier.subject(rack), content, stream=tier.target, headers=headers)
+            except nats.js.errors.APIError as error:
+                if error.err_code == _WRONG_SEQUENCE:
+                    return -1
+                raise
+            return len(messages)
+        messages = messages[: len(messages) // 2]  # the rest comes with the next batch
+    return 0
+
+
+async def _cursor(js: JetStreamContext, tier: Tier, rack: Rack) -> _Cursor:
+    try:
+        last = await js.get_last_msg(tier.target, tier.subject(rack))
+    except nats.js.errors.NotFoundError:
+        return _Cursor(0, 0)
+    upto = (last.headers or {}).get(UPTO, "")
+    return _Cursor(int(last.seq or 0), int(upto) if upto.isdecimal() else 0)
+
+
+async def _source(js: JetStreamContext, tier: Tier, rack: Rack, after: int, edge: float) -> list[Msg]:
+    """Returns the messages of the source after the sequence number ``after`` that the server received before
+    the Unix time ``edge``, at most ``MOST_MESSAGES``."""
+    found: list[Msg] = []
+    subscription = await js.subscribe(
+        tier.source_subject(rack),
+        stream=tier.source,
+        ordered_consumer=True,
+        config=ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=after + 1),
+    )
+    try:
+        info = await subscription.consumer_info()
+        delivered = info.delivered.consumer_seq if info.delivered is not None else 0
+        if not (info.num_pending or 0) + (delivered or 0):
+            return []
+        while len(found) < MOST_MESSAGES:
+            message = await subscription.next_msg(READ_SECONDS)
+            metadata = message.metadata
+            if metadata.timestamp.timestamp() >= edge:
+                break
+            found.append(message)
+            if not metadata.num_pending:
+                break
+    finally:
+        with contextlib.suppress(nats.errors.Error):
+            await subscription.unsubscribe()
+    return found
+
+
+def _merged(tier: Tier, rack: Rack, messages: list[Msg]) -> RolledBatch:
+    """Merges ``messages`` by period. A message that cannot be read counts as read: it would never become
+    readable."""
+    periods: dict[float, list[Window]] = {}
+    decoders: dict[str, MessageDecoder] = {}
+    for message in messages:
+        with contextlib.suppress(ValueError):
+            if tier is TIERS[0]:
+                decoder = decoders.setdefault(message.subject, MessageDecoder())
+                windows: tuple[Window, ...] = (decoded_window(message.data, decoder),)
+            else:
+                windows = decoded_batch(message.data).windows
+            for window in windows:
+                periods.setdefault(period_of(window, tier.seconds), []).append(window)
+    return RolledBatch(
+        messages[-1].metadata.sequence.stream,
+        len(messages),
+        tuple(rolled(periods[start], rack.rack, start, tier.seconds) for start in sorted(periods)),
+    )
+
+
+async def batches(client: Client, tier: Tier, rack: Rack | None = None) -> list[RolledBatch]:
+    """Returns the results of a tier that its stream keeps, oldest first: of one rack, or of all."""
+    js = client.jetstream(timeout=READ_SECONDS)
+    subject = f"{subjects.VERSION}.{subjects.ROLLED}.{tier.name}.>" if rack is None else tier.subject(rack)
+    subscription = await js.subscribe(subject, stream=tier.target, ordered_consumer=True)
+    found = []
+    try:
+        info = await subscription.consumer_info()
+        delivered = info.delivered.consumer_seq if info.delivered is not None else 0
+        left = (info.num_pending or 0) + (delivered or 0)
+        while left:
+            message = await subscription.next_msg(READ_SECONDS)
+            left = message.metadata.num_pending
+            with contextlib.suppress(ValueError):
+                found.append(decoded_batch(message.data))
+    finally:
+        with contextlib.suppress(nats.errors.Error):
+            await subscription.unsubscribe()
+    return found
+
+
+class RollupWorker:
+    """One worker of the queue group. ``say`` gets lines for the user."""
+
+    def __init__(self, client: Client, say: Callable[[str], object]) -> None:
+        self._client = client
+        self._say = say
+        self._asked: dict[str, int] = {}
+        """Period for which each subject of requests was last asked, by any worker."""
+        self._busy: set[str] = set()
+        self.counted = 0
+        """Messages of sources that this worker has counted."""
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        every = f"{subjects.VERSION}.{REQUESTS}.>"
+        await self._client.subscribe(every, cb=self._heard)
+        await self._client.subscribe(every, queue=QUEUE, cb=self._work)
+        while True:
+            for tier in TIERS:
+                with contextlib.suppress(nats.errors.Error, TimeoutError):
+                    await self._ask(tier)
+            await asyncio.sleep(1.0 + random.random())
+
+    async def _ask(self, tier: Tier) -> None:
+        """Asks for the racks of ``tier`` for which nobody has asked in this period."""
+        period = int((time.time() - _LATE_SECONDS) // tier.seconds)
+        if self._asked.get(tier.name) == period:
+            return
+        racks = await racks_in(self._client, tier)
+        for rack in racks:
+            subject = ".".join((subjects.VERSION, REQUESTS, tier.name, *map(subjects.token, rack)))
+            if self._asked.get(subject) != period:
+                await self._client.publish(subject, str(period).encode())
+        self._asked[tier.name] = period
+
+    async def _heard(self, message: Msg) -> None:
+        if message.data.isdigit() and len(message.data) < 16:
+            self._asked[message.subject] = int(message.data)
+
+    async def _work(self, message: Msg) -> None:
+        parts = message.subject.split(".")
+        tier = next((one for one in TIERS if one.name == parts[2]), None)
+        if tier is None or len(parts) != 5 or message.subject in self._busy:
+            return
+        self._busy.add(message.subject)
+        try:
+            rack = Rack(*map(subjects.name_in, parts[3:]))
+            while (count := await advance(self._client, tier, rack)) > 0:
+                self.counted += count
+        except (nats.errors.Error, TimeoutError, ValueError, StalltopError) as error:
+            self._say(f"{message.subject}: {described(error)}; trying again")  # in the next period
+        finally:
+            self._busy.discard(message.subject)
+
+
+async def racks_in(client: Client, tier: Tier) -> list[Rack]:
+    """Returns the racks that the source stream of ``tier`` has messages of."""
+    js = client.jetstream(timeout=READ_SECONDS)
+    kind = subjects.WINDOW if tier is TIERS[0] else f"{subjects.ROLLED}.{TIERS[0].name}"
+    info = await js.stream_info(tier.source, subjects_filter=f"{subjects.VERSION}.{kind}.>")
+    first = 2 if tier is TIERS[0] else 3
+    found = set()
+    for subject in info.state.subjects or {}:
+        with contextlib.suppress(ValueError):
+            cluster, rack = subject.split(".")[first : first + 2]
+            found.add(Rack(subjects.name_in(cluster), subjects.name_in(rack)))
+    return sorted(found)

@@ -1,0 +1,164 @@
+"""The subjects of a fleet's messages, and the streams that keep them, as data (docs/fleet.md).
+
+The first token of a subject, ``st1``, is the version of the subjects. Names of clusters, racks, hosts and
+namespaces are tokens of a subject: characters that a token cannot have are written ``=XX``, the bytes of
+their UTF-8 in hexadecimal.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from stalltop.model.fleet.host_summary import HostAddress
+
+VERSION: Final = "st1"
+SUMMARY, NAMESPACE, WINDOW, PROBLEM, ROLLED, ASK = "sum", "ns", "win", "chain", "roll", "ask"
+ALL: Final = "*"
+"""Stands for every value of a token."""
+_PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]")
+_ESCAPED: Final = re.compile(r"((?:=[0-9A-F]{2})+)")
+_MOST_TOKEN: Final = 256
+"""Longest name in a subject, in characters of the token."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """A stream of JetStream: which subjects it keeps, how many, and for how long."""
+
+    name: str
+    subject: str
+    about: str
+    storage: Literal["memory", "file"]
+    max_age_seconds: float
+    max_bytes: int
+    per_subject: int = -1
+    """Messages kept of each subject; -1: all."""
+    duplicate_seconds: float = 0.0
+    """For how long a message with an id that was there before is dropped; 0: never."""
+
+
+STREAMS: Final = (
+    StreamPlan(
+        "ST1_SUM",
+        f"{VERSION}.{SUMMARY}.>",
+        "the last summary of each host: what a screen shows at once when it joins",
+        "memory",
+        # A host that ended leaves a hole of sequence numbers behind it. The age ends its message, so that
+        # the hole does not grow (nats-server, issue 7821).
+        30.0,
+        256 << 20,
+        per_subject=1,
+    ),
+    StreamPlan(
+        "ST1_NS",
+        f"{VERSION}.{NAMESPACE}.>",
+        "the last summary of each host and namespace: the part that its members may see",
+        "memory",
+        30.0,
+        512 << 20,
+        per_subject=1,
+    ),
+    StreamPlan(
+        "ST1_WIN",
+        f"{VERSION}.{WINDOW}.>",
+        "the windows of each host, with their histograms: the past of a host, and what is rolled up",
+        "file",
+        3600.0,
+        8 << 30,
+        duplicate_seconds=120.0,
+    ),
+    StreamPlan(
+        "ST1_CHAIN",
+        f"{VERSION}.{PROBLEM}.>",
+        "problems when they open, change and close",
+        "file",
+        30 * 86_400.0,
+        4 << 30,
+        duplicate_seconds=120.0,
+    ),
+    StreamPlan(
+        "ST1_ROLL_10S",
+        f"{VERSION}.{ROLLED}.10s.>",
+        "windows of a rack merged, 10 s each",
+        "file",
+        12 * 3600.0,
+        8 << 30,
+    ),
+    StreamPlan(
+        "ST1_ROLL_1M",
+        f"{VERSION}.{ROLLED}.1m.>",
+        "windows of a rack merged, 1 min each",
+        "file",
+        14 * 86_400.0,
+        16 << 30,
+    ),
+)
+"""Every stream. Streams that exist are left as they are: an operator may give them other limits."""
+BY_NAME: Final = {stream.name: stream for stream in STREAMS}
+
+
+def token(name: str) -> str:
+    """Returns ``name`` as a token of a subject; ``=`` for an empty name."""
+    return _PLAIN.sub(lambda one: "".join(f"={byte:02X}" for byte in one[0].encode()), name) or "="
+
+
+def name_in(token: str) -> str:
+    """Returns the name that ``token`` stands for. Raises ValueError if it is no such token."""
+    if len(token) > _MOST_TOKEN:
+        raise ValueError("a name in the subject is too long")
+    if token == "=":
+        return ""
+    try:
+        name = _ESCAPED.sub(lambda one: bytes.fromhex(one[0].replace("=", "")).decode(), token)
+    except UnicodeDecodeError:
+        raise ValueError("a name in the subject is not UTF-8") from None
+    if not name.isprintable():
+        raise ValueError("a name in the subject is not printable")
+    return name
+
+
+def of_host(kind: str, address: HostAddress) -> str:
+    """Returns the subject of messages of ``kind`` (SUMMARY, WINDOW, PROBLEM) of a host."""
+    return ".".join((VERSION, kind, *map(token, address)))
+
+
+def of_namespace(address: HostAddress, namespace: str) -> str:
+    """Returns the subject of the part of a host's summary that ``namespace`` may see. The rack is left out:
+    permissions name the cluster and the namespace."""
+    names = address.cluster, namespace, address.rack, address.host
+    return ".".join((VERSION, NAMESPACE, *map(token, names)))
+
+
+def asking(address: HostAddress) -> str:
+    """Returns the subject of requests to a host."""
+    return of_host(ASK, address)
+
+
+def rolled(tier: str, cluster: str, rack: str) -> str:
+    """Returns the subject of merged windows of a rack. ``tier`` is ``10s`` or ``1m``."""
+    return ".".join((VERSION, ROLLED, tier, token(cluster), token(rack)))
+
+
+def every(kind: str, cluster: str = "", rack: str = "") -> str:
+    """Returns the subjects of all messages of ``kind``; of one cluster or rack if they are given."""
+    if not cluster:
+        return f"{VERSION}.{kind}.>"
+    return ".".join((VERSION, kind, token(cluster), *([token(rack)] if rack else []), ">"))
+
+
+def every_of_namespace(namespace: str, cluster: str = "") -> str:
+    """Returns the subjects of what ``namespace`` may see, in all clusters or in one."""
+    return ".".join((VERSION, NAMESPACE, token(cluster) if cluster else ALL, token(namespace), ">"))
+
+
+def address_in(subject: str) -> HostAddress:
+    """Returns the host of a message with this subject. Raises ValueError if the subject names none."""
+    parts = subject.split(".")
+    if len(parts) == 6 and parts[:2] == [VERSION, NAMESPACE]:
+        cluster, _, rack, host = map(name_in, parts[2:])
+        return HostAddress(cluster, rack, host)
+    if len(parts) != 5 or parts[0] != VERSION:
+        raise ValueError(f"{subject[:80]!r} is not the subject of a host")
+    return HostAddress(*map(name_in, parts[2:]))

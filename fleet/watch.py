@@ -1,0 +1,199 @@
+"""Follows the summaries of all hosts: first the last one of each, then new ones as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.api import ConsumerConfig, DeliverPolicy
+
+from stalltop.fleet import subjects
+from stalltop.fleet.connection import FleetLoop, Listener, ServerAccess, close, connected
+from stalltop.fleet.streams import ANSWER_SECONDS
+from stalltop.fleet.summary_message import OtherVersionError, decoded
+from stalltop.model.fleet.fleet_state import FleetState
+from stalltop.model.fleet.fleet_view import FleetView
+
+QUIET_SECONDS: Final = 4.0
+"""Without a message for this long, although there are hosts, the subscription is made anew: the server may
+have lost it in a restart."""
+LIVE_SECONDS: Final = 1.2
+"""Without a stream, each host is known after this time: it sends a summary a second."""
+YIELD_MESSAGES: Final = 64
+"""Messages that are taken in before other work of the loop gets its turn."""
+
+
+class FleetWatch:
+    """Keeps the state of the fleet. ``say`` gets lines for the user, in any thread."""
+
+    def __init__(
+        self,
+        access: ServerAccess,
+        *,
+        cluster: str = "",
+        namespace: str = "",
+        say: Callable[[str], object] = bool,
+    ) -> None:
+        """``cluster``: only its hosts; '': all. ``namespace``: only what its members may see."""
+        self._access = access
+        self._say = say
+        kind = subjects.NAMESPACE if namespace else subjects.SUMMARY
+        self._subject = (
+            subjects.every_of_namespace(namespace, cluster) if namespace else subjects.every(kind, cluster)
+        )
+        self._stream = "ST1_NS" if namespace else "ST1_SUM"
+        self._state = FleetState()
+        self._lock = threading.Lock()
+        self._loop = FleetLoop("stalltop-fleet")
+        self._client: Client | None = None
+        self._subscription: Any = None
+        self._ahead: float | None = None
+        """Server's clock minus this host's, s."""
+        self._sample = float("-inf")
+        self._heard = time.monotonic()
+        self._joined = threading.Event()
+        self.join_seconds = 0.0
+        """How long it took to know the last summary of each host."""
+        self.messages = 0
+        """Messages taken in."""
+        self.refused = 0
+        """Messages that could not be read."""
+
+    def start(self) -> None:
+        """Connects and subscribes. Raises FleetError if the server cannot be reached or refuses the user."""
+        began = time.monotonic()
+        self._loop.wait(self._connect())
+        self._task = self._loop.begin(self._follow(began))
+
+    def join(self, seconds: float) -> bool:
+        """Waits until the last summary of each host is known; returns False after ``seconds``."""
+        return self._joined.wait(seconds)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server can be reached at present."""
+        return self._client is not None and bool(self._client.is_connected)
+
+    @property
+    def client(self) -> Client:
+        """The connection, for other readers in the same loop."""
+        assert self._client is not None
+        return self._client
+
+    @property
+    def loop(self) -> FleetLoop:
+        """The loop of the connection."""
+        return self._loop
+
+    def view(self) -> FleetView:
+        """Returns the fleet now. Any thread may call this."""
+        with self._lock:
+            if self._sample > float("-inf"):
+                # A message arrives after the server has received it: the largest difference is the best.
+                self._ahead, self._sample = self._sample, float("-inf")
+            return self._state.view(time.time() + (self._ahead or 0.0))
+
+    def stop(self) -> None:
+        """Ends the connection. May be called twice."""
+        with contextlib.suppress(Exception):
+            self._loop.wait(close(self._client), 2.0)
+        self._loop.stop()
+
+    # ---- in the loop
+
+    async def _connect(self) -> None:
+        def lost() -> None:
+            self._say(f"{self._access.shown} is away")
+
+        def back() -> None:
+            if self._client is not None:
+                self._say(f"{self._access.shown} answers again")
+                self._heard = float("-inf")  # subscribe anew
+
+        listener = Listener(back, lost, self._say)
+        self._client = await connected(self._access, "stalltop fleet", listener)
+
+    async def _follow(self, began: float) -> None:
+        await self._subscribe(began)
+        while True:
+            await asyncio.sleep(0.5)
+            quiet = time.monotonic() - self._heard > QUIET_SECONDS
+            if self.connected and quiet and (len(self._state) or self._heard == float("-inf")):
+                self._heard = time.monotonic()
+                with contextlib.suppress(nats.errors.Error, TimeoutError):
+                    await self._subscription.unsubscribe()
+                with contextlib.suppress(nats.errors.Error, TimeoutError):
+                    await self._subscribe(None)
+
+    async def _subscribe(self, began: float | None) -> None:
+        client = self.client
+        js = client.jetstream(timeout=ANSWER_SECONDS)
+
+        def joined() -> None:
+            if began is not None and not self._joined.is_set():
+                self.join_seconds = time.monotonic() - began
+                self._joined.set()
+
+        async def kept(message: Msg) -> None:
+            metadata = message.metadata
+            self._take(message, metadata.timestamp.timestamp())
+            if not metadata.num_pending:
+                joined()
+            await self._yield()
+
+        async def live(message: Msg) -> None:
+            self._take(message, time.time())
+            await self._yield()
+
+        try:
+            # The name makes the filter part of the request's subject, which permissions can then limit.
+            config = ConsumerConfig(name=client.new_inbox().rpartition(".")[2])
+            self._subscription = await js.subscribe(
+                self._subject,
+                stream=self._stream,
+                cb=kept,
+                ordered_consumer=True,
+                config=config,
+                deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
+            )
+            info = await self._subscription.consumer_info()
+            delivered = info.delivered.consumer_seq if info.delivered is not None else 0
+            if not (info.num_pending or 0) + (delivered or 0):
+                joined()  # there is no host yet
+        except (nats.errors.Error, TimeoutError) as error:
+            if not isinstance(error, nats.js.errors.NotFoundError | nats.errors.TimeoutError | TimeoutError):
+                self._say(f"the stream {self._stream} cannot be read: {error}")
+            self._subscription = await client.subscribe(self._subject, cb=live)
+            await asyncio.sleep(LIVE_SECONDS)
+            joined()
+
+    async def _yield(self) -> None:
+        if self.messages % YIELD_MESSAGES == 0:
+            await asyncio.sleep(0)
+
+    def _take(self, message: Msg, at: float) -> None:
+        self.messages += 1
+        self._heard = time.monotonic()
+        try:
+            address = subjects.address_in(message.subject)
+        except ValueError:
+            self.refused += 1
+            return
+        with self._lock:
+            self._sample = max(self._sample, at - time.time())
+            try:
+                self._state.take(address, decoded(message.data), at)
+            except OtherVersionError as error:
+                self.refused += 1
+                self._state.refuse(address, str(error), at)
+            except ValueError as error:
+                self.refused += 1
+                self._state.refuse(address, f"sends no summary: {error}", at)

@@ -1,0 +1,71 @@
+"""Jobs across hosts: the ranks of one NCCL communicator, and for which rank a job that stands waits.
+
+All ranks of a communicator enter the same collectives in the same order. While a job stands, the counts of
+entered collectives do not change. They can then be compared between hosts without a common clock: the ranks
+that have entered fewest are those for which the others wait. While a job runs, counts that were read at
+different moments differ anyway, and say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetRank
+from stalltop.model.fleet.host_summary import ProblemSummary, RankSummary
+
+STANDS_SECONDS: Final = 3.0
+"""A job stands if none of its ranks has entered a collective for this long: at least two windows of a
+second."""
+
+
+def jobs_of(hosts: Iterable[FleetHost]) -> tuple[FleetJob, ...]:
+    """Returns the jobs of ``hosts``: those that stand first, then by size."""
+    groups: dict[str, list[tuple[FleetHost, RankSummary]]] = {}
+    for host in hosts:
+        for one in host.summary.ranks if host.summary is not None else ():
+            groups.setdefault(one.communicator, []).append((host, one))
+    found = [_job(communicator, group) for communicator, group in groups.items()]
+    return tuple(sorted(found, key=lambda job: (-job.stands_seconds, -job.size, job.communicator)))
+
+
+def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]]) -> FleetJob:
+    by_rank: dict[int, tuple[FleetHost, RankSummary]] = {}
+    for host, one in group:
+        # A rank that moved to another host is still in the last summary of the old one.
+        if one.rank not in by_rank or host.at > by_rank[one.rank][0].at:
+            by_rank[one.rank] = host, one
+    ranks = tuple(_rank(host, one) for _, (host, one) in sorted(by_rank.items()))
+    _, first = next(iter(by_rank.values()))
+    stands, late = _waiting_for(ranks)
+    return FleetJob(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late)
+
+
+def _rank(host: FleetHost, one: RankSummary) -> FleetRank:
+    live = host.state == "live"
+    problem = _problem_of(host, one) if live else None
+    since = one.since_entry_ns / 1e9
+    return FleetRank(one.rank, host.address, one.pid, one.process, live, one.entered, since, problem)
+
+
+def _problem_of(host: FleetHost, rank: RankSummary) -> ProblemSummary | None:
+    """Returns the worst problem of the rank's tenant, but not that it is late: its cause is wanted."""
+    assert host.summary is not None
+    of_tenant = [
+        one
+        for one in host.summary.problems
+        if (one.namespace, one.victim) == (rank.namespace, rank.tenant) and not one.cause.startswith("nccl")
+    ]
+    return next(iter(of_tenant), None)
+
+
+def _waiting_for(ranks: tuple[FleetRank, ...]) -> tuple[float, tuple[FleetRank, ...]]:
+    """Returns for how long the job stands, and the ranks for which the others wait."""
+    live = [rank for rank in ranks if rank.live]
+    if len(live) < 2:
+        return 0.0, ()
+    stands = min(rank.since_entry_seconds for rank in live)
+    fewest, most = min(rank.entered for rank in live), max(rank.entered for rank in live)
+    if stands < STANDS_SECONDS or fewest == most:
+        return 0.0, ()
+    return stands, tuple(rank for rank in live if rank.entered == fewest)

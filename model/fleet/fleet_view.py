@@ -1,0 +1,147 @@
+"""The fleet at one moment: hosts, tenants, problems and jobs across hosts, the worst first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from stalltop.model.chain import Severity
+from stalltop.model.fleet.host_summary import HostAddress, HostSummary, ProblemSummary
+
+HostState = Literal["live", "silent", "unreadable"]
+"""``silent``: its last summary is too old. ``unreadable``: it sends what this program cannot read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetHost:
+    """One host, as the fleet knows it."""
+
+    address: HostAddress
+    state: HostState
+    at: float
+    """Unix time of its last message, in seconds, on the server's clock."""
+    summary: HostSummary | None = None
+    """Its last readable summary."""
+    clock_ahead: float | None = None
+    """By how many seconds its clock is ahead of the server's; None if the difference is within
+    ``fleet_state.CLOCK_SECONDS``."""
+    remarks: tuple[str, ...] = ()
+    """What else is unusual: silence, its clock, its version, missing windows; one line each."""
+
+    @property
+    def lost_ms_per_s(self) -> float:
+        """What its open problems cost, ms per second; 0 unless it is live."""
+        return self.summary.lost_ms_per_s if self.summary is not None and self.state == "live" else 0.0
+
+    @property
+    def worst(self) -> ProblemSummary | None:
+        """Its worst open problem; None if it has none, or is not live."""
+        problems = self.summary.problems if self.summary is not None and self.state == "live" else ()
+        return problems[0] if problems else None
+
+    @property
+    def calls_per_s(self) -> float:
+        """Outermost calls per second; 0 unless it is live."""
+        if self.summary is None or self.state != "live" or self.summary.seconds <= 0:
+            return 0.0
+        return self.summary.calls / self.summary.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class FleetProblem:
+    """One cause with one culprit, on any number of hosts."""
+
+    cause: str
+    title: str
+    severity: Severity
+    """The worst of all hosts."""
+    culprit_namespace: str
+    culprit: str
+    """'' if no culprit is known."""
+    hosts: tuple[HostAddress, ...]
+    """The hosts that have it, the one that loses most first."""
+    victims: tuple[str, ...]
+    """Names of the tenants that lose time, the one that loses most first."""
+    lost_ms_per_s: float
+    """On all hosts together."""
+    since: float
+    """Unix time at which the first of these hosts saw it, s, on that host's clock."""
+    summary: str
+    fix: str
+    """What the host that loses most says about it, and what helps there."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTenant:
+    """Tenants of one namespace and name on all hosts."""
+
+    namespace: str
+    name: str
+    hosts: int
+    calls_per_s: float
+    busy: float
+    """Time in calls, in seconds per second of all threads together."""
+    worst_p99_ns: int
+    """The largest p99 of its hosts in their last windows: percentiles cannot be averaged. The merged windows
+    of ``stalltop rollup`` have the exact p99 of all calls together."""
+    worst_host: HostAddress
+    lost_ms_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRank:
+    """One rank of a job."""
+
+    rank: int
+    address: HostAddress
+    pid: int
+    process: str
+    live: bool
+    entered: int
+    """Collectives entered since the communicator was created."""
+    since_entry_seconds: float
+    problem: ProblemSummary | None = None
+    """The worst problem that its own tenant has on its host."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetJob:
+    """One NCCL communicator and its ranks on all hosts."""
+
+    communicator: str
+    namespace: str
+    tenant: str
+    size: int
+    """Number of ranks that the communicator has; some may be on hosts that are not traced."""
+    ranks: tuple[FleetRank, ...]
+    """The ranks that are known, by number."""
+    stands_seconds: float = 0.0
+    """For how long no known rank has entered a collective, if at least one waits for others; 0: it runs."""
+    late: tuple[FleetRank, ...] = ()
+    """The ranks for which the others wait: those that have entered fewest collectives while the job stands.
+    Empty while it runs."""
+
+    @property
+    def hosts(self) -> tuple[HostAddress, ...]:
+        """The hosts of its known ranks."""
+        return tuple(dict.fromkeys(rank.address for rank in self.ranks))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """The fleet at one moment."""
+
+    now: float
+    """Unix time in seconds, on the server's clock."""
+    hosts: tuple[FleetHost, ...] = ()
+    tenants: tuple[FleetTenant, ...] = ()
+    problems: tuple[FleetProblem, ...] = ()
+    jobs: tuple[FleetJob, ...] = ()
+
+    def count(self, state: HostState) -> int:
+        """Returns the number of hosts in ``state``."""
+        return sum(host.state == state for host in self.hosts)
+
+    def host(self, address: HostAddress) -> FleetHost | None:
+        """Returns the host at ``address``; None if there is none."""
+        return next((host for host in self.hosts if host.address == address), None)

@@ -1,0 +1,94 @@
+"""Tests what a summary keeps of a window, and what a namespace may see of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stalltop.cli.tracing import diagnosed
+from stalltop.demo.simulated.windows import SimulatedSource
+from stalltop.fleet.summary_message import encoded
+from stalltop.model.fleet.condensing import ANOTHER, condensed, namespaces, seen_by
+from stalltop.model.fleet.problem_changes import ProblemChanges
+from stalltop.model.rows.pivot import pivot
+from stalltop.model.window import Window
+from tests.unit.model.fleet.summaries import problem, summary
+from tests.windows.full import full_window
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Window:
+    now = [1_800_000_000.0]
+    source = diagnosed(SimulatedSource(tenants=40, clock=lambda: now[0]))
+    for _ in range(30):
+        now[0] += 1.0
+        window = source.read()
+    return window
+
+
+def test_a_summary_has_one_or_two_kilobytes(simulated: Window) -> None:
+    size = len(encoded(condensed(simulated, program="0.1.0", session="root 4711")))
+    assert 500 < size < 2_500, size
+
+
+def test_a_summary_has_the_figures_of_its_window(simulated: Window) -> None:
+    found = condensed(simulated)
+    groups = pivot(simulated, ("container",))
+    assert found.calls == int(groups.calls.sum())
+    assert found.tenants_in_all == len(groups)
+    by_name = {simulated.tenants[key].name: at for at, (key,) in enumerate(groups.keys)}
+    for tenant in found.tenants:
+        assert tenant.calls == int(groups.calls[by_name[tenant.name]])
+        assert tenant.p99_ns == int(groups.percentiles_ns[by_name[tenant.name]][2])
+    faults = [one for one in simulated.chains if one.open and one.severity != "info"]
+    assert faults
+    assert found.problems_in_all == len(faults)
+    assert {one.cause for one in found.problems} <= {one.cause for one in faults}
+
+
+def test_a_problem_names_victim_and_culprit() -> None:
+    window = full_window()
+    found = condensed(window)
+    chain = next(one for one in window.chains if one.open and one.severity != "info")
+    told = next(one for one in found.problems if one.id == chain.identity)
+    assert told.victim == window.tenants[chain.tenant].name
+    assert told.namespace == window.tenants[chain.tenant].namespace
+    culprit = chain.culprits[0]
+    assert told.culprit in (window.tenants[culprit.tenant].name if culprit.tenant else "", culprit.process)
+
+
+def test_a_namespace_sees_its_own_part_only() -> None:
+    mine, theirs = problem(namespace="ml"), problem(namespace="web", victim="shop")
+    more: dict[str, Any] = {"culprit": "encode", "culprit_namespace": "ml", "summary": "encode takes its CPU"}
+    inside = problem("cpu_contention", namespace="ml", **more)
+    whole = summary(mine, theirs, inside)
+    assert namespaces(whole) == {"ml", "web"}
+    part = seen_by(whole, "ml")
+    assert [one.victim for one in part.problems] == ["train", "train"]
+    assert "storage-backup" not in str(part)
+    assert "shop" not in str(part)
+    assert part.problems[0].culprit == ANOTHER
+    assert part.problems[1] == inside
+    assert part.lost_ms_per_s == 200.0
+
+
+def test_changes_of_problems_are_told_once() -> None:
+    changes = ProblemChanges()
+
+    def told(*problems: object) -> list[str]:
+        return [one.change for one in changes.take(summary(*problems))]  # type: ignore[arg-type]
+
+    assert told(problem(lost=100)) == ["opened"]
+    assert told(problem(lost=120)) == []
+    assert told(problem(lost=500)) == ["changed"]
+    assert told(problem(lost=500, severity="critical")) == ["changed"]
+    assert told() == ["closed"]
+    assert told() == []
+
+
+def test_a_problem_that_only_left_the_list_is_not_over() -> None:
+    changes = ProblemChanges()
+    changes.take(summary(problem()))
+    assert changes.take(summary(problem("fsync", id="fsync/x"), problems_in_all=9))[0].change == "opened"
+    assert [one.change for one in changes.take(summary())] == ["closed", "closed"]
