@@ -7,6 +7,7 @@ import getpass
 import json
 import queue
 import time
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ PAST_SECONDS: Final = 120.0
 """How much of the host's past a screen gets when it opens."""
 ASK_SECONDS: Final = 10.0
 """How often the host is asked for windows: it may send them only while somebody asks."""
+AGAIN_SECONDS: Final = 1.0
+"""How soon a host is asked again that did not answer: its agent may have just started."""
 SILENT_SECONDS: Final = 10.0
 _AT_ONCE: Final = 32
 
@@ -45,6 +48,7 @@ class RemoteHostSource:
         self._arrived: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._closed = False
         self._asked = float("-inf")
+        self._asking: Future[bytes] | None = None
         self._loop = FleetLoop("stalltop-remote-host")
         self._client: Client | None = None
         try:
@@ -96,10 +100,12 @@ class RemoteHostSource:
         self._loop.stop()
 
     def _ask(self) -> None:
-        now = time.monotonic()
-        if now - self._asked >= ASK_SECONDS and self._client is not None:
+        now, asking = time.monotonic(), self._asking
+        failed = asking is not None and asking.done() and asking.exception() is not None
+        pause = AGAIN_SECONDS if failed else ASK_SECONDS
+        if now - self._asked >= pause and self._client is not None:
             self._asked = now
-            self._loop.begin(_request(self._client, self._address, {"what": "windows"}))
+            self._asking = self._loop.begin(_request(self._client, self._address, {"what": "windows"}))
 
     async def _subscribe(self, client: Client) -> None:
         subject = subjects.of_host(subjects.WINDOW, self._address)

@@ -146,38 +146,37 @@ def test_garbage_among_the_windows_does_not_stop_the_others(access: ServerAccess
 
 
 def test_workers_that_are_killed_lose_and_double_nothing(access: ServerAccess, cluster: str) -> None:
-    rack, windows, random = Rack(cluster, "r1"), all_windows(4, 60), Random(3)
+    rack, windows, random = Rack(cluster, "r1"), all_windows(4, 30), Random(3)
     source = str(Path(stalltop.__file__).parents[1])
     environment = {**os.environ, "NATS": access.urls[0], "CLUSTER": cluster, "PYTHONPATH": source}
 
     def worker() -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-P", str(WORKER)], env=environment)
 
+    async def counted(client: Client) -> int:
+        return sum(batch.messages for batch in await batches(client, TIERS[0], rack))
+
     async def work(client: Client) -> None:
         workers = [worker(), worker()]
-        killed = 0
         try:
-            for at in range(0, len(windows), 6):
-                await publish(client, cluster, windows[at : at + 6])
-                if at % 60 == 0:
-                    await asyncio.sleep(random.random())
-                    one = workers.pop(0)
-                    one.send_signal(signal.SIGKILL)
-                    one.wait()
-                    killed += 1
-                    workers.append(worker())
-            while len(await batches(client, TIERS[0], rack)) < 3:  # workers do the work, not this test
-                await asyncio.sleep(0.05)
+            for at in range(0, len(windows), 60):
+                await publish(client, cluster, windows[at : at + 60])
+                while await counted(client) < at + 30:  # a worker works
+                    await asyncio.sleep(0.02)
+                await publish(client, cluster, windows[at + 60 : at + 66])
+                await asyncio.sleep(random.random() * 0.03)
+                one = workers.pop(0)
+                one.send_signal(signal.SIGKILL)
+                one.wait()
+                workers.append(worker())
             await roll_all(client, rack)
         finally:
             for one in workers:
                 one.kill()
                 one.wait()
-        assert killed == 4
         for tier in TIERS:
             found = await batches(client, tier, rack)
             same_calls([one for batch in found for one in batch.windows], windows)
-            if tier is TIERS[0]:
-                assert sum(batch.messages for batch in found) == len(windows)
+        assert await counted(client) == len(windows)
 
     run(access, work)
