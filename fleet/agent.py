@@ -87,7 +87,9 @@ class FleetAgent:
         self._client: Client | None = None
         self._wake = asyncio.Event()
         self._resumed = False
+        self._stopping = False
         self._said: dict[str, float] = {}
+        """When each line was last said, by ``time.monotonic()``."""
         self.sent = 0
         """Windows that the server has stored."""
 
@@ -125,6 +127,7 @@ class FleetAgent:
     def stop(self, seconds: float = 3.0) -> None:
         """Sends what waits, for at most ``seconds``, and ends the connection. May be called twice."""
         until = time.monotonic() + seconds
+        self._stopping = True
         while self.connected and (self._outbox or self._events) and time.monotonic() < until:
             self._loop.call(self._wake.set)
             time.sleep(0.02)
@@ -168,7 +171,7 @@ class FleetAgent:
             self._wake.set()
 
         def lost() -> None:
-            if not was_lost[0]:
+            if not was_lost[0] and not self._stopping:
                 was_lost[0] = True
                 self._say(f"{access.shown} is away; windows wait for it")
 

@@ -60,6 +60,7 @@ class FleetWatch:
         self._sample = float("-inf")
         self._heard = time.monotonic()
         self._joined = threading.Event()
+        self._stopping = False
         self.join_seconds = 0.0
         """How long it took to know the last summary of each host."""
         self.messages = 0
@@ -103,6 +104,7 @@ class FleetWatch:
 
     def stop(self) -> None:
         """Ends the connection. May be called twice."""
+        self._stopping = True
         with contextlib.suppress(Exception):
             self._loop.wait(close(self._client), 2.0)
         self._loop.stop()
@@ -111,6 +113,8 @@ class FleetWatch:
 
     async def _connect(self) -> None:
         def lost() -> None:
+            if self._stopping:
+                return
             self._say(f"{self._access.shown} is away")
 
         def back() -> None:

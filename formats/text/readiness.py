@@ -36,6 +36,11 @@ def document(findings: Sequence[Finding]) -> dict[str, object]:
 
 def text(findings: Sequence[Finding], style: Style) -> str:
     """Return each finding, with its remedy below it. The last line says whether this host can be traced."""
+    return listed(findings, _conclusion(findings), style)
+
+
+def listed(findings: Sequence[Finding], conclusion: str, style: Style) -> str:
+    """Return each finding, with its remedy below it, and ``conclusion`` as the last line."""
     glyphs, width = style.glyphs, max(style.width, _NARROWEST)
     names = max((cell_len(finding.name) for finding in findings), default=0)
     lines: list[str] = []
@@ -49,7 +54,7 @@ def text(findings: Sequence[Finding], style: Style) -> str:
         lines += shown
         if finding.remedy:
             lines += _wrapped(glyphs.remedy + finding.remedy, indent, width, hanging=len(glyphs.remedy))
-    told = "\n".join((*lines, "", *textwrap.wrap(_conclusion(findings), width))) + "\n"
+    told = "\n".join((*lines, "", *textwrap.wrap(conclusion, width))) + "\n"
     return glyphs.plain(told.replace("µ", glyphs.micro).replace("…", glyphs.ellipsis))
 
 

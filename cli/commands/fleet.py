@@ -1,0 +1,205 @@
+"""Show a fleet on one screen: hosts worst first, problems of many hosts by culprit, tenants and jobs across
+hosts (docs/fleet.md).
+
+Enter opens the live screen of a host. In a pipe, the fleet is printed once. demo starts a fleet on this
+machine; check says whether the NATS server and the hosts are as they should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from stalltop.cli.fleet.options import add_server_options, server_access
+from stalltop.cli.screen_options import add_screen_options, run_options
+from stalltop.cli.tracing import add_state_options, number, say
+from stalltop.model.errors import StalltopError, UsageError
+
+if TYPE_CHECKING:
+    from stalltop.fleet.connection import ServerAccess
+    from stalltop.fleet.watch import FleetWatch
+    from stalltop.model.fleet.host_summary import HostAddress
+
+JOIN_SECONDS = 10.0
+"""Longest wait for the last summaries of all hosts, when the fleet is printed."""
+DEMO_HOSTS, DEMO_TRACED = 64, 2
+MOST_HOSTS = 10_000
+DEMO_SECONDS = 3.0
+"""How long the demo runs before it is printed; traced hosts take some seconds more."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of this command."""
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("demo", "check"),
+        metavar="demo|check",
+        help="demo: a fleet on this machine, with a NATS server of its own; check: say what is missing on "
+        "the NATS server and on hosts",
+    )
+    parser.add_argument("--once", action="store_true", help="print the fleet once instead of the live screen")
+    parser.add_argument("--json", action="store_true", help="print one JSON object (docs/fleet.md)")
+    parser.add_argument("--cluster", default="", metavar="NAME", help="only hosts of this cluster")
+    parser.add_argument(
+        "--namespace",
+        default="",
+        metavar="NAME",
+        help="only what members of this namespace may see: their tenants, problems and ranks",
+    )
+    add_server_options(parser)
+    group = parser.add_argument_group("demo")
+    group.add_argument(
+        "--hosts",
+        type=number(int, 0, MOST_HOSTS),
+        default=DEMO_HOSTS,
+        metavar="N",
+        help="simulated hosts (default: %(default)s)",
+    )
+    group.add_argument(
+        "--traced",
+        type=number(int, 0, 8),
+        default=DEMO_TRACED,
+        metavar="N",
+        help="hosts with real sample tenants, each traced; needs root (default: %(default)s)",
+    )
+    group.add_argument(
+        "--seconds",
+        type=number(float, 1, 3600),
+        default=DEMO_SECONDS,
+        metavar="N",
+        help="with --once or --json: how long the demo runs before (default: %(default)g)",
+    )
+    group = parser.add_argument_group("check")
+    group.add_argument("--make-streams", action="store_true", help="make the streams that are missing")
+    group.add_argument(
+        "--replicas",
+        type=number(int, 1, 5),
+        default=1,
+        metavar="N",
+        help="servers that keep a copy of each stream, with --make-streams (default: %(default)s)",
+    )
+    add_screen_options(parser)
+    add_state_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Shows or prints the fleet, and returns 0; ``check`` returns 1 if something is missing. Raises
+    FleetError if the server cannot be reached."""
+    if options.what != "check" and options.make_streams:
+        raise UsageError("--make-streams belongs to stalltop fleet check")
+    access = server_access(options)
+    if options.what == "check":
+        return _check(options, access)
+    if options.what == "demo":
+        from stalltop.cli.fleet.demo import demo_fleet
+
+        with demo_fleet(options.hosts, options.traced, say) as access:
+            return _fleet(options, access, wait=options.seconds)
+    return _fleet(options, access)
+
+
+def _fleet(options: argparse.Namespace, access: ServerAccess, wait: float = 0.0) -> int:
+    from stalltop.fleet.watch import FleetWatch
+
+    printed = options.once or options.json or not sys.stdout.isatty()
+    messages: list[str] = []
+    tell = say if printed else messages.append
+    watch = FleetWatch(access, cluster=options.cluster, namespace=options.namespace, say=tell)
+    try:
+        watch.start()
+        if printed:
+            return _printed(options, watch, wait)
+        return _shown(options, access, watch)
+    finally:
+        watch.stop()
+        for line in dict.fromkeys(messages):
+            say(line)
+
+
+def _printed(options: argparse.Namespace, watch: FleetWatch, wait: float) -> int:
+    if not watch.join(JOIN_SECONDS):
+        say(f"the summaries of all hosts did not come within {JOIN_SECONDS:g} s; what came is printed")
+    if wait:
+        import time
+
+        time.sleep(wait)
+    view = watch.view()
+    if options.json:
+        import json
+
+        from stalltop.formats.documents.fleet import fleet_document
+
+        json.dump(fleet_document(view), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return 0
+    from stalltop.cli.printing import style
+    from stalltop.formats.text.fleet import fleet_lines
+
+    sys.stdout.write("".join(f"{line}\n" for line in fleet_lines(view, style())))
+    return 0
+
+
+def _shown(options: argparse.Namespace, access: ServerAccess, watch: FleetWatch) -> int:
+    from stalltop.tui.fleet.fleet_app import run
+    from stalltop.tui.fleet.fleet_tables import FleetChoice
+
+    choice = FleetChoice()
+    while True:
+        end = run(watch.view, run_options(options), choice)
+        if end.opened is None:
+            return end.exit_code
+        choice = end.choice
+        code = _host(options, access, end.opened)
+        if code:
+            return code
+
+
+def _host(options: argparse.Namespace, access: ServerAccess, address: HostAddress) -> int:
+    """Shows the live screen of a host until the user leaves it; returns the exit code. If the host sends no
+    windows, says so, and returns 0: the fleet is shown again."""
+    from stalltop.fleet.remote_host import RemoteHostSource
+    from stalltop.model.merge.history import History
+    from stalltop.tui.app import run
+
+    history = History()
+    try:
+        source = RemoteHostSource(access, address, history)
+    except StalltopError as error:
+        say(str(error))
+        return 0
+    screen = run_options(options, history=history, paced=lambda: True, print_last=False)
+    return run(source, screen)
+
+
+def _check(options: argparse.Namespace, access: ServerAccess) -> int:
+    from stalltop.cli.printing import style
+    from stalltop.fleet.checks import host_findings, server_findings
+    from stalltop.fleet.watch import FleetWatch
+    from stalltop.formats.text.readiness import listed
+    from stalltop.model.finding import can_trace
+
+    findings = asyncio.run(server_findings(access, make=options.make_streams, replicas=int(options.replicas)))
+    watch = FleetWatch(access, cluster=options.cluster)
+    try:
+        watch.start()
+        watch.join(JOIN_SECONDS)
+        findings += host_findings(watch.view())
+    finally:
+        watch.stop()
+    fit = can_trace(findings)
+    if options.json:
+        import json
+
+        told = [
+            {"name": one.name, "verdict": one.verdict, "seen": one.seen, "remedy": one.remedy}
+            for one in findings
+        ]
+        json.dump({"schema": "stalltop.fleet-check/1", "fit": fit, "findings": told}, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        said = "The server is fit for a fleet." if fit else "The server is not fit for a fleet as it is."
+        sys.stdout.write(listed(findings, said, style()))
+    return 0 if fit else 1

@@ -1,0 +1,52 @@
+"""Merge the windows of a fleet: by rack, tenant and operation, in steps of 10 s and 1 min (docs/fleet.md).
+
+Counts and histograms add up exactly. Any number of these may run, and any may be killed: they share the work,
+and each window counts once. Runs until a signal ends it, with exit code 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from stalltop.cli.fleet.options import add_server_options, server_access
+from stalltop.cli.tracing import number, say
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of this command."""
+    add_server_options(parser)
+    parser.add_argument(
+        "--seconds",
+        type=number(float, 1, 1e9),
+        metavar="N",
+        help="end after this time (default: when a signal ends it)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Merges until a signal ends it, and returns 0. Raises FleetError if the server cannot be used."""
+    access = server_access(options)
+    from stalltop.fleet.connection import Listener, close, connected
+    from stalltop.fleet.rollup import RollupWorker
+    from stalltop.fleet.streams import make_streams
+
+    async def work() -> None:
+        client = await connected(access, "stalltop rollup", Listener(refused=say))
+        worker = RollupWorker(client, say)
+        try:
+            await make_streams(client)
+            say(f"merging windows at {access.shown}; press Ctrl-C to stop")
+            async with asyncio.timeout(options.seconds):
+                await worker.run()
+        except TimeoutError:
+            pass
+        finally:
+            await close(client)
+            say(f"merged {worker.counted:,} messages")
+
+    try:
+        asyncio.run(work())
+    except KeyboardInterrupt:
+        return 0
+    return 0

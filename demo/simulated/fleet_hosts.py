@@ -1,0 +1,173 @@
+"""Summaries of hosts that do not exist, as many as wanted: for a demonstration of a fleet, and to measure
+one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from stalltop.model.fleet.host_summary import (
+    DeviceSummary,
+    HostAddress,
+    HostSummary,
+    ProblemSummary,
+    RankSummary,
+    TenantSummary,
+)
+
+CLUSTER: Final = "demo"
+HOSTS_OF_RACK: Final = 32
+BACKED_UP: Final = 41
+"""Hosts, at most, whose disks the nightly backup loads."""
+JOB_RANKS: Final = 8
+_NAMESPACES: Final = ("ml", "search", "speech")
+_COLLECTIVES_PER_S: Final = 40
+
+_DISK: Final = ProblemSummary(
+    id="loader_disk/train",
+    cause="loader_disk",
+    severity="high",
+    title="Data loader waits for disk",
+    namespace="ml",
+    victim="train",
+    process="python3",
+    operation="cudaLaunchKernel",
+    culprit_namespace="ops",
+    culprit="storage-backup",
+    device="nvme0n1",
+    lost_ms_per_s=120.0,
+    since=0.0,
+    summary="train waits for its data: storage-backup loads nvme0n1",
+    fix="ionice -c 3 -p $(pgrep -d ' ' restic)",
+)
+_CPU: Final = _DISK._replace(
+    id="cpu_contention/serve",
+    cause="cpu_contention",
+    severity="critical",
+    title="CPU contention",
+    namespace="search",
+    victim="serve",
+    process="tritonserver",
+    operation="cudaStreamSynchronize",
+    culprit_namespace="video",
+    culprit="transcode",
+    device="",
+    lost_ms_per_s=640.0,
+    summary="serve waits for a CPU: transcode runs there",
+    fix="systemctl set-property transcode.service CPUWeight=20",
+)
+_HEAT: Final = _DISK._replace(
+    id="gpu_thermal/GPU 0",
+    cause="gpu_thermal",
+    severity="medium",
+    title="GPU thermally throttled",
+    namespace="",
+    victim="",
+    process="",
+    operation="",
+    culprit_namespace="",
+    culprit="",
+    device="GPU 0",
+    lost_ms_per_s=80.0,
+    summary="GPU 0 runs slower: clocks throttled by heat",
+    fix="",
+)
+
+
+class SimulatedFleet:
+    """``hosts`` hosts in racks of 32. On some of them a backup loads the disk from which a training job
+    reads; on one, a tenant takes the CPUs of another one; a GPU is hot. The same seed and time give the same
+    summaries."""
+
+    def __init__(self, hosts: int, seed: int = 1, program: str = "") -> None:
+        self._program = program
+        random = Random(seed)
+        self.addresses: tuple[HostAddress, ...] = tuple(
+            HostAddress(CLUSTER, f"rack-{at // HOSTS_OF_RACK + 1:03}", f"node-{at + 1:05}")
+            for at in range(hosts)
+        )
+        order = list(range(hosts))
+        random.shuffle(order)
+        slow = min(BACKED_UP, hosts // 4)
+        self._slow, rest = set(order[:slow]), order[slow:]
+        self._busy, self._hot = set(rest[:1]) if hosts > 2 else set(), set(rest[1:3]) if hosts > 8 else set()
+        self._ranks = {host: rank for rank, host in enumerate(sorted(order[:JOB_RANKS]))}
+        self._like = [_healthy(Random(seed + at), at) for at in range(min(hosts, 64))]
+        """Hosts without a problem; host n is like number n modulo their number."""
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    def summary(self, host: int, now: float) -> HostSummary:
+        """Returns what host number ``host`` says at the Unix time ``now``."""
+        like = self._like[host % len(self._like)]
+        wave = 1.0 + 0.2 * ((now * 7 + host * 13) % 10 - 5) / 5
+        tenants = tuple(
+            one._replace(calls=round(one.calls * wave), p99_ns=round(one.p99_ns * wave))
+            for one in like.tenants
+        )
+        problems = tuple(self._problems(host, now))
+        if problems:
+            lost = problems[0].lost_ms_per_s
+            tenants = (tenants[0]._replace(lost_ms_per_s=lost, p99_ns=tenants[0].p99_ns * 4), *tenants[1:])
+        return replace(
+            like,
+            end=now,
+            program=self._program,
+            calls=sum(one.calls for one in tenants),
+            lost_ms_per_s=sum(one.lost_ms_per_s for one in problems),
+            problems_in_all=len(problems),
+            tenants=tenants,
+            problems=problems,
+            ranks=self._rank(host, now),
+        )
+
+    def _problems(self, host: int, now: float) -> list[ProblemSummary]:
+        since = now // 600 * 600
+        if host in self._slow:
+            return [_DISK._replace(lost_ms_per_s=120.0 + (host * 37) % 400, since=since)]
+        if host in self._busy:
+            return [_CPU._replace(since=since)]
+        return [_HEAT._replace(since=since)] if host in self._hot else []
+
+    def _rank(self, host: int, now: float) -> tuple[RankSummary, ...]:
+        rank = self._ranks.get(host)
+        if rank is None:
+            return ()
+        entered = round((now % 1e6) * _COLLECTIVES_PER_S)
+        size = len(self._ranks)
+        return (
+            RankSummary("5ca1ab1e0ddba115", rank, size, "ml", "train", 4200, "python3", entered, 12_000_000),
+        )
+
+
+def _healthy(random: Random, number: int) -> HostSummary:
+    tenants = tuple(
+        TenantSummary(
+            namespace,
+            name,
+            "pod",
+            random.randrange(500, 60_000),
+            random.randrange(10**8, 10**9),
+            random.randrange(20_000, 900_000),
+            0.0,
+        )
+        for namespace, name in zip(_NAMESPACES, ("train", "serve", f"job-{number}"), strict=True)
+    )
+    devices = tuple(
+        DeviceSummary(str(at), "Simulated 80GB", float(random.randrange(20, 100)), 71.0, 62.0, 480.0)
+        for at in range(8)
+    )
+    return HostSummary(
+        0.0,
+        1.0,
+        session="simulated",
+        simulated=True,
+        cost_percent=0.4,
+        cpu_percent=float(random.randrange(10, 80)),
+        clock_error_ns=250_000,
+        tenants_in_all=len(tenants),
+        tenants=tenants,
+        devices=devices,
+    )

@@ -1,0 +1,108 @@
+"""The JSON object that ``stalltop fleet --once --json`` prints. docs/fleet.md describes it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from stalltop.formats.text.fleet import fleet_sentence, job_line
+from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetProblem, FleetRank, FleetView
+from stalltop.model.fleet.host_summary import UNKNOWN, HostAddress, ProblemSummary
+from stalltop.model.text.glyphs import ASCII
+
+SCHEMA: Final = "stalltop.fleet/1"
+"""Name and version of the JSON object."""
+
+
+def fleet_document(view: FleetView) -> dict[str, Any]:
+    """Return ``view`` as dicts, lists, strings and numbers, for JSON. None stands for what is not known."""
+    return {
+        "schema": SCHEMA,
+        "time": view.now,
+        "hosts": [_host(host) for host in view.hosts],
+        "tenants": [asdict(tenant) | {"worst_host": _address(tenant.worst_host)} for tenant in view.tenants],
+        "problems": [_fleet_problem(problem) for problem in view.problems],
+        "jobs": [_job(job) for job in view.jobs],
+    }
+
+
+def _address(address: HostAddress) -> dict[str, str]:
+    return address._asdict()
+
+
+def _known(value: float) -> float | None:
+    return None if value == UNKNOWN else value
+
+
+def _host(host: FleetHost) -> dict[str, Any]:
+    summary = host.summary
+    return {
+        **_address(host.address),
+        "state": host.state,
+        "seen": host.at,
+        "clock_ahead_seconds": host.clock_ahead,
+        "remarks": list(host.remarks),
+        "calls_per_s": host.calls_per_s,
+        "lost_ms_per_s": host.lost_ms_per_s,
+        "summary": None
+        if summary is None
+        else {
+            "end": summary.end,
+            "seconds": summary.seconds,
+            "program": summary.program,
+            "simulated": summary.simulated,
+            "tracing": summary.tracing,
+            "calls": summary.calls,
+            "lost_calls": summary.lost_calls,
+            "cost_percent": summary.cost_percent,
+            "cpu_percent": _known(summary.cpu_percent),
+            "clock_error_ns": None if summary.clock_error_ns < 0 else summary.clock_error_ns,
+            "tenants_in_all": summary.tenants_in_all,
+            "problems_in_all": summary.problems_in_all,
+            "tenants": [one._asdict() for one in summary.tenants],
+            "problems": [_problem(one) for one in summary.problems],
+            "devices": [
+                {
+                    name: _known(value) if isinstance(value, float) else value
+                    for name, value in one._asdict().items()
+                }
+                for one in summary.devices
+            ],
+            "gaps": [one._asdict() for one in summary.gaps],
+        },
+    }
+
+
+def _problem(problem: ProblemSummary) -> dict[str, Any]:
+    return problem._asdict()
+
+
+def _fleet_problem(problem: FleetProblem) -> dict[str, Any]:
+    said = "".join(text for text, _ in fleet_sentence(problem, ASCII).parts())
+    return asdict(problem) | {"sentence": said, "hosts": [_address(host) for host in problem.hosts]}
+
+
+def _job(job: FleetJob) -> dict[str, Any]:
+    return {
+        "communicator": job.communicator,
+        "namespace": job.namespace,
+        "tenant": job.tenant,
+        "size": job.size,
+        "stands_seconds": job.stands_seconds,
+        "sentence": job_line(job),
+        "ranks": [_rank(rank) for rank in job.ranks],
+        "late": [rank.rank for rank in job.late],
+    }
+
+
+def _rank(rank: FleetRank) -> dict[str, Any]:
+    return {
+        "rank": rank.rank,
+        **_address(rank.address),
+        "pid": rank.pid,
+        "process": rank.process,
+        "live": rank.live,
+        "entered": rank.entered,
+        "since_entry_seconds": rank.since_entry_seconds,
+        "problem": None if rank.problem is None else _problem(rank.problem),
+    }

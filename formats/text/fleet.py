@@ -1,0 +1,105 @@
+"""The fleet in words: its worst problem as a sentence, and tables of problems and hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from stalltop.formats.text.chains import amount
+from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetProblem, FleetView
+from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.sentence import Sentence
+from stalltop.model.text.style import BOLD, RED, Style
+from stalltop.model.text.words import numbered
+
+MOST_ROWS: Final = 20
+"""Maximum number of hosts and problems in a printed table."""
+
+
+def lost_text(ms_per_s: float, glyphs: Glyphs = UNICODE) -> str:
+    """Returns lost time per second, such as ``516 ms/s``."""
+    return f"{amount(ms_per_s * 1e6, glyphs)}/s"
+
+
+def fleet_sentence(problem: FleetProblem, glyphs: Glyphs = UNICODE) -> Sentence:
+    """Returns a problem of the fleet as a sentence."""
+    lost = lost_text(problem.lost_ms_per_s, glyphs) if problem.lost_ms_per_s > 0 else ""
+    first = problem.hosts[0].host
+    if len(problem.hosts) == 1:
+        return Sentence(problem.summary or problem.title, victim=first + ":", lost=lost, lost_short=lost)
+    hosts = numbered(len(problem.hosts), "host")
+    if problem.culprit:
+        does = f"slows {hosts} ({problem.title})"
+        return Sentence(does, culprit=problem.culprit, lost=lost, lost_short=lost)
+    return Sentence(f"{problem.title} on {hosts}", lost=lost, lost_short=lost)
+
+
+def job_line(job: FleetJob) -> str:
+    """Returns what is wrong with a job that stands, as one line; '' if it runs."""
+    if not job.late:
+        return ""
+    first = job.late[0]
+    rank = f"rank {first.rank} on {first.address.host}"
+    more = f" and {len(job.late) - 1} more" if len(job.late) > 1 else ""
+    why = f": {first.problem.summary}" if first.problem is not None else ""
+    name = job.tenant or job.communicator
+    return f"{name} stands for {job.stands_seconds:.0f} s: it waits for {rank}{more}{why}"
+
+
+def fleet_state_text(view: FleetView) -> str:
+    """Returns how many hosts there are, and how many are silent or cannot be read."""
+    parts = [numbered(len(view.hosts), "host")]
+    parts += [f"{count:,} {state}" for state in ("silent", "unreadable") if (count := view.count(state))]
+    return ", ".join(parts)
+
+
+def said_of(host: FleetHost) -> str:
+    """Returns what a table says about a host: its worst problem, else what is unusual about it."""
+    if host.worst is not None:
+        return "; ".join((host.worst.summary or host.worst.title, *host.remarks))
+    return "; ".join(host.remarks)
+
+
+def fleet_lines(view: FleetView, style: Style) -> Iterator[str]:
+    """Yields the lines that ``stalltop fleet --once`` prints."""
+    glyphs = style.glyphs
+    worst = next(iter(view.problems), None)
+    standing = [line for job in view.jobs if (line := job_line(job))]
+    if worst is None:
+        live = numbered(view.count("live"), "host")
+        said = f"No problems on {live}" if view.hosts else "No host sends anything"
+        yield style.fit(said, style.width).rstrip()
+    else:
+        sentence = fleet_sentence(worst, glyphs)
+        text = "".join(part for part, _ in sentence.fitted(style.width, glyphs))
+        yield style.paint(style.fit(text, style.width).rstrip(), RED)
+        if worst.fix:
+            yield style.fit(f"  {glyphs.remedy}{worst.fix}", style.width).rstrip()
+    for line in standing:
+        yield style.paint(style.fit(line, style.width).rstrip(), RED)
+    counts = (numbered(len(view.tenants), "tenant"), numbered(len(view.jobs), "job"))
+    yield ", ".join((fleet_state_text(view), *counts))
+    if len(view.problems) > 1:
+        yield ""
+        yield style.paint("PROBLEMS", BOLD)
+        for problem in view.problems[:MOST_ROWS]:
+            sentence = fleet_sentence(problem, glyphs)
+            text = "".join(part for part, _ in sentence.fitted(style.width - 10, glyphs))
+            yield f"{problem.severity:<9} {text}".rstrip()
+        yield from _more(len(view.problems), "problem")
+    if view.hosts:
+        yield ""
+        width = max(min(max(len(host.address.text) for host in view.hosts[:MOST_ROWS]), 40), 4)
+        yield style.paint(f"{'HOST':<{width}} calls/s     lost/s  state", BOLD)
+        for host in view.hosts[:MOST_ROWS]:
+            lost = figures.duration(host.lost_ms_per_s * 1e6 or None, glyphs)
+            rate = figures.rate(host.calls_per_s, glyphs)
+            cells = f"{style.fit(host.address.text, width)} {rate:>7} {lost:>10}"
+            yield style.fit(f"{cells}  {host.state}  {said_of(host)}", style.width).rstrip()
+        yield from _more(len(view.hosts), "host")
+
+
+def _more(count: int, noun: str) -> Iterator[str]:
+    if count > MOST_ROWS:
+        yield f"and {numbered(count - MOST_ROWS, f'more {noun}')}"

@@ -1,0 +1,1 @@
+"""The screen of a fleet: hosts, problems, tenants and jobs of many hosts."""

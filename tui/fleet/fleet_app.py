@@ -1,0 +1,271 @@
+"""The app that shows a fleet. It ends when the user leaves it, or opens a host."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widgets import Input
+
+from stalltop.formats.text.fleet import fleet_sentence, fleet_state_text, job_line
+from stalltop.model.fleet.fleet_view import FleetView
+from stalltop.model.fleet.host_summary import HostAddress
+from stalltop.model.text import figures
+from stalltop.model.text.glyphs import ASCII, UNICODE
+from stalltop.tui.fleet.fleet_tables import PAGES, FleetChoice, FleetPage, fleet_table, hosts_of
+from stalltop.tui.keys.actions import bindings
+from stalltop.tui.screens.bases import AppScreen
+from stalltop.tui.settings.colours import Colours
+from stalltop.tui.settings.settings import Settings
+from stalltop.tui.terminal.abilities import require_screen, speaks_unicode
+from stalltop.tui.terminal.app import TerminalApp
+from stalltop.tui.terminal.interrupts import INTERRUPTED
+from stalltop.tui.terminal.last_words import explain
+from stalltop.tui.terminal.leaving import Leaving
+from stalltop.widgets.answer import AnswerLines, AnswerState
+from stalltop.widgets.footer import KeyLine
+from stalltop.widgets.table import Table
+
+SECONDS: Final = 1.0
+"""Seconds between two drawings."""
+SAID_SECONDS: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetKey:
+    """A key of the fleet's screen."""
+
+    key: str
+    printed: str
+    label: str
+    action: str
+
+
+KEYS: Final = (
+    FleetKey("enter", "Enter", "Open", ""),
+    FleetKey("escape", "Esc", "Back", "way_back"),
+    *(FleetKey(str(at), str(at), page.capitalize(), f"page('{page}')") for at, page in enumerate(PAGES, 1)),
+    FleetKey("slash", "/", "Filter", "filter"),
+    FleetKey("space", "Space", "Freeze", "freeze"),
+    FleetKey("t", "t", "Theme", "theme"),
+    FleetKey("q", "q", "Quit", "leave"),
+)
+"""The keys of this screen. Keys that move are those of every table."""
+
+
+class FleetTable(Table, can_focus=True):
+    """The table of the fleet."""
+
+    BINDINGS = bindings("table")
+
+
+class FleetScreen(AppScreen):
+    """The worst problem as a sentence, a table, and the keys."""
+
+    BINDINGS = [Binding(one.key, f"app.{one.action}", one.label, show=False) for one in KEYS if one.action]
+    AUTO_FOCUS = "#main"
+
+    def compose(self) -> ComposeResult:
+        """Yield the widgets."""
+        yield AnswerLines("answer")
+        yield FleetTable("main")
+        entry = Input(placeholder="part of a name", id="filter")
+        entry.display = False
+        yield entry
+        yield KeyLine("keys")
+
+
+class FleetApp(TerminalApp):
+    """Draws what ``view`` returns once a second."""
+
+    CSS_PATH = Path(__file__).parent.parent / "stalltop.tcss"
+    TITLE = "stalltop fleet"
+    ALLOW_SELECT = False
+    pictures = True
+
+    def __init__(
+        self, view: Callable[[], FleetView], settings: Settings, begin: FleetChoice | None = None
+    ) -> None:
+        """``begin``: what to show first."""
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
+        self.animation_level = "none"
+        self.glyphs = ASCII if settings.ascii or not speaks_unicode() else UNICODE
+        self.colours = Colours(self, settings.theme)
+        self.choice = begin or FleetChoice()
+        self.chosen: HostAddress | None = None
+        """The host to open when the app has ended; None: the user has left."""
+        self.failure: Exception | None = None
+        self._view = view
+        self._shown = FleetView(0.0)
+        self._frozen = False
+        self._before: list[FleetChoice] = []
+        """What was shown before, for the way back."""
+        self._top = FleetScreen()
+
+    def get_default_screen(self) -> Screen[None]:
+        """Return the one screen."""
+        return self._top
+
+    def on_mount(self) -> None:
+        """Begin to draw. Called when the screen is set up."""
+        self.watch_terminal()
+        if self.interrupted:
+            self.exit(return_code=INTERRUPTED)
+            return
+        keys = tuple((one.printed, one.label, one.action and f"app.{one.action}") for one in KEYS)
+        self._top.query_one("#keys", KeyLine).show(keys)
+        self.set_interval(SECONDS, self.refresh_view)
+        self.refresh_view()
+
+    def refresh_view(self) -> None:
+        """Take the fleet as it is now, and draw it. While the screen is frozen, nothing changes."""
+        if self.line_is_behind or self._frozen:
+            return
+        try:
+            self._shown = self._view()
+        except Exception as error:
+            self.failure = error
+            self.exit(return_code=1)
+            return
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the fleet as it was last taken."""
+        view = self._shown
+        self._top.query_one("#answer", AnswerLines).show(self._answer(view))
+        table = self._top.query_one("#main", FleetTable)
+        table.badge = "frozen " + figures.clock(view.now) if self._frozen else ""
+        data = fleet_table(view, self.choice, self.glyphs)
+        state = f"{fleet_state_text(view)}  " + ("FROZEN " if self._frozen else "LIVE ")
+        table.show(replace(data, legend=((state + figures.clock(view.now), "dim"),)))
+
+    def _answer(self, view: FleetView) -> AnswerState:
+        standing = [line for job in view.jobs if (line := job_line(job))]
+        others = tuple(f"{one.culprit or one.title}: {one.title}" for one in view.problems[1:])
+        if standing:
+            return AnswerState("C", "critical", "critical", text=standing[0], about="; ".join(standing[1:]))
+        if view.problems:
+            worst = view.problems[0]
+            role = {"critical": "critical", "high": "bad", "medium": "warn"}.get(worst.severity, "text")
+            said = replace(fleet_sentence(worst, self.glyphs), command=worst.fix, looks=True)
+            mark = worst.severity[0].upper()
+            return AnswerState(mark, worst.severity, role, said, more=others)
+        text = f"No problems on {view.count('live'):,} hosts" if view.hosts else "Waiting for hosts"
+        return AnswerState(role="good" if view.hosts else "text", text=text)
+
+    # ---- keys
+
+    @on(Table.RowChosen)
+    def _opened(self, message: Table.RowChosen) -> None:
+        """Open the host of the row, or show the hosts of another row."""
+        key: Hashable = message.key
+        if isinstance(key, HostAddress):
+            self.chosen = key
+            self.exit()
+            return
+        hosts = hosts_of(self._shown, self.choice.page, key)
+        label = next((row.label for row in message.table.data.rows if row.key == key), "")
+        self._go(FleetChoice("hosts", hosts, label))
+
+    def _go(self, choice: FleetChoice) -> None:
+        self._before.append(self.choice)
+        self.choice = choice
+        self._top.query_one("#main", FleetTable).put_cursor(None)
+        self.draw()
+
+    def action_page(self, page: FleetPage) -> None:
+        """Show another table."""
+        if page != self.choice.page or self.choice.hosts is not None:
+            self._go(FleetChoice(page))
+
+    def action_way_back(self) -> None:
+        """Go back to what was shown before; close the filter."""
+        entry = self._top.query_one("#filter", Input)
+        if entry.display:
+            entry.display = False
+            self._top.query_one("#main", FleetTable).focus()
+        elif self.choice.filter:
+            self.choice = replace(self.choice, filter="")
+        elif self._before:
+            self.choice = self._before.pop()
+        self.draw()
+
+    def action_filter(self) -> None:
+        """Let the user type a part of a name."""
+        entry = self._top.query_one("#filter", Input)
+        entry.value = self.choice.filter
+        entry.display = True
+        entry.focus()
+
+    @on(Input.Changed)
+    def _typed(self, message: Input.Changed) -> None:
+        self.choice = replace(self.choice, filter=message.value.strip())
+        self.draw()
+
+    @on(Input.Submitted)
+    def _entered(self) -> None:
+        self._top.query_one("#filter", Input).display = False
+        self._top.query_one("#main", FleetTable).focus()
+
+    def action_freeze(self) -> None:
+        """Stop to draw new data, or begin again."""
+        self._frozen = not self._frozen
+        self.draw()
+        self.refresh_view()
+
+    def action_theme(self) -> None:
+        """Use the next theme."""
+        self.say(f"theme {self.colours.next()}")
+
+    def action_leave(self) -> None:
+        """Leave the program."""
+        self.exit()
+
+    def say(self, text: str) -> None:
+        """Show a message for some seconds. Called in the thread of the screen."""
+        keys = self._top.query_one("#keys", KeyLine)
+        keys.say(text)
+        self.set_timer(SAID_SECONDS, lambda: keys.say(""))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEnd:
+    """How a run of the screen ended."""
+
+    exit_code: int
+    opened: HostAddress | None
+    """The host to open; None: the user has left."""
+    choice: FleetChoice
+    """What was shown last, to go back to."""
+
+
+def run(view: Callable[[], FleetView], settings: Settings, begin: FleetChoice | None = None) -> FleetEnd:
+    """Show the fleet until the user leaves or opens a host. Raises UsageError if the terminal cannot show a
+    screen."""
+    require_screen()
+    app = FleetApp(view, settings, begin)
+    with Leaving(app.interrupt) as leaving:
+        try:
+            app.run(mouse=settings.mouse)
+        except OSError:
+            if not leaving.lost():
+                raise
+        finally:
+            signal.signal(signal.SIGCONT, signal.SIG_DFL)
+        leaving.screen_ended()
+        asked = leaving.exit_code
+        if leaving.lost():
+            return FleetEnd(asked or INTERRUPTED, None, app.choice)
+    if app.failure is not None:
+        return FleetEnd(explain("the screen", app.failure), None, app.choice)
+    if app.interrupted:
+        return FleetEnd(asked or INTERRUPTED, None, app.choice)
+    return FleetEnd(int(app.return_code or 0), app.chosen, app.choice)

@@ -1,0 +1,234 @@
+"""The tables of the fleet's screen. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from stalltop.formats.text.fleet import job_line, said_of
+from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetProblem, FleetTenant, FleetView
+from stalltop.model.fleet.host_summary import HostAddress
+from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
+from stalltop.model.text.words import numbered
+from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow, TableRows
+
+FleetPage = Literal["hosts", "problems", "tenants", "jobs"]
+PAGES: Final[tuple[FleetPage, ...]] = ("hosts", "problems", "tenants", "jobs")
+"""The tables of the screen, in the order of their keys 1 to 4."""
+_ROLES: Final[dict[str, Role]] = {
+    "critical": "critical",
+    "high": "bad",
+    "medium": "warn",
+    "low": "text",
+    "live": "good",
+    "silent": "warn",
+    "unreadable": "bad",
+}
+"""Styles of severities, and of the states of hosts."""
+_SAID_CELLS: Final = 200
+"""Width of the last column, which holds sentences. A terminal shows as much of it as fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetChoice:
+    """What a table shows of the fleet."""
+
+    page: FleetPage = "hosts"
+    hosts: Collection[HostAddress] | None = None
+    """Only these hosts; None: all."""
+    of: str = ""
+    """What these hosts have in common, for the title."""
+    filter: str = ""
+    """Only rows whose text contains this, in any case."""
+
+
+def fleet_table(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+    """Returns the table that ``choice`` describes."""
+    return _MAKERS[choice.page](view, choice, glyphs)
+
+
+def hosts_of(view: FleetView, page: FleetPage, key: Hashable) -> tuple[HostAddress, ...]:
+    """Returns the hosts of the row ``key`` of a table."""
+    if page == "problems":
+        return next((one.hosts for one in view.problems if _problem_key(one) == key), ())
+    if page == "jobs":
+        return next((one.hosts for one in view.jobs if one.communicator == key), ())
+    found = []
+    for host in view.hosts:
+        tenants = host.summary.tenants if host.summary is not None else ()
+        if any((one.namespace, one.name) == key for one in tenants):
+            found.append(host.address)
+    return tuple(found)
+
+
+def _matches(choice: FleetChoice, *texts: str) -> bool:
+    return not choice.filter or choice.filter.lower() in " ".join(texts).lower()
+
+
+def _title(choice: FleetChoice, count: int) -> tuple[tuple[str, Role], ...]:
+    parts: list[tuple[str, Role]] = [(f"{count:,} {choice.page if count != 1 else choice.page[:-1]}", "head")]
+    if choice.of:
+        parts += [(" of ", "dim"), (choice.of, "accent")]
+    if choice.filter:
+        parts += [("  with ", "dim"), (choice.filter, "accent")]
+    return tuple(parts)
+
+
+def _lost(ms_per_s: float, glyphs: Glyphs) -> Cell:
+    return Cell(
+        figures.duration(ms_per_s * 1e6 if ms_per_s > 0 else None, glyphs), "bad" if ms_per_s else "dim"
+    )
+
+
+_HOST_COLUMNS: Final = (
+    Column("name", "HOST", 16, right=False, fixed=True, most=40, ends_differ=True),
+    Column("state", "state", 10, right=False),
+    Column("lost", "lost/s", 6),
+    Column("calls", "calls/s", 7),
+    Column("cpu", "cpu", 5),
+    Column("tenants", "tenants", 7),
+    Column("said", "problem", _SAID_CELLS, right=False),
+)
+
+
+def _hosts(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+    wanted = None if choice.hosts is None else set(choice.hosts)
+    hosts = [
+        host
+        for host in view.hosts
+        if (wanted is None or host.address in wanted)
+        and _matches(choice, host.address.text, host.state, said_of(host))
+    ]
+
+    def row(at: int) -> TableRow:
+        return _host_row(hosts[at], glyphs)
+
+    return TableData(
+        _title(choice, len(hosts)),
+        _HOST_COLUMNS,
+        TableRows([host.address for host in hosts], row),
+        "lost",
+        empty=("No host sends anything." if not view.hosts else "No host matches.",),
+    )
+
+
+def _host_row(host: FleetHost, glyphs: Glyphs) -> TableRow:
+    summary, worst = host.summary, host.worst
+    role: Role = "dim" if host.state == "silent" else _ROLES.get(worst.severity, "") if worst else ""
+    cpu = summary.cpu_percent if summary is not None and host.state == "live" else None
+    cells = (
+        Cell(host.address.text, role),
+        Cell(host.state, _ROLES[host.state]),
+        _lost(host.lost_ms_per_s, glyphs),
+        Cell(figures.rate(host.calls_per_s if host.state == "live" else None, glyphs)),
+        Cell(figures.percent(cpu, glyphs)),
+        Cell(figures.count(summary.tenants_in_all if summary is not None else None, glyphs)),
+        Cell(said_of(host), "text" if worst else "dim"),
+    )
+    return TableRow(host.address, cells, host.address.text)
+
+
+def _problem_key(problem: FleetProblem) -> Hashable:
+    return problem.cause, problem.culprit_namespace, problem.culprit
+
+
+def _problems(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+    shown = [
+        one for one in view.problems if _matches(choice, one.culprit, one.title, one.summary, *one.victims)
+    ]
+    rows = tuple(
+        TableRow(
+            _problem_key(one),
+            (
+                Cell(one.culprit or "no culprit known", "" if one.culprit else "dim"),
+                Cell(one.severity, _ROLES.get(one.severity, "")),
+                _lost(one.lost_ms_per_s, glyphs),
+                Cell(figures.count(len(one.hosts), glyphs)),
+                Cell(one.title),
+                Cell(", ".join(one.victims[:3]) or "the host", "text"),
+                Cell(f"{one.hosts[0].host}: {one.summary}", "dim"),
+            ),
+            one.culprit or one.title,
+        )
+        for one in shown
+    )
+    columns = (
+        Column("name", "CULPRIT", 16, right=False, fixed=True, most=40),
+        Column("severity", "severity", 8, right=False),
+        Column("lost", "lost/s", 6),
+        Column("hosts", "hosts", 5),
+        Column("title", "problem", 30, right=False),
+        Column("victims", "slows", 24, right=False),
+        Column("said", "on the worst host", _SAID_CELLS, right=False),
+    )
+    empty = ("No problems.",) if not choice.filter else ("No problem matches.",)
+    return TableData(_title(choice, len(rows)), columns, rows, "severity", empty=empty)
+
+
+def _tenants(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+    shown: list[FleetTenant] = [one for one in view.tenants if _matches(choice, one.namespace, one.name)]
+
+    def row(at: int) -> TableRow:
+        one = shown[at]
+        name = f"{one.namespace}/{one.name}" if one.namespace else one.name
+        cells = (
+            Cell(name),
+            Cell(figures.count(one.hosts, glyphs)),
+            _lost(one.lost_ms_per_s, glyphs),
+            Cell(figures.rate(one.calls_per_s, glyphs)),
+            Cell(figures.rate(one.busy, glyphs)),
+            Cell(figures.duration(one.worst_p99_ns, glyphs)),
+            Cell(one.worst_host.host, "dim"),
+        )
+        return TableRow((one.namespace, one.name), cells, name)
+
+    columns = (
+        Column("name", "TENANT", 16, right=False, fixed=True, most=44),
+        Column("hosts", "hosts", 5),
+        Column("lost", "lost/s", 6),
+        Column("calls", "calls/s", 7),
+        Column("busy", "threads", 7),
+        Column("p99", "worst p99", 9),
+        Column("on", "on", 24, right=False),
+    )
+    keys: list[Hashable] = [(one.namespace, one.name) for one in shown]
+    empty = ("No tenant makes calls.",)
+    return TableData(_title(choice, len(shown)), columns, TableRows(keys, row), "lost", empty=empty)
+
+
+def _jobs(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+    shown = [one for one in view.jobs if _matches(choice, one.tenant, one.communicator, job_line(one))]
+    rows = tuple(_job_row(one, glyphs) for one in shown)
+    columns = (
+        Column("name", "JOB", 16, right=False, fixed=True, most=40),
+        Column("communicator", "communicator", 16, right=False),
+        Column("ranks", "ranks", 11),
+        Column("hosts", "hosts", 5),
+        Column("entered", "collectives", 11),
+        Column("said", "state", _SAID_CELLS, right=False),
+    )
+    empty = ("No host has ranks of an NCCL communicator.",)
+    return TableData(_title(choice, len(rows)), columns, rows, "said", empty=empty)
+
+
+def _job_row(job: FleetJob, glyphs: Glyphs) -> TableRow:
+    said = job_line(job)
+    cells = (
+        Cell(job.tenant or job.communicator),
+        Cell(job.communicator, "dim"),
+        Cell(f"{len(job.ranks):,} of {job.size:,}"),
+        Cell(figures.count(len(job.hosts), glyphs)),
+        Cell(figures.count(max(rank.entered for rank in job.ranks), glyphs)),
+        Cell(said or f"runs on {numbered(len(job.hosts), 'host')}", "bad" if said else "good"),
+    )
+    return TableRow(job.communicator, cells, job.tenant)
+
+
+_MAKERS: Final[dict[FleetPage, Callable[[FleetView, FleetChoice, Glyphs], TableData]]] = {
+    "hosts": _hosts,
+    "problems": _problems,
+    "tenants": _tenants,
+    "jobs": _jobs,
+}
