@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from stalltop.cli.fleet.options import add_server_options, server_access
@@ -27,7 +29,9 @@ JOIN_SECONDS = 10.0
 DEMO_HOSTS, DEMO_TRACED = 64, 2
 MOST_HOSTS = 10_000
 DEMO_SECONDS = 3.0
-"""How long the demo runs before it is printed; traced hosts take some seconds more."""
+"""How long the demo runs before it is printed, once all of its hosts make calls."""
+START_SECONDS = 60.0
+"""Longest wait for the hosts of the demo: traced ones load BPF programs and start tenants."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -97,11 +101,11 @@ def run(options: argparse.Namespace) -> int:
         from stalltop.cli.fleet.demo import demo_fleet
 
         with demo_fleet(options.hosts, options.traced, say) as access:
-            return _fleet(options, access, wait=options.seconds)
+            return _fleet(options, access)
     return _fleet(options, access)
 
 
-def _fleet(options: argparse.Namespace, access: ServerAccess, wait: float = 0.0) -> int:
+def _fleet(options: argparse.Namespace, access: ServerAccess) -> int:
     from stalltop.fleet.watch import FleetWatch
 
     printed = options.once or options.json or not sys.stdout.isatty()
@@ -111,7 +115,7 @@ def _fleet(options: argparse.Namespace, access: ServerAccess, wait: float = 0.0)
     try:
         watch.start()
         if printed:
-            return _printed(options, watch, wait)
+            return _printed(options, watch)
         return _shown(options, access, watch)
     finally:
         watch.stop()
@@ -119,13 +123,11 @@ def _fleet(options: argparse.Namespace, access: ServerAccess, wait: float = 0.0)
             say(line)
 
 
-def _printed(options: argparse.Namespace, watch: FleetWatch, wait: float) -> int:
+def _printed(options: argparse.Namespace, watch: FleetWatch) -> int:
     if not watch.join(JOIN_SECONDS):
         say(f"the summaries of all hosts did not come within {JOIN_SECONDS:g} s; what came is printed")
-    if wait:
-        import time
-
-        time.sleep(wait)
+    if options.what == "demo":
+        _await_demo(options, watch)
     view = watch.view()
     if options.json:
         import json
@@ -140,6 +142,19 @@ def _printed(options: argparse.Namespace, watch: FleetWatch, wait: float) -> int
 
     sys.stdout.write("".join(f"{line}\n" for line in fleet_lines(view, style())))
     return 0
+
+
+def _await_demo(options: argparse.Namespace, watch: FleetWatch) -> None:
+    """Waits until all hosts of the demo make calls, but not longer than ``START_SECONDS``; then for
+    ``--seconds``."""
+    until = time.monotonic() + START_SECONDS
+    wanted = options.hosts + (options.traced if os.geteuid() == 0 else 0)
+    while time.monotonic() < until:
+        calling = sum(host.calls_per_s > 0 for host in watch.view().hosts)
+        if calling >= wanted:
+            break
+        time.sleep(0.5)
+    time.sleep(options.seconds)
 
 
 def _shown(options: argparse.Namespace, access: ServerAccess, watch: FleetWatch) -> int:

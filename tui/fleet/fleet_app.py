@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,6 +20,7 @@ from stalltop.model.fleet.fleet_view import FleetView
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII, UNICODE
+from stalltop.model.text.words import numbered
 from stalltop.tui.fleet.fleet_tables import PAGES, FleetChoice, FleetPage, fleet_table, hosts_of
 from stalltop.tui.keys.actions import bindings
 from stalltop.tui.screens.bases import AppScreen
@@ -37,6 +38,8 @@ from stalltop.widgets.table import Table
 SECONDS: Final = 1.0
 """Seconds between two drawings."""
 SAID_SECONDS: Final = 4.0
+ANSWER_LINES: Final = 2
+"""Lines of the worst problem: the sentence, and what helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +78,18 @@ class FleetScreen(AppScreen):
 
     def compose(self) -> ComposeResult:
         """Yield the widgets."""
-        yield AnswerLines("answer")
+        answer = AnswerLines("answer")
+        answer.styles.height = ANSWER_LINES
+        yield answer
         yield FleetTable("main")
         entry = Input(placeholder="part of a name", id="filter")
         entry.display = False
         yield entry
         yield KeyLine("keys")
+
+    def on_mount(self) -> None:
+        """Let the app draw, now that the widgets exist."""
+        cast("FleetApp", self.app).begin()
 
 
 class FleetApp(TerminalApp):
@@ -120,6 +129,9 @@ class FleetApp(TerminalApp):
         if self.interrupted:
             self.exit(return_code=INTERRUPTED)
             return
+
+    def begin(self) -> None:
+        """Draw from now on."""
         keys = tuple((one.printed, one.label, one.action and f"app.{one.action}") for one in KEYS)
         self._top.query_one("#keys", KeyLine).show(keys)
         self.set_interval(SECONDS, self.refresh_view)
@@ -158,7 +170,7 @@ class FleetApp(TerminalApp):
             said = replace(fleet_sentence(worst, self.glyphs), command=worst.fix, looks=True)
             mark = worst.severity[0].upper()
             return AnswerState(mark, worst.severity, role, said, more=others)
-        text = f"No problems on {view.count('live'):,} hosts" if view.hosts else "Waiting for hosts"
+        text = f"No problems on {numbered(view.count('live'), 'host')}" if view.hosts else "Waiting for hosts"
         return AnswerState(role="good" if view.hosts else "text", text=text)
 
     # ---- keys

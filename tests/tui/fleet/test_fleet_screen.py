@@ -1,0 +1,167 @@
+"""Tests the screen of a fleet: what it shows, and where its keys lead."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from textual.pilot import Pilot
+
+from stalltop.model.fleet.fleet_state import FleetState
+from stalltop.model.fleet.host_summary import TenantSummary
+from stalltop.tui.fleet.fleet_app import FleetApp
+from stalltop.tui.settings.settings import Settings
+from stalltop.widgets.table import Table
+from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
+
+
+@dataclass
+class Shown:
+    """A running screen, and the state that it shows."""
+
+    app: FleetApp
+    pilot: Pilot[None]
+    state: FleetState
+    now: list[float]
+
+    def text(self) -> str:
+        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+
+    def names(self) -> list[str]:
+        return [row.cells[0].text for row in self.app.screen.query_one("#main", Table).data.rows]
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def drawn(self) -> None:
+        self.app.refresh_view()
+        await self.pilot.pause()
+
+
+@asynccontextmanager
+async def shown(state: FleetState, width: int = 120) -> AsyncIterator[Shown]:
+    now = [NOW]
+    app = FleetApp(lambda: state.view(now[0]), Settings())
+    async with app.run_test(size=(width, 24)) as pilot:
+        await pilot.pause()
+        yield Shown(app, pilot, state, now)
+
+
+def fleet() -> FleetState:
+    state = FleetState()
+    for number in range(3):
+        tenants = (TenantSummary("ml", "train", "pod", 100, 10**9, 5_000, 10.0),)
+        state.take(at(f"slow-{number}"), summary(problem(lost=100 - number), tenants=tenants), NOW)
+    state.take(at("fine"), summary(tenants=(TenantSummary("web", "shop", "pod", 5, 10, 5, 0.0),)), NOW)
+    state.take(at("gone"), summary(), NOW - 60)
+    return state
+
+
+async def test_the_worst_problem_is_the_first_line() -> None:
+    async with shown(fleet()) as screen:
+        first = screen.text().splitlines()[0]
+        assert "storage-backup slows 3 hosts (Slow disk): 297 ms/s" in first
+        assert "ionice" in screen.text().splitlines()[1]
+        assert screen.names()[:1] == ["prod/r1/slow-0"]
+        assert screen.names()[-2:] == ["prod/r1/gone", "prod/r1/fine"]
+        assert "silent for 60 s" in screen.text()
+        assert "5 hosts, 1 silent" in screen.text()
+
+
+async def test_a_healthy_fleet_is_said_to_be_healthy() -> None:
+    state = FleetState()
+    async with shown(state) as screen:
+        assert "Waiting for hosts" in screen.text()
+        state.take(at("a"), summary(), NOW)
+        await screen.drawn()
+        assert "No problems on 1 host " in screen.text()
+
+
+async def test_a_job_that_stands_comes_before_all_else() -> None:
+    state = fleet()
+    state.take(at("a"), summary(ranks=(rank(0, 500),)), NOW)
+    disk = problem(culprit="nightly-backup", summary="train waits for its disk: nightly-backup reads")
+    state.take(at("b"), summary(disk, ranks=(rank(1, 499),)), NOW)
+    async with shown(state) as screen:
+        first = screen.text().splitlines()[0]
+        assert "train stands for 10 s: it waits for rank 1 on b: train waits for its disk" in first
+        await screen.press("4")
+        assert screen.names() == ["train"]
+
+
+async def test_enter_opens_a_host() -> None:
+    async with shown(fleet()) as screen:
+        await screen.press("down", "enter")
+        assert screen.app.chosen == at("slow-1")
+
+
+async def test_enter_on_a_problem_shows_its_hosts_and_esc_goes_back() -> None:
+    async with shown(fleet()) as screen:
+        await screen.press("2")
+        assert screen.names() == ["storage-backup"]
+        await screen.press("enter")
+        assert screen.names() == ["prod/r1/slow-0", "prod/r1/slow-1", "prod/r1/slow-2"]
+        assert "of storage-backup" in screen.text()
+        await screen.press("escape", "escape")
+        assert len(screen.names()) == 5
+
+
+async def test_enter_on_a_tenant_shows_its_hosts() -> None:
+    async with shown(fleet()) as screen:
+        await screen.press("3")
+        assert screen.names() == ["ml/train", "web/shop"]
+        await screen.press("down", "enter")
+        assert screen.names() == ["prod/r1/fine"]
+
+
+async def test_the_filter_finds_hosts() -> None:
+    async with shown(fleet()) as screen:
+        await screen.press("slash", *"SLOW-2", "enter")
+        assert screen.names() == ["prod/r1/slow-2"]
+        await screen.press("escape")
+        assert len(screen.names()) == 5
+
+
+async def test_a_frozen_screen_does_not_change() -> None:
+    state = fleet()
+    async with shown(state) as screen:
+        await screen.press("space")
+        state.take(at("new"), summary(problem(lost=9_000)), NOW)
+        await screen.drawn()
+        assert len(screen.names()) == 5
+        assert "FROZEN" in screen.text()
+        await screen.press("space")
+        assert len(screen.names()) == 6
+
+
+async def test_a_name_is_shown_as_it_is() -> None:
+    state = FleetState()
+    state.take(at("[red]x[/red]"), summary(problem(summary="[bold]a[/bold]")), NOW)
+    async with shown(state) as screen:
+        assert "[red]x[/red]" in screen.text()
+        assert "[bold]a[/bold]" in screen.text()
+
+
+async def test_ten_thousand_hosts_are_drawn() -> None:
+    state = FleetState()
+    one = summary(problem())
+    for number in range(10_000):
+        state.take(at(f"n{number:05}"), one, NOW)
+    async with shown(state) as screen:
+        assert "slows 10,000 hosts" in screen.text()
+        await screen.press(*["down"] * 5)
+        assert screen.app.screen.query_one("#main", Table).cursor_key == at("n00005")
+        await screen.press("end")
+        assert "n09999" in screen.text()
+
+
+async def test_a_failure_ends_the_screen_with_its_reason() -> None:
+    def fails() -> object:
+        raise ValueError("broken")
+
+    app = FleetApp(fails, Settings())  # type: ignore[arg-type]
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+    assert str(app.failure) == "broken"
