@@ -155,7 +155,7 @@ class FleetApp(TerminalApp):
         self._top.query_one("#answer", AnswerLines).show(self._answer(view))
         table = self._top.query_one("#main", FleetTable)
         table.badge = "frozen " + figures.clock(view.now) if self._frozen else ""
-        data = fleet_table(view, self.choice, self.glyphs)
+        data = fleet_table(view, self.choice, self.glyphs, self.size.width)
         state = f"{fleet_state_text(view)}  " + ("FROZEN " if self._frozen else "LIVE ")
         table.show(replace(data, legend=((state + figures.clock(view.now), "dim"),)))
 

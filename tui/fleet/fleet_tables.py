@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from stalltop.formats.text.fleet import job_line, said_of
@@ -27,8 +27,12 @@ _ROLES: Final[dict[str, Role]] = {
     "unreadable": "bad",
 }
 """Styles of severities, and of the states of hosts."""
-_SAID_CELLS: Final = 200
-"""Width of the last column, which holds sentences. A terminal shows as much of it as fits."""
+_LEAST_NAME, _MOST_NAME = 12, 40
+"""Bounds of the width of the first column, in cells."""
+_MEASURED: Final = 100
+"""Rows, from the first one, whose names decide the width of the first column."""
+_LEAST_SAID: Final = 16
+"""Least width of the last column, which holds sentences and takes what is left of the width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,20 @@ class FleetChoice:
     """Only rows whose text contains this, in any case."""
 
 
-def fleet_table(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
-    """Returns the table that ``choice`` describes."""
-    return _MAKERS[choice.page](view, choice, glyphs)
+def fleet_table(view: FleetView, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
+    """Returns the table that ``choice`` describes, for ``width`` cells."""
+    data = _MAKERS[choice.page](view, choice, glyphs)
+    first, *others, last = data.columns
+    names = (len(data.rows[at].label) for at in range(min(len(data.rows), _MEASURED)))
+    name = min(max((_LEAST_NAME, *names)), _MOST_NAME)
+    # Before each column but the first, there is a blank, and one at each end of the line.
+    left = width - name - sum(one.width + 1 for one in others) - 4
+    columns = (
+        replace(first, width=name, most=name),
+        *others,
+        replace(last, width=max(left, _LEAST_SAID)),
+    )
+    return replace(data, columns=columns)
 
 
 def hosts_of(view: FleetView, page: FleetPage, key: Hashable) -> tuple[HostAddress, ...]:
@@ -83,13 +98,13 @@ def _lost(ms_per_s: float, glyphs: Glyphs) -> Cell:
 
 
 _HOST_COLUMNS: Final = (
-    Column("name", "HOST", 16, right=False, fixed=True, most=40, ends_differ=True),
+    Column("name", "HOST", _LEAST_NAME, right=False, fixed=True, ends_differ=True),
     Column("state", "state", 10, right=False),
     Column("lost", "lost/s", 6),
     Column("calls", "calls/s", 7),
     Column("cpu", "cpu", 5),
     Column("tenants", "tenants", 7),
-    Column("said", "problem", _SAID_CELLS, right=False),
+    Column("said", "problem", _LEAST_SAID, right=False),
 )
 
 
@@ -155,13 +170,13 @@ def _problems(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData
         for one in shown
     )
     columns = (
-        Column("name", "CULPRIT", 16, right=False, fixed=True, most=40),
+        Column("name", "CULPRIT", _LEAST_NAME, right=False, fixed=True),
         Column("severity", "severity", 8, right=False),
         Column("lost", "lost/s", 6),
         Column("hosts", "hosts", 5),
         Column("title", "problem", 30, right=False),
         Column("victims", "slows", 24, right=False),
-        Column("said", "on the worst host", _SAID_CELLS, right=False),
+        Column("said", "on the worst host", _LEAST_SAID, right=False),
     )
     empty = ("No problems.",) if not choice.filter else ("No problem matches.",)
     return TableData(_title(choice, len(rows)), columns, rows, "severity", empty=empty)
@@ -185,13 +200,13 @@ def _tenants(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
         return TableRow((one.namespace, one.name), cells, name)
 
     columns = (
-        Column("name", "TENANT", 16, right=False, fixed=True, most=44),
+        Column("name", "TENANT", _LEAST_NAME, right=False, fixed=True),
         Column("hosts", "hosts", 5),
         Column("lost", "lost/s", 6),
         Column("calls", "calls/s", 7),
         Column("busy", "threads", 7),
         Column("p99", "worst p99", 9),
-        Column("on", "on", 24, right=False),
+        Column("on", "on", _LEAST_SAID, right=False),
     )
     keys: list[Hashable] = [(one.namespace, one.name) for one in shown]
     empty = ("No tenant makes calls.",)
@@ -202,12 +217,12 @@ def _jobs(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
     shown = [one for one in view.jobs if _matches(choice, one.tenant, one.communicator, job_line(one))]
     rows = tuple(_job_row(one, glyphs) for one in shown)
     columns = (
-        Column("name", "JOB", 16, right=False, fixed=True, most=40),
+        Column("name", "JOB", _LEAST_NAME, right=False, fixed=True),
         Column("communicator", "communicator", 16, right=False),
         Column("ranks", "ranks", 11),
         Column("hosts", "hosts", 5),
         Column("entered", "collectives", 11),
-        Column("said", "state", _SAID_CELLS, right=False),
+        Column("said", "state", _LEAST_SAID, right=False),
     )
     empty = ("No host has ranks of an NCCL communicator.",)
     return TableData(_title(choice, len(rows)), columns, rows, "said", empty=empty)

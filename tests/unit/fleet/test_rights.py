@@ -1,0 +1,158 @@
+"""Tests the configuration files in deploy/nats with a real server: who may see and send what."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nkeys
+import pytest
+from nats.aio.client import Client
+
+from stalltop.fleet import subjects
+from stalltop.fleet.connection import FleetError, ServerAccess
+from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.rollup import TIERS, Rack, advance, batches
+from stalltop.fleet.streams import make_streams
+from stalltop.fleet.subjects import STREAMS
+from stalltop.fleet.summary_message import encoded
+from stalltop.model.fleet.condensing import ANOTHER, seen_by
+from stalltop.model.fleet.host_summary import HostAddress
+from tests.unit.fleet.clients import agent, run, second, until, watching
+from tests.unit.model.fleet.summaries import problem, summary
+from tests.windows.full import full_window
+
+CONFIGURATIONS = Path(__file__).resolve().parents[3] / "deploy/nats"
+MINE = HostAddress("prod", "r1", "node-1")
+OTHER = HostAddress("prod", "r1", "node-2")
+
+
+@dataclass
+class Guarded:
+    """A server with users, and access as each of them."""
+
+    url: str
+    seeds: dict[str, Path]
+
+    def access(self, user: str) -> ServerAccess:
+        return ServerAccess((self.url,), nkey=self.seeds[user])
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("keys")
+    text = (CONFIGURATIONS / "permissions.conf").read_text()
+    seeds = {}
+    for user in ("ADMIN", "AGENT", "TEAM", "VIEWER", "ROLLUP"):
+        seed = nkeys.encode_seed(bytes.fromhex(user.encode().hex().ljust(64, "5")), nkeys.PREFIX_BYTE_USER)
+        seeds[user] = folder / user
+        seeds[user].write_bytes(seed)
+        text = text.replace(f"${user}", nkeys.from_seed(bytearray(seed)).public_key.decode())
+    with LocalServer(configuration=text) as server:
+        made = Guarded(server.url, seeds)
+        assert run(made.access("ADMIN"), make_streams) == tuple(stream.name for stream in STREAMS)
+        yield made
+
+
+def published(guarded: Guarded, user: str, subject: str, content: bytes) -> None:
+    async def publish(client: Client) -> None:
+        await client.publish(subject, content)
+        await client.flush()
+        await asyncio.sleep(0.05)
+
+    run(guarded.access(user), publish)
+
+
+def test_a_stranger_is_refused(guarded: Guarded) -> None:
+    with pytest.raises(FleetError, match="refuses this user"):
+        run(ServerAccess((guarded.url,)), make_streams)
+
+
+def test_an_agent_sends_under_its_own_name_only(guarded: Guarded) -> None:
+    said: list[str] = []
+    with agent(guarded.access("AGENT"), MINE, said) as made:
+        made.take(second(0))
+        until(lambda: made.sent == 1)
+    assert not [line for line in said if "permissions" in line.lower()], said
+    published(guarded, "AGENT", subjects.of_host(subjects.SUMMARY, OTHER), encoded(summary(end=time.time())))
+    with watching(guarded.access("VIEWER"), "prod") as watch:
+        assert watch.join(30)
+        assert [host.address for host in watch.view().hosts] == [MINE]
+
+
+def test_an_agent_cannot_read_what_others_send(guarded: Guarded) -> None:
+    with watching(guarded.access("AGENT"), "prod") as watch:
+        published(
+            guarded, "ADMIN", subjects.of_host(subjects.SUMMARY, MINE), encoded(summary(end=time.time()))
+        )
+        assert watch.join(30)
+        assert not watch.messages
+
+
+def test_a_team_sees_its_namespace_only(guarded: Guarded) -> None:
+    whole = summary(problem(namespace="ml"), problem(namespace="web", victim="shop"), end=time.time())
+    for namespace in ("ml", "web"):
+        subject = subjects.of_namespace(MINE, namespace)
+        published(guarded, "ADMIN", subject, encoded(seen_by(whole, namespace)))
+    published(guarded, "ADMIN", subjects.of_host(subjects.SUMMARY, MINE), encoded(whole))
+    team = guarded.access("TEAM")
+    with watching(team, "prod", namespace="ml") as watch:
+        assert watch.join(30)
+        (host,) = watch.view().hosts
+        assert host.worst is not None
+        assert (host.worst.victim, host.worst.culprit) == ("train", ANOTHER)
+    for more in ({"namespace": "web"}, {}):
+        with watching(team, "prod", **more) as watch:
+            assert watch.join(30)
+            assert not watch.messages
+
+
+def test_a_team_cannot_ask_hosts(guarded: Guarded) -> None:
+    from stalltop.fleet.remote_host import ask
+
+    with (
+        agent(guarded.access("AGENT"), MINE),
+        watching(guarded.access("TEAM"), "prod", namespace="ml") as watch,
+        pytest.raises(FleetError),
+    ):
+        ask(watch.loop, watch.client, MINE, {"what": "query", "sql": "SELECT 1"}, 1.0)
+
+
+def test_a_rollup_merges_and_sees_nothing_else(guarded: Guarded) -> None:
+    with agent(guarded.access("AGENT"), MINE) as made:
+        made.take(full_window())
+        until(lambda: made.sent == 1)
+
+    async def work(client: Client) -> None:
+        assert await advance(client, TIERS[0], Rack("prod", "r1"), 4e9) > 0
+        assert await batches(client, TIERS[0], Rack("prod", "r1"))
+
+    run(guarded.access("ROLLUP"), work)
+
+
+@pytest.mark.parametrize("name", ["single.conf", "hub.conf", "leaf.conf"])
+def test_the_server_accepts_the_configuration(name: str, tmp_path: Path) -> None:
+    import subprocess
+
+    from stalltop.fleet.local_server import installed_server
+
+    text = (CONFIGURATIONS / name).read_text().replace("/etc/nats", str(tmp_path))
+    if "tls {" in text:
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+        keys = ["-keyout", str(tmp_path / "server.key"), "-out", str(tmp_path / "server.crt")]
+        subprocess.run([*command, *keys], check=True, capture_output=True)
+    (tmp_path / "rack-1.creds").write_text("")
+    permissions = (CONFIGURATIONS / "permissions.conf").read_text()
+    for user in ("ADMIN", "AGENT", "TEAM", "VIEWER", "ROLLUP"):
+        seed = nkeys.encode_seed(bytes.fromhex(user.encode().hex().ljust(64, "5")), nkeys.PREFIX_BYTE_USER)
+        key = nkeys.from_seed(bytearray(seed)).public_key.decode()
+        permissions = permissions.replace(f"${user}", key)
+    (tmp_path / "permissions.conf").write_text(permissions)
+    (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        [installed_server(), "-t", "-c", str(tmp_path / name)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
