@@ -22,7 +22,14 @@ from nats.js.client import JetStreamContext
 
 from stalltop.fleet import subjects
 from stalltop.fleet.answers import NO_ANSWERS, HostAnswers, serve_requests
-from stalltop.fleet.connection import FleetError, FleetLoop, Listener, ServerAccess, close, connected
+from stalltop.fleet.connection import (
+    ConnectionListener,
+    FleetError,
+    FleetLoop,
+    ServerAccess,
+    close,
+    connected,
+)
 from stalltop.fleet.outbox import Outbox, OutgoingWindow
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.summary_message import encoded
@@ -175,7 +182,7 @@ class FleetAgent:
                 was_lost[0] = True
                 self._say(f"{access.shown} is away; windows wait for it")
 
-        listener = Listener(back, lost, lambda text: self._say_once(f"the NATS server: {text}"))
+        listener = ConnectionListener(back, lost, lambda text: self._say_once(f"the NATS server: {text}"))
         address = self._options.address
         self._client = client = await connected(
             access, f"stalltop agent {address.text}", listener, patient=True

@@ -8,7 +8,7 @@ from typing import Final
 from nats.aio.client import Client
 
 from stalltop.fleet import subjects
-from stalltop.fleet.connection import FleetError, Listener, ServerAccess, close, connected
+from stalltop.fleet.connection import ConnectionListener, FleetError, ServerAccess, close, connected
 from stalltop.fleet.streams import ANSWER_SECONDS, make_streams, missing_streams
 from stalltop.fleet.subjects import STREAMS
 from stalltop.model.finding import Finding
@@ -25,7 +25,7 @@ async def server_findings(access: ServerAccess, *, make: bool, replicas: int) ->
     """Returns what is found about the server. ``make``: make missing streams, with ``replicas`` copies.
     Raises FleetError if the server cannot be reached."""
     refused: list[str] = []
-    client = await connected(access, "stalltop fleet check", Listener(refused=refused.append))
+    client = await connected(access, "stalltop fleet check", ConnectionListener(refused=refused.append))
     try:
         return [
             _version(client),

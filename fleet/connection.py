@@ -97,7 +97,7 @@ def _without_password(url: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ConnectionListener:
     """What is called, in the thread of the loop, when the connection changes."""
 
     connected: Callable[[], object] = bool
@@ -109,7 +109,11 @@ class Listener:
 
 
 async def connected(
-    access: ServerAccess, name: str, listener: Listener = Listener(), *, patient: bool = False
+    access: ServerAccess,
+    name: str,
+    listener: ConnectionListener = ConnectionListener(),
+    *,
+    patient: bool = False,
 ) -> Client:
     """Connects, and returns the connection, which reconnects by itself. ``name`` is shown by the server.
     ``patient``: wait for a server that cannot be reached, without an end.

@@ -59,7 +59,7 @@ class Rack(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class RollTier:
     """One step of merging."""
 
     name: str
@@ -81,8 +81,8 @@ class Tier:
 
 
 TIERS: Final = (
-    Tier("10s", 10.0, "ST1_WIN", "ST1_ROLL_10S"),
-    Tier("1m", 60.0, "ST1_ROLL_10S", "ST1_ROLL_1M"),
+    RollTier("10s", 10.0, "ST1_WIN", "ST1_ROLL_10S"),
+    RollTier("1m", 60.0, "ST1_ROLL_10S", "ST1_ROLL_1M"),
 )
 """The finest tier merges windows of hosts; each further one merges the results of the first."""
 
@@ -94,7 +94,7 @@ class _Cursor(NamedTuple):
     """Sequence number of the last message of the source that is counted."""
 
 
-async def advance(client: Client, tier: Tier, rack: Rack, now: float | None = None) -> int:
+async def advance(client: Client, tier: RollTier, rack: Rack, now: float | None = None) -> int:
     """Merges one batch of what came since the last result, up to the period that ``now`` (Unix time) is in.
     Returns the number of messages that it counts; 0 if nothing is left to do; -1 if another worker was
     faster. Raises nats.errors.Error and TimeoutError: the same can be tried again."""
@@ -118,7 +118,7 @@ async def advance(client: Client, tier: Tier, rack: Rack, now: float | None = No
     return 0
 
 
-async def _cursor(js: JetStreamContext, tier: Tier, rack: Rack) -> _Cursor:
+async def _cursor(js: JetStreamContext, tier: RollTier, rack: Rack) -> _Cursor:
     try:
         last = await js.get_last_msg(tier.target, tier.subject(rack))
     except nats.js.errors.NotFoundError:
@@ -127,7 +127,7 @@ async def _cursor(js: JetStreamContext, tier: Tier, rack: Rack) -> _Cursor:
     return _Cursor(int(last.seq or 0), int(upto) if upto.isdecimal() else 0)
 
 
-async def _source(js: JetStreamContext, tier: Tier, rack: Rack, after: int, edge: float) -> list[Msg]:
+async def _source(js: JetStreamContext, tier: RollTier, rack: Rack, after: int, edge: float) -> list[Msg]:
     """Returns the messages of the source after the sequence number ``after`` that the server received before
     the Unix time ``edge``, at most ``MOST_MESSAGES``."""
     found: list[Msg] = []
@@ -156,7 +156,7 @@ async def _source(js: JetStreamContext, tier: Tier, rack: Rack, after: int, edge
     return found
 
 
-def _merged(tier: Tier, rack: Rack, messages: list[Msg]) -> RolledBatch:
+def _merged(tier: RollTier, rack: Rack, messages: list[Msg]) -> RolledBatch:
     """Merges ``messages`` by period. A message that cannot be read counts as read: it would never become
     readable."""
     periods: dict[float, list[Window]] = {}
@@ -177,7 +177,7 @@ def _merged(tier: Tier, rack: Rack, messages: list[Msg]) -> RolledBatch:
     )
 
 
-async def batches(client: Client, tier: Tier, rack: Rack | None = None) -> list[RolledBatch]:
+async def batches(client: Client, tier: RollTier, rack: Rack | None = None) -> list[RolledBatch]:
     """Returns the results of a tier that its stream keeps, oldest first: of one rack, or of all."""
     js = client.jetstream(timeout=READ_SECONDS)
     subject = f"{subjects.VERSION}.{subjects.ROLLED}.{tier.name}.>" if rack is None else tier.subject(rack)
@@ -221,7 +221,7 @@ class RollupWorker:
                     await self._ask(tier)
             await asyncio.sleep(1.0 + random.random())
 
-    async def _ask(self, tier: Tier) -> None:
+    async def _ask(self, tier: RollTier) -> None:
         """Asks for the racks of ``tier`` for which nobody has asked in this period."""
         period = int((time.time() - _LATE_SECONDS) // tier.seconds)
         if self._asked.get(tier.name) == period:
@@ -253,7 +253,7 @@ class RollupWorker:
             self._busy.discard(message.subject)
 
 
-async def racks_in(client: Client, tier: Tier) -> list[Rack]:
+async def racks_in(client: Client, tier: RollTier) -> list[Rack]:
     """Returns the racks that the source stream of ``tier`` has messages of."""
     js = client.jetstream(timeout=READ_SECONDS)
     kind = subjects.WINDOW if tier is TIERS[0] else f"{subjects.ROLLED}.{TIERS[0].name}"

@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from stalltop.fleet import subjects
-from stalltop.fleet.connection import FleetLoop, Listener, ServerAccess, close, connected
+from stalltop.fleet.connection import ConnectionListener, FleetLoop, ServerAccess, close, connected
 from stalltop.fleet.streams import ANSWER_SECONDS
 from stalltop.fleet.summary_message import OtherVersionError, decoded
 from stalltop.model.fleet.fleet_state import FleetState
@@ -122,7 +122,7 @@ class FleetWatch:
                 self._say(f"{self._access.shown} answers again")
                 self._heard = float("-inf")  # subscribe anew
 
-        listener = Listener(back, lost, self._say)
+        listener = ConnectionListener(back, lost, self._say)
         self._client = await connected(self._access, "stalltop fleet", listener)
 
     async def _follow(self, began: float) -> None:
@@ -147,9 +147,9 @@ class FleetWatch:
                 self._joined.set()
 
         async def kept(message: Msg) -> None:
-            metadata = message.metadata
-            self._take(message, metadata.timestamp.timestamp())
-            if not metadata.num_pending:
+            at, pending = _stamp(message)
+            self._take(message, at)
+            if not pending:
                 joined()
             await self._yield()
 
@@ -201,3 +201,12 @@ class FleetWatch:
             except ValueError as error:
                 self.refused += 1
                 self._state.refuse(address, f"sends no summary: {error}", at)
+
+
+def _stamp(message: Msg) -> tuple[float, int]:
+    """Returns when the server received a message of a stream (Unix time), and how many more it has. They stand
+    in the reply subject: ``$JS.ACK``, in newer servers domain and account, then stream, consumer, three
+    counts, the time in ns, and what is pending. ``Msg.metadata`` takes three times as long."""
+    parts = message.reply.split(".")
+    first = 2 if len(parts) == 9 else 4
+    return int(parts[first + 5]) / 1e9, int(parts[first + 6])

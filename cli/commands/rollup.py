@@ -27,12 +27,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Merges until a signal ends it, and returns 0. Raises FleetError if the server cannot be used."""
     access = server_access(options)
-    from stalltop.fleet.connection import Listener, close, connected
+    from stalltop.fleet.connection import ConnectionListener, close, connected
     from stalltop.fleet.rollup import RollupWorker
     from stalltop.fleet.streams import make_streams
 
     async def work() -> None:
-        client = await connected(access, "stalltop rollup", Listener(refused=say))
+        client = await connected(access, "stalltop rollup", ConnectionListener(refused=say))
         worker = RollupWorker(client, say)
         try:
             await make_streams(client)

@@ -60,7 +60,7 @@ def demo_fleet(hosts: int, traced: int, say: Callable[[str], object]) -> Iterato
 
 def _traced_host(url: str, number: int) -> subprocess.Popen[bytes]:
     scenario = SCENARIOS[number % len(SCENARIOS)]
-    module = "stalltop.cli.fleet.traced_host"
+    module = "stalltop.cli.fleet_host"
     place = CLUSTER, "traced", f"traced-{number + 1}"
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, url, *place, scenario],

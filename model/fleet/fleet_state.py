@@ -27,7 +27,7 @@ _STATES: Final[Mapping[HostState, int]] = {"live": 2, "unreadable": 0, "silent":
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownHost:
     summary: HostSummary | None = None
     at: float = 0.0
     fault: str = ""
@@ -39,7 +39,7 @@ class FleetState:
     """The last summary of each host. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._hosts: dict[HostAddress, _Known] = {}
+        self._hosts: dict[HostAddress, _KnownHost] = {}
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -73,20 +73,20 @@ class FleetState:
             jobs_of(hosts),
         )
 
-    def _known(self, address: HostAddress) -> _Known | None:
+    def _known(self, address: HostAddress) -> _KnownHost | None:
         if address not in self._hosts and len(self._hosts) >= MOST_HOSTS:
             return None
-        return self._hosts.setdefault(address, _Known())
+        return self._hosts.setdefault(address, _KnownHost())
 
 
-def _version(known: _Known) -> tuple[int, ...]:
+def _version(known: _KnownHost) -> tuple[int, ...]:
     """Returns the release in a summary as numbers; () if there is none."""
     text = "" if known.summary is None else known.summary.program
     numbers = text.split("+")[0].split(".")
     return tuple(map(int, numbers)) if all(one.isdecimal() for one in numbers) else ()
 
 
-def _host(address: HostAddress, known: _Known, now: float, newest: tuple[int, ...]) -> FleetHost:
+def _host(address: HostAddress, known: _KnownHost, now: float, newest: tuple[int, ...]) -> FleetHost:
     age, summary = now - known.at, known.summary
     state: HostState = "silent" if age > SILENT_SECONDS else "unreadable" if known.fault else "live"
     remarks = []

@@ -28,6 +28,7 @@ from stalltop.tui.settings.colours import Colours
 from stalltop.tui.settings.settings import Settings
 from stalltop.tui.terminal.abilities import require_screen, speaks_unicode
 from stalltop.tui.terminal.app import TerminalApp
+from stalltop.tui.terminal.clipboard import Copied, into_file
 from stalltop.tui.terminal.interrupts import INTERRUPTED
 from stalltop.tui.terminal.last_words import explain
 from stalltop.tui.terminal.leaving import Leaving
@@ -57,6 +58,7 @@ KEYS: Final = (
     FleetKey("escape", "Esc", "Back", "way_back"),
     *(FleetKey(str(at), str(at), page.capitalize(), f"page('{page}')") for at, page in enumerate(PAGES, 1)),
     FleetKey("slash", "/", "Filter", "filter"),
+    FleetKey("y", "y", "Copy fix", "copy_fix"),
     FleetKey("space", "Space", "Freeze", "freeze"),
     FleetKey("t", "t", "Theme", "theme"),
     FleetKey("q", "q", "Quit", "leave"),
@@ -167,9 +169,9 @@ class FleetApp(TerminalApp):
         if view.problems:
             worst = view.problems[0]
             role = {"critical": "critical", "high": "bad", "medium": "warn"}.get(worst.severity, "text")
-            said = replace(fleet_sentence(worst, self.glyphs), command=worst.fix, looks=True)
+            said = replace(fleet_sentence(worst, self.glyphs), command=worst.fix)
             mark = worst.severity[0].upper()
-            return AnswerState(mark, worst.severity, role, said, more=others)
+            return AnswerState(mark, worst.severity, role, said, more=others, copy_key="y")
         text = f"No problems on {numbered(view.count('live'), 'host')}" if view.hosts else "Waiting for hosts"
         return AnswerState(role="good" if view.hosts else "text", text=text)
 
@@ -232,6 +234,13 @@ class FleetApp(TerminalApp):
         self._frozen = not self._frozen
         self.draw()
         self.refresh_view()
+
+    def action_copy_fix(self) -> None:
+        """Copy what helps against the worst problem, to the terminal's clipboard and to a file."""
+        fix = next((one.fix for one in self._shown.problems if one.fix), "")
+        if fix:
+            self.copy_to_clipboard(fix)
+            self.say(f"{Copied(asked='the terminal', file=into_file(fix)).said}: {fix}")
 
     def action_theme(self) -> None:
         """Use the next theme."""

@@ -165,3 +165,10 @@ async def test_a_failure_ends_the_screen_with_its_reason() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
     assert str(app.failure) == "broken"
+
+
+async def test_a_key_copies_the_fix() -> None:
+    async with shown(fleet()) as screen:
+        await screen.press("y")
+        assert screen.app.clipboard == "ionice -c 3 -p 4711"
+        assert "ionice -c 3 -p 4711" in screen.text().splitlines()[-1]

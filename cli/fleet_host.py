@@ -1,7 +1,7 @@
 """One host of `stalltop fleet demo`: sample tenants with their own copies of the libraries, traced by this
 process, whose windows an agent passes on.
 
-Started as ``python -m stalltop.cli.fleet.traced_host URL CLUSTER RACK HOST SCENARIO``.
+Started as ``python -m stalltop.cli.fleet_host URL CLUSTER RACK HOST SCENARIO``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Measures a fleet of simulated hosts on one NATS server."""
