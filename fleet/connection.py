@@ -108,12 +108,11 @@ class ConnectionListener:
     """The server refuses a subject, or something else went wrong; gets one line."""
 
 
+NOBODY: Final = ConnectionListener()
+
+
 async def connected(
-    access: ServerAccess,
-    name: str,
-    listener: ConnectionListener = ConnectionListener(),
-    *,
-    patient: bool = False,
+    access: ServerAccess, name: str, listener: ConnectionListener = NOBODY, *, patient: bool = False
 ) -> Client:
     """Connects, and returns the connection, which reconnects by itself. ``name`` is shown by the server.
     ``patient``: wait for a server that cannot be reached, without an end.

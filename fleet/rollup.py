@@ -29,6 +29,7 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 from nats.js.client import JetStreamContext
 
 from stalltop.fleet import subjects
+from stalltop.fleet.connection import FleetError
 from stalltop.fleet.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
 from stalltop.fleet.window_message import decoded_window
 from stalltop.model.errors import StalltopError, described
@@ -177,11 +178,21 @@ def _merged(tier: RollTier, rack: Rack, messages: list[Msg]) -> RolledBatch:
     )
 
 
-async def batches(client: Client, tier: RollTier, rack: Rack | None = None) -> list[RolledBatch]:
-    """Returns the results of a tier that its stream keeps, oldest first: of one rack, or of all."""
+async def batches(
+    client: Client, tier: RollTier, rack: Rack | None = None, cluster: str = ""
+) -> list[RolledBatch]:
+    """Returns the results of a tier that its stream keeps, oldest first: of one rack, of one cluster, or of
+    all. Raises FleetError if they cannot be read."""
     js = client.jetstream(timeout=READ_SECONDS)
-    subject = f"{subjects.VERSION}.{subjects.ROLLED}.{tier.name}.>" if rack is None else tier.subject(rack)
-    subscription = await js.subscribe(subject, stream=tier.target, ordered_consumer=True)
+    every = subjects.every(f"{subjects.ROLLED}.{tier.name}", cluster)
+    subject = every if rack is None else tier.subject(rack)
+    try:
+        subscription = await js.subscribe(subject, stream=tier.target, ordered_consumer=True)
+    except (nats.errors.Error, TimeoutError) as error:
+        raise FleetError(
+            f"the merged windows cannot be read: {error or 'the server does not permit it'}",
+            "see stalltop fleet check",
+        ) from None
     found = []
     try:
         info = await subscription.consumer_info()

@@ -204,9 +204,11 @@ class FleetWatch:
 
 
 def _stamp(message: Msg) -> tuple[float, int]:
-    """Returns when the server received a message of a stream (Unix time), and how many more it has. They stand
-    in the reply subject: ``$JS.ACK``, in newer servers domain and account, then stream, consumer, three
-    counts, the time in ns, and what is pending. ``Msg.metadata`` takes three times as long."""
+    """Returns when the server received a message of a stream (Unix time), and how many more it has.
+
+    They stand in the reply subject: ``$JS.ACK``, in newer servers domain and account, then stream, consumer,
+    three counts, the time in ns, and what is pending. ``Msg.metadata`` takes three times as long.
+    """
     parts = message.reply.split(".")
     first = 2 if len(parts) == 9 else 4
     return int(parts[first + 5]) / 1e9, int(parts[first + 6])

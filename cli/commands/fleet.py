@@ -2,7 +2,8 @@
 hosts (docs/fleet.md).
 
 Enter opens the live screen of a host. In a pipe, the fleet is printed once. demo starts a fleet on this
-machine; check says whether the NATS server and the hosts are as they should be.
+machine; check says whether the NATS server and the hosts are as they should be; save writes what
+`stalltop rollup` has merged as a window for `stalltop open`, `query` and `diff`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import asyncio
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stalltop.cli.commands.record import duration
 from stalltop.cli.fleet.options import add_server_options, server_access
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options, number, say
@@ -39,10 +42,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("demo", "check"),
-        metavar="demo|check",
+        choices=("demo", "check", "save"),
+        metavar="demo|check|save",
         help="demo: a fleet on this machine, with a NATS server of its own; check: say what is missing on "
-        "the NATS server and on hosts",
+        "the NATS server and on hosts; save: write the merged windows of stalltop rollup as one window",
     )
     parser.add_argument("--once", action="store_true", help="print the fleet once instead of the live screen")
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/fleet.md)")
@@ -85,6 +88,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="servers that keep a copy of each stream, with --make-streams (default: %(default)s)",
     )
+    group = parser.add_argument_group("save")
+    group.add_argument("-o", "--to", type=Path, metavar="FILE", help="file to write")
+    group.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    group.add_argument(
+        "--last",
+        type=duration,
+        default=3600.0,
+        metavar="TIME",
+        help="how much of the past, such as 600 or 2h (default: 1h)",
+    )
     add_screen_options(parser)
     add_state_options(parser)
 
@@ -94,7 +107,14 @@ def run(options: argparse.Namespace) -> int:
     FleetError if the server cannot be reached."""
     if options.what != "check" and options.make_streams:
         raise UsageError("--make-streams belongs to stalltop fleet check")
+    if (options.what == "save") != (options.to is not None):
+        raise UsageError("stalltop fleet save needs --to FILE, and only it")
     access = server_access(options)
+    if options.what == "save":
+        from stalltop.cli.fleet.saved import save_merged
+
+        say(save_merged(access, options.to, options.cluster, options.last, overwrite=options.force))
+        return 0
     if options.what == "check":
         return _check(options, access)
     if options.what == "demo":
