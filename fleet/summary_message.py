@@ -144,7 +144,7 @@ def _records(kind: Any) -> Callable[[object, bool], tuple[Any, ...]]:
     """Returns a reader of lists of the named tuple ``kind``."""
     hints = [get_type_hints(kind)[name] for name in kind._fields]
     readers = [_READERS[hint] for hint in hints]
-    count = len(readers)
+    count, least = len(readers), len(readers) - len(kind._field_defaults)
     numbers = itemgetter(*(at for at, hint in enumerate(hints) if hint in (int, float)))
 
     def read(value: object, usual: bool) -> tuple[Any, ...]:
@@ -154,7 +154,7 @@ def _records(kind: Any) -> Callable[[object, bool], tuple[Any, ...]]:
         for one in value:
             if usual and type(one) is list and [*map(type, one)] == hints and _bounded(numbers(one)):
                 found.append(kind._make(one))
-            elif type(one) is list and len(one) >= count:
+            elif type(one) is list and len(one) >= least:
                 found.append(kind(*[reader(part) for reader, part in zip(readers, one, strict=False)]))
             else:
                 raise ValueError(f"a {kind.__name__} is not a list of {count} values")

@@ -226,6 +226,8 @@ class Rank:
     entered: int = 0
     """Number of collectives that this rank has entered since the communicator was created. The n-th
     collective of one rank is the n-th collective of all ranks, on any host. A gauge."""
+    entries: str = ""
+    """When it entered some collectives, the same on every host (``model.collectives``). A gauge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,8 @@ def _job(job: FleetJob) -> dict[str, Any]:
         "tenant": job.tenant,
         "size": job.size,
         "stands_seconds": job.stands_seconds,
+        "late_seconds": job.late_seconds,
+        "late_error_seconds": job.late_error_seconds,
         "sentence": job_line(job),
         "ranks": [_rank(rank) for rank in job.ranks],
         "late": [rank.rank for rank in job.late],

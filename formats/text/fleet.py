@@ -35,16 +35,18 @@ def fleet_sentence(problem: FleetProblem, glyphs: Glyphs = UNICODE) -> Sentence:
     return Sentence(f"{problem.title} on {hosts}", lost=lost, lost_short=lost)
 
 
-def job_line(job: FleetJob) -> str:
-    """Returns what is wrong with a job that stands, as one line; '' if it runs."""
+def job_line(job: FleetJob, glyphs: Glyphs = UNICODE) -> str:
+    """Returns for which rank a job waits, as one line; '' if it waits for none."""
     if not job.late:
         return ""
-    first = job.late[0]
+    first, name = job.late[0], job.tenant or job.communicator
     rank = f"rank {first.rank} on {first.address.host}"
     more = f" and {len(job.late) - 1} more" if len(job.late) > 1 else ""
     why = f": {first.problem.summary}" if first.problem is not None else ""
-    name = job.tenant or job.communicator
-    return f"{name} stands for {job.stands_seconds:.0f} s: it waits for {rank}{more}{why}"
+    if job.stands_seconds:
+        return f"{name} stands for {job.stands_seconds:.0f} s: it waits for {rank}{more}{why}"
+    late = f"{name} waits for {rank}, late by {amount(job.late_seconds * 1e9, glyphs)} per collective"
+    return late + (why or "; its host has no known problem")
 
 
 def fleet_state_text(view: FleetView) -> str:

@@ -170,4 +170,5 @@ def _rank(rank: Rank, tenants: Mapping[str, Tenant]) -> RankSummary:
         rank.process,
         rank.entered,
         rank.since_entry_ns,
+        rank.entries,
     )

@@ -3,33 +3,39 @@
 All ranks of a communicator enter the same collectives in the same order. While a job stands, the counts of
 entered collectives do not change. They can then be compared between hosts without a common clock: the ranks
 that have entered fewest are those for which the others wait. While a job runs, counts that were read at
-different moments differ anyway, and say nothing.
+different moments differ anyway; times of entries are compared instead (``rank_entries``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetRank
 from stalltop.model.fleet.host_summary import ProblemSummary, RankSummary
+from stalltop.model.fleet.rank_entries import RankEntries
 
 STANDS_SECONDS: Final = 3.0
 """A job stands if none of its ranks has entered a collective for this long: at least two windows of a
 second."""
 
 
-def jobs_of(hosts: Iterable[FleetHost]) -> tuple[FleetJob, ...]:
-    """Returns the jobs of ``hosts``: those that stand first, then by size."""
+def jobs_of(hosts: Iterable[FleetHost], entries: RankEntries) -> tuple[FleetJob, ...]:
+    """Returns the jobs of ``hosts``: those that stand first, then those that wait for a late rank, then by
+    size. ``entries`` has the entries of their ranks."""
     groups: dict[str, list[tuple[FleetHost, RankSummary]]] = {}
     for host in hosts:
         for one in host.summary.ranks if host.summary is not None else ():
             groups.setdefault(one.communicator, []).append((host, one))
-    found = [_job(communicator, group) for communicator, group in groups.items()]
-    return tuple(sorted(found, key=lambda job: (-job.stands_seconds, -job.size, job.communicator)))
+    entries.keep(groups)
+    found = [_job(communicator, group, entries) for communicator, group in groups.items()]
+    return tuple(
+        sorted(found, key=lambda job: (-job.stands_seconds, -job.late_seconds, -job.size, job.communicator))
+    )
 
 
-def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]]) -> FleetJob:
+def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]], entries: RankEntries) -> FleetJob:
     by_rank: dict[int, tuple[FleetHost, RankSummary]] = {}
     for host, one in group:
         # A rank that moved to another host is still in the last summary of the old one.
@@ -38,7 +44,12 @@ def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]]) -> Fleet
     ranks = tuple(_rank(host, one) for _, (host, one) in sorted(by_rank.items()))
     _, first = next(iter(by_rank.values()))
     stands, late = _waiting_for(ranks)
-    return FleetJob(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late)
+    job = FleetJob(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late)
+    found = None if late else entries.late(communicator)
+    straggler = tuple(rank for rank in ranks if rank.live and found is not None and rank.rank == found.rank)
+    if found is None or not straggler:
+        return job
+    return replace(job, late=straggler, late_seconds=found.seconds, late_error_seconds=found.error_seconds)
 
 
 def _rank(host: FleetHost, one: RankSummary) -> FleetRank:

@@ -11,6 +11,7 @@ from stalltop.model.chain import SEVERITIES, loss_step
 from stalltop.model.fleet.fleet_jobs import jobs_of
 from stalltop.model.fleet.fleet_view import FleetHost, FleetProblem, FleetTenant, FleetView, HostState
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary, ProblemSummary, TenantSummary
+from stalltop.model.fleet.rank_entries import RankEntries
 from stalltop.model.text.words import SEVERAL
 
 SILENT_SECONDS: Final = 5.0
@@ -40,6 +41,7 @@ class FleetState:
 
     def __init__(self) -> None:
         self._hosts: dict[HostAddress, _KnownHost] = {}
+        self._entries = RankEntries()
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -50,6 +52,7 @@ class FleetState:
         known = self._known(address)
         if known is not None and at >= known.at:
             known.summary, known.at, known.fault, known.ahead = summary, at, "", summary.end - at
+            self._entries.take(address, summary)
 
     def refuse(self, address: HostAddress, reason: str, at: float) -> None:
         """Notes that a message of a host cannot be read. ``reason`` follows the name of the host in a
@@ -70,7 +73,7 @@ class FleetState:
             tuple(sorted(hosts, key=_worst_first)),
             _tenants(live),
             _problems(live),
-            jobs_of(hosts),
+            jobs_of(hosts, self._entries),
         )
 
     def _known(self, address: HostAddress) -> _KnownHost | None:

@@ -118,8 +118,12 @@ class FleetJob:
     stands_seconds: float = 0.0
     """For how long no known rank has entered a collective, if at least one waits for others; 0: it runs."""
     late: tuple[FleetRank, ...] = ()
-    """The ranks for which the others wait: those that have entered fewest collectives while the job stands.
-    Empty while it runs."""
+    """The ranks for which the others wait. While the job stands: those that have entered fewest collectives.
+    While it runs: the one that enters them late, if there is one."""
+    late_seconds: float = 0.0
+    """By how much that rank of a running job is late per collective, on average."""
+    late_error_seconds: float = 0.0
+    """Possible error of ``late_seconds``, from the clocks of the hosts."""
 
     @property
     def hosts(self) -> tuple[HostAddress, ...]:

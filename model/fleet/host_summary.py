@@ -98,6 +98,8 @@ class RankSummary(NamedTuple):
     """Number of collectives that it has entered since the communicator was created."""
     since_entry_ns: int
     """Time since it last entered one, at the end of the window."""
+    entries: str = ""
+    """When it entered some of them, the same on every host (``model.collectives``)."""
 
 
 class WindowGap(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stalltop.model.collectives import chosen, entries_text
 from stalltop.model.window import U64
 from stalltop.probes.layout import ENTRIES, HANDLE, MEMBERS, MemberState, Pool
 from stalltop.probes.maps.raw import RawRank
@@ -80,7 +81,7 @@ class Communicators:
         # the copy is made, so the copy has the times of all counted entries.
         entered = self._members["entered"][places]
         members = self._members[places]
-        now_ns = time.monotonic_ns()
+        now_ns, unix_ns = time.monotonic_ns(), time.time_ns()
         after = self._members["entered"][places]
         joined, late_ns, last = self._compare(communicator, members["entries_ns"], entered, after)
         added = entered - self._seen[places]
@@ -106,6 +107,7 @@ class Communicators:
                     0 if over else most - count,
                     max(now_ns - int(newest), 0),
                     count,
+                    _entries(members["entries_ns"][row], count, int(added[row]), unix_ns - now_ns),
                 )
             )
         return ranks
@@ -139,3 +141,10 @@ class Communicators:
         self._members["tgid"][index] = 0
         self._seen[index] = 0
         self._pools.free(Pool.MEMBERS, [index], [tgid], [cgroup_id])
+
+
+def _entries(entries_ns: U64, count: int, added: int, to_unix_ns: int) -> str:
+    """Returns when a rank, which has entered ``count`` collectives, entered the chosen ones of the last
+    ``added``. ``to_unix_ns`` is to be added to times in ``entries_ns``."""
+    first = count - min(added, _OLDEST_FROM_END)
+    return entries_text((n, int(entries_ns[n % ENTRIES]) + to_unix_ns) for n in chosen(first, count))

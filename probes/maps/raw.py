@@ -186,6 +186,8 @@ class RawRank(NamedTuple):
     since_entry_ns: int
     entered: int
     """Number of collectives that the rank has entered since the communicator was made."""
+    entries: str = ""
+    """When it entered the chosen ones of ``collectives`` (``model.collectives``)."""
 
 
 class RawQuota(NamedTuple):

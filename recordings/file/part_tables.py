@@ -168,6 +168,12 @@ RECORDS: Final = (
         _c("behind", INTEGER, "collectives that another local rank has entered and this one has not"),
         _c("since_entry_ns", INTEGER, "time since its last entry into a collective"),
         _c("entered", INTEGER, "collectives entered since the communicator was created"),
+        _c(
+            "entries",
+            TEXT,
+            "when it entered some collectives, the same on every host: number (from 0) and Unix time in µs, "
+            "such as `1042:1795781030243455`, separated by blanks",
+        ),
         kind=Rank,
     ),
     part(

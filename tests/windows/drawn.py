@@ -111,7 +111,9 @@ def random_evidence(seed: int) -> Evidence:
         ranks=some(
             Rank,
             lambda: Rank(
-                random.choice(("9f", "3c")), *who(), random.randint(0, 1), 2, *(count() for _ in range(8))
+                *(random.choice(("9f", "3c")), *who(), random.randint(0, 1), 2),
+                *(count(), count(), count(), count(), count(), count(), count(), count()),
+                random.choice(("", "7:1000000005 9:1000000009")),
             ),
         ),
         events=tuple(Event(1_000 + random.random(), "xid", *who(), "") for _ in range(random.randrange(3))),

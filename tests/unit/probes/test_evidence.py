@@ -262,11 +262,11 @@ def test_device_memory_of_a_process_in_two_cgroups_adds_up(reading: EvidenceSetu
 
 
 def test_ranks_get_names(reading: EvidenceSetup) -> None:
-    reading.kernel.places = [RawRank(0xABC, OWN, 1, 3, 8, 2, 10, 9, 77, 4, 1, 55, 66)]
+    reading.kernel.places = [RawRank(0xABC, OWN, 1, 3, 8, 2, 10, 9, 77, 4, 1, 55, 66, "65:7")]
     (rank,) = reading.read().ranks
     assert (rank.communicator, rank.pid, rank.rank, rank.ranks) == ("0000000000000abc", OWN, 3, 8)
     assert (rank.joined, rank.late_ns, rank.last, rank.behind, rank.since_entry_ns) == (9, 77, 4, 1, 55)
-    assert rank.entered == 66
+    assert (rank.entered, rank.entries) == (66, "65:7")
     assert rank.tenant in reading.reader.tenants
 
 

@@ -20,8 +20,8 @@ from tests.windows.full import full_window
 @pytest.fixture(scope="module")
 def simulated() -> Window:
     now = [1_800_000_000.0]
-    source = diagnosed(SimulatedSource(tenants=40, clock=lambda: now[0]))
-    for _ in range(30):
+    source = diagnosed(SimulatedSource(tenants=20, clock=lambda: now[0]))
+    for _ in range(12):
         now[0] += 1.0
         window = source.read()
     return window
