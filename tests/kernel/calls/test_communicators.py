@@ -11,6 +11,7 @@ import pytest
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller, CallerError
 from stalltop.demo.latencies import Latency
+from stalltop.model.collectives import chosen, entries_in
 from stalltop.probes import layout
 from stalltop.probes.maps.raw import RawRank
 from stalltop.probes.operations import NCCL
@@ -90,6 +91,25 @@ def test_a_late_rank_is_late_by_its_delay(kernel: KernelSide, workplace: Workpla
     assert [row.last for row in found] == [0, 10, 0]
     again = ranks(kernel, *pids)
     assert [(row.collectives, row.joined, row.late_ns, row.last) for row in again] == [(0, 0, 0, 0)] * 3
+
+
+def test_ranks_say_when_they_entered_the_same_collectives(kernel: KernelSide, workplace: Workplace) -> None:
+    first, second = joined(workplace, "entries", 2)
+    began = time.time()
+    before = []
+    for _ in range(40):
+        first.run(STEP)
+        before.append(time.time())
+        time.sleep(0.002)
+        second.run(STEP)
+    ended = time.time()
+    one, other = (dict(entries_in(row.entries)) for row in ranks(kernel, first.pid, second.pid))
+    assert one.keys() == other.keys() == set(chosen(0, 40))
+    assert one
+    for number, time_of in one.items():
+        assert began - 1e-3 <= time_of <= before[number] + 1e-3
+        assert time_of + 0.002 <= other[number] <= ended
+    assert all(row.entries == "" for row in ranks(kernel, first.pid, second.pid))
 
 
 def test_a_rank_that_stops_is_behind(kernel: KernelSide, workplace: Workplace) -> None:
