@@ -227,7 +227,7 @@ class Rank:
     """Number of collectives that this rank has entered since the communicator was created. The n-th
     collective of one rank is the n-th collective of all ranks, on any host. A gauge."""
     entries: str = ""
-    """When it entered some collectives, the same on every host (``model.collectives``). A gauge."""
+    """When it entered some collectives, the same on every host (``model.hosts.collectives``). A gauge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class RankSummary(NamedTuple):
     since_entry_ns: int
     """Time since it last entered one, at the end of the window."""
     entries: str = ""
-    """When it entered some of them, the same on every host (``model.collectives``)."""
+    """When it entered some of them, the same on every host (``model.hosts.collectives``)."""
 
 
 class WindowGap(NamedTuple):

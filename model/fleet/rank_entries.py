@@ -1,7 +1,7 @@
 """How late each rank of a running job enters its collectives, compared across hosts.
 
 Every host says when its ranks entered some collectives, and all hosts choose the same ones
-(``model.collectives``). A rank is late by the time from the median of the other ranks to its own entry.
+(``model.hosts.collectives``). A rank is late by the time from the median of the other ranks to its own entry.
 
 Times are those of the hosts' clocks, which time servers synchronise. The Linux kernel states by how much each
 may be wrong; a rank is called late only if it is late by clearly more than that. Without such a statement,
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Final, NamedTuple
 
-from stalltop.model.collectives import entries_in
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary
+from stalltop.model.hosts.collectives import entries_in
 
 MOST_KEPT: Final = 64
 """Newest collectives of a communicator that are kept: those of about 20 s."""
@@ -42,7 +42,7 @@ class LateRank(NamedTuple):
     """Possible error of that, from the clocks of the hosts."""
 
 
-class _Place(NamedTuple):
+class _RankPlace(NamedTuple):
     address: HostAddress
     clock_error: float | None
     """Possible error of the host's clock, s; None if it is not known."""
@@ -50,7 +50,7 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Communicator:
-    places: dict[int, _Place] = field(default_factory=dict)
+    places: dict[int, _RankPlace] = field(default_factory=dict)
     """By rank."""
     entries: OrderedDict[int, dict[int, float]] = field(default_factory=OrderedDict)
     """By collective and rank: Unix time, s."""
@@ -67,7 +67,7 @@ class RankEntries:
         error = None if summary.clock_error_ns < 0 else summary.clock_error_ns / 1e9
         for one in summary.ranks:
             known = self._known.setdefault(one.communicator, _Communicator())
-            known.places[one.rank] = _Place(address, error)
+            known.places[one.rank] = _RankPlace(address, error)
             for number, time in entries_in(one.entries):
                 known.entries.setdefault(number, {})[one.rank] = time
             while len(known.entries) > MOST_KEPT:

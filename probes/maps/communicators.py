@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.collectives import chosen, entries_text
+from stalltop.model.hosts.collectives import chosen, entries_text
 from stalltop.model.window import U64
 from stalltop.probes.layout import ENTRIES, HANDLE, MEMBERS, MemberState, Pool
 from stalltop.probes.maps.raw import RawRank

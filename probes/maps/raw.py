@@ -187,7 +187,7 @@ class RawRank(NamedTuple):
     entered: int
     """Number of collectives that the rank has entered since the communicator was made."""
     entries: str = ""
-    """When it entered the chosen ones of ``collectives`` (``model.collectives``)."""
+    """When it entered the chosen ones of ``collectives`` (``model.hosts.collectives``)."""
 
 
 class RawQuota(NamedTuple):

@@ -11,7 +11,7 @@ import pytest
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller, CallerError
 from stalltop.demo.latencies import Latency
-from stalltop.model.collectives import chosen, entries_in
+from stalltop.model.hosts.collectives import chosen, entries_in
 from stalltop.probes import layout
 from stalltop.probes.maps.raw import RawRank
 from stalltop.probes.operations import NCCL

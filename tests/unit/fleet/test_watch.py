@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 import zlib
+from pathlib import Path
 
 import pytest
 from nats.aio.client import Client
 
+import stalltop
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError, ServerAccess
 from stalltop.fleet.local_server import LocalServer
@@ -17,7 +23,7 @@ from stalltop.fleet.streams import make_streams
 from stalltop.fleet.subjects import STREAMS
 from stalltop.fleet.summary_message import encoded
 from stalltop.model.fleet.host_summary import HostAddress
-from tests.unit.fleet.clients import run, until, watching
+from tests.unit.fleet.clients import agent, run, second, until, watching
 from tests.unit.model.fleet.summaries import problem, summary
 
 
@@ -138,3 +144,26 @@ def test_streams_that_exist_keep_their_limits(server: LocalServer) -> None:
 def test_a_server_without_jetstream_is_told() -> None:
     with LocalServer(jetstream=False) as server, pytest.raises(FleetError, match="without JetStream"):
         run(ServerAccess((server.url,)), make_streams)
+
+
+def test_a_reader_that_is_stopped_delays_nobody(server: LocalServer) -> None:
+    access = ServerAccess((server.url,))
+    published(access, {})
+    source = str(Path(stalltop.__file__).parents[1])
+    command = [sys.executable, "-P", "-m", "stalltop", "rollup", "--nats", server.url]
+    stopped = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": source}, stderr=subprocess.PIPE)
+    try:
+        assert stopped.stderr is not None
+        assert b"merging" in stopped.stderr.readline()
+        stopped.send_signal(signal.SIGSTOP)
+        address = HostAddress("c", "r", "n1")
+        with agent(access, address) as made:
+            for number in range(30):
+                made.take(second(number))
+            until(lambda: made.sent == 30)
+        with watching(access, "c") as watch:
+            assert watch.join(30)
+            assert len(watch.view().hosts) == 1
+    finally:
+        stopped.kill()
+        stopped.wait()

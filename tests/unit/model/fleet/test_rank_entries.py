@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from stalltop.formats.text.fleet import job_line
-from stalltop.model.collectives import chosen, entries_text
 from stalltop.model.fleet.fleet_state import FleetState
 from stalltop.model.fleet.fleet_view import FleetJob
 from stalltop.model.fleet.host_summary import HostSummary
+from stalltop.model.hosts.collectives import chosen, entries_text
 from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
 
 STEP = 0.25
@@ -22,7 +22,7 @@ COLLECTIVES = 8
 
 
 @dataclass
-class Job:
+class RunningJob:
     """A job with one rank on each host."""
 
     ranks: int = 8
@@ -67,41 +67,41 @@ class Job:
 @pytest.mark.parametrize("late", [0.005, 0.02, 0.04])
 @pytest.mark.parametrize("one", [0, 3, 7])
 def test_the_late_rank_is_found_within_seconds(one: int, late: float) -> None:
-    job = Job(late={one: late}, seed=one).seen(4)
+    job = RunningJob(late={one: late}, seed=one).seen(4)
     assert [rank.rank for rank in job.late] == [one]
     assert job.late_seconds == pytest.approx(late, abs=0.001)
     assert job.late_error_seconds == pytest.approx(0.0004)
 
 
 def test_of_two_ranks_the_late_one_is_found() -> None:
-    assert [rank.rank for rank in Job(ranks=2, late={1: 0.01}).seen(6).late] == [1]
+    assert [rank.rank for rank in RunningJob(ranks=2, late={1: 0.01}).seen(6).late] == [1]
 
 
 def test_it_is_said_with_the_problem_of_its_host() -> None:
     said = "train waits for its data: nightly-backup loads nvme0n1"
     disk = problem("loader_disk", summary=said)
-    job = Job(late={5: 0.038}).seen(6, problems=(disk,), problems_in_all=1)
+    job = RunningJob(late={5: 0.038}).seen(6, problems=(disk,), problems_in_all=1)
     assert job_line(job).startswith("train waits for rank 5 on node-5, late by 38")
     assert job_line(job).endswith(f"per collective: {said}")
-    assert "no known problem" in job_line(Job(late={5: 0.038}).seen(6))
+    assert "no known problem" in job_line(RunningJob(late={5: 0.038}).seen(6))
 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("ranks", [2, 8])
 def test_a_healthy_job_waits_for_nobody(seed: int, ranks: int) -> None:
     offsets = {one: (Random(seed + one).random() - 0.5) * 3e-4 for one in range(ranks)}
-    job = Job(ranks=ranks, offsets=offsets, seed=seed).seen(20)
+    job = RunningJob(ranks=ranks, offsets=offsets, seed=seed).seen(20)
     assert job.late == ()
     assert job_line(job) == ""
 
 
 def test_a_clock_that_may_be_wrong_accuses_nobody() -> None:
-    assert Job(offsets={2: 0.02}, clock_error_ns=15_000_000).seen(10).late == ()
+    assert RunningJob(offsets={2: 0.02}, clock_error_ns=15_000_000).seen(10).late == ()
 
 
 def test_clocks_that_are_not_synchronised_are_not_compared() -> None:
-    assert Job(late={1: 0.05}, clock_error_ns=-1).seen(10).late == ()
+    assert RunningJob(late={1: 0.05}, clock_error_ns=-1).seen(10).late == ()
 
 
 def test_two_late_ranks_are_not_one() -> None:
-    assert Job(late={1: 0.02, 2: 0.02}).seen(10).late == ()
+    assert RunningJob(late={1: 0.02, 2: 0.02}).seen(10).late == ()

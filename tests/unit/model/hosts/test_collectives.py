@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stalltop.model.collectives import MOST_CHOSEN, chosen, entries_in, entries_text
+from stalltop.model.hosts.collectives import MOST_CHOSEN, chosen, entries_in, entries_text
 
 
 def test_hosts_choose_the_same_collectives() -> None:
