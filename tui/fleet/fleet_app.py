@@ -240,7 +240,8 @@ class FleetApp(TerminalApp):
         fix = next((one.fix for one in self._shown.problems if one.fix), "")
         if fix:
             self.copy_to_clipboard(fix)
-            self.say(f"{Copied(asked='the terminal', file=into_file(fix)).said}: {fix}")
+            where = Copied(asked="the terminal", file=into_file(fix)).said
+            self.say(f"{fix}: {where}")
 
     def action_theme(self) -> None:
         """Use the next theme."""
