@@ -13,7 +13,6 @@
 
 #define SECOND_NS 1000000000ULL
 #define SAMPLE_EVERY 1024   /* by default, one of this many calls of a slot is captured at random */
-#define NO_WAKEUP 1         /* BPF_RB_NO_WAKEUP: the monitor polls the ring */
 #define SLOW_MEANS 4        /* by default, a slow call takes this many times the mean of its slot */
 
 /*
@@ -126,6 +125,8 @@ INLINE void keep_call(struct thread *thread, const struct frame *frame, struct s
 		call->arguments[i] = frame->arguments[i];
 	copy_level(thread, off, call->split_ns);
 	kept_calls.ringbuf_submit(call, NO_WAKEUP);
+	if (keeping->stacks > !slow)
+		thread->walked = 1;
 }
 
 #endif

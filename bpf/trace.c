@@ -24,6 +24,7 @@
 #include "cuda/kernels.h"
 #include "timed.h"
 #include "kept.h"
+#include "stacks/walk.h"
 #include "filling.h"
 
 /* Returns the number of frames of `thread` whose calls still run when a call begins at stack pointer `sp`. */
@@ -256,6 +257,18 @@ INLINE void drop_returned(struct thread *thread, u32 depth, u64 now)
 		begin_gap(thread, now);
 }
 
+/*
+ * Reads the stack of a call that has returned, whose frame was number `depth` - 1. If the program that reads it is
+ * loaded, this does not return. Sessions, which are attached in another way, cannot call it.
+ */
+INLINE void read_stack(struct pt_regs *ctx, struct thread *thread, u32 depth, const int session)
+{
+	thread->walked = depth;
+	if (!session)
+		stack_readers.call(ctx, 0);
+	thread->walked = 0;
+}
+
 /* The program at a function's return; `session` as for begins(). */
 INLINE void returns(struct pt_regs *ctx, const int session)
 {
@@ -340,6 +353,8 @@ INLINE void returns(struct pt_regs *ctx, const int session)
 	depth = forgotten(thread, depth);
 	if (depth > 1)
 		drop_returned(thread, depth - 1, now);
+	if (thread->walked)
+		read_stack(ctx, thread, depth, session);
 }
 
 int call_returns(struct pt_regs *ctx)

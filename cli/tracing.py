@@ -94,6 +94,12 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
         "second in 10, or not at all",
     )
     group.add_argument(
+        "--stacks",
+        choices=("off", "slow", "all"),
+        help="of which calls to read the stack, which shows the line of source code that made them: of none, "
+        "of slow calls and calls that do not return, or of all captured calls (default: slow)",
+    )
+    group.add_argument(
         "--own",
         action="store_true",
         help="trace by itself even if this host has a tracer; probes then cost the traced programs twice",
@@ -113,6 +119,7 @@ def tracer_settings(options: argparse.Namespace) -> tuple[str, ...]:
         "--memory": options.memory is not None,
         "--budget": options.budget is not None,
         "--sample": options.sample,
+        "--stacks": options.stacks is not None,
     }
     return tuple(name for name, is_given in given.items() if is_given)
 
@@ -147,6 +154,7 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
         memory=int(options.memory or MEMORY),
         budget=None if percent is None else Budget.of_host(percent, sample=options.sample),
         progress=NarratedProgress(),
+        stacks=options.stacks or "slow",
     )
 
 

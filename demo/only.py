@@ -40,6 +40,7 @@ def only(window: Window, wanted: Callable[[Tenant], bool]) -> Window:
         tenants={identity: tenant for identity, tenant in window.tenants.items() if identity in named},
         open_calls=tuple(call for call in window.open_calls if call.tenant in kept),
         kernels=tuple(count for count in window.kernels if count.row[0] in kept),
+        stacks=tuple(stack for stack in window.stacks if stack.tenant in kept),
         calls=CapturedCalls(
             (call for call in window.calls.kept if call.tenant in kept), window.calls.passed_over
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stalltop.diagnosis.engine import Diagnosis
+from stalltop.diagnosis.lines import SourceLines
 from stalltop.model.errors import described
 from stalltop.model.source import Source
 from stalltop.model.tenant import Tenant
@@ -17,6 +18,7 @@ class Diagnosed:
     def __init__(self, source: Source, diagnosis: Diagnosis) -> None:
         self._source = source
         self._diagnosis = diagnosis
+        self._lines = SourceLines()
         self._named: dict[str, Tenant] = {}
 
     def read(self) -> Window:
@@ -25,7 +27,7 @@ class Diagnosed:
         shown."""
         window = self._source.read()
         try:
-            return self._with_names(self._diagnosis.add(window))
+            return self._with_names(self._lines.add(self._diagnosis.add(window)))
         except Exception as error:
             unknown = f"causes: the diagnosis failed with {described(error)}"
             evidence = replace(window.evidence, unknown=(*window.evidence.unknown, unknown))

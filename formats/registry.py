@@ -183,6 +183,18 @@ def _write_trace(windows: Windows, span: Span, file: BinaryIO) -> None:
     _pieces(trace.pieces(windows, span), file)
 
 
+def _write_speedscope(windows: Windows, _: Span, file: BinaryIO) -> None:
+    from stalltop.formats.traces import stack_profiles
+
+    file.write(stack_profiles.speedscope(windows).encode())
+
+
+def _write_collapsed(windows: Windows, _: Span, file: BinaryIO) -> None:
+    from stalltop.formats.traces import stack_profiles
+
+    file.write(stack_profiles.collapsed(windows).encode())
+
+
 def _fill_hlog(windows: Windows, span: Span, folder: Path) -> None:
     from stalltop.formats import hlog
 
@@ -240,6 +252,20 @@ FORMATS: Final = (
         exported="a trace (`.trace.json`)",
         use="<https://ui.perfetto.dev>, `chrome://tracing`, beside a PyTorch trace",
         write=_write_trace,
+    ),
+    Format(
+        "speedscope",
+        ".speedscope.json",
+        exported="the stacks of slow calls, a profile for each process",
+        use="<https://www.speedscope.app>",
+        write=_write_speedscope,
+    ),
+    Format(
+        "collapsed",
+        ".collapsed",
+        exported="the stacks of slow calls as collapsed stacks, weighted by microseconds",
+        use="`flamegraph.pl`, inferno, speedscope",
+        write=_write_collapsed,
     ),
     Format(
         "csv",
@@ -335,7 +361,7 @@ def exported_markdown() -> str:
 
 def narrowed(window: Window, by: Filter) -> Window:
     """Return ``window`` with only the rows that pass the filter ``by``. Open calls, CUDA kernels, captured
-    calls and chains stay only if they belong to such rows. Chains of the whole host stay, too."""
+    calls, stacks and chains stay only if they belong to such rows. Chains of the whole host stay, too."""
     if not by:
         return window
     passes = by.of(window)
@@ -344,6 +370,7 @@ def narrowed(window: Window, by: Filter) -> Window:
     return replace(
         window,
         kernels=tuple(count for count in window.kernels if passes(RowKey(window.host, *count.row))),
+        stacks=tuple(stack for stack in window.stacks if passes(RowKey(window.host, *stack.row))),
         calls=CapturedCalls(kept, window.calls.passed_over),
         chains=tuple(
             chain

@@ -19,7 +19,7 @@ ESTIMATED: Final = frozenset(("gpu_power", "gpu_thermal", "gpu_hardware_slowdown
 OTHERS: Final = "others"
 """Process name of a link that stands for several culprits together."""
 
-Role = Literal["effect", "mechanism", "culprit", "reason", "factor"]
+Role = Literal["effect", "line", "mechanism", "culprit", "reason", "factor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Link:
     """One step of a chain, from the effect to its root."""
 
     role: Role
-    """effect: what is slow; mechanism: where the time of the effect goes; culprit: who causes the mechanism;
+    """effect: what is slow; line: which line of source code makes the slow calls, with its share of their
+    time; mechanism: where the time of the effect goes; culprit: who causes the mechanism;
     reason: why the culprit itself is delayed; factor: what makes the loss worse."""
     text: str
     """Description of the step for a person, in one line, without the figures that the fields below hold."""

@@ -23,6 +23,7 @@ from stalltop.model.evidence import Evidence
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.row_key import RowKey
+from stalltop.model.stacks.stack import StackCount
 from stalltop.model.tenant import Tenant
 
 U64 = NDArray[np.uint64]
@@ -280,6 +281,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "no_overlap": "tenants whose overlaps are missing: too many tenants were active on a device",
         "evicted": "entries of full tables forgotten: CUDA kernels may lack names, calls their devices",
         "no_ring": "calls not captured, only counted in their rows: the ring for captured calls was full",
+        "no_stack": "stacks of captured calls not read: the ring for stacks was full",
         "missed": "hits of probes that the Linux kernel skipped",
     }
 )
@@ -319,6 +321,9 @@ class Window:
     normals: Mapping[RowKey, tuple[int, int]] = field(default_factory=dict)
     """Baseline p50 and p99 (ns) of rows, as learned by the end of the window. A merged window has the
     baselines of its last window; a window of the history (``model.merge.packing``) has none."""
+    stacks: tuple[StackCount, ...] = ()
+    """Stacks of captured calls, and of calls that had not returned for long; those with the most time
+    first."""
     allocations: tuple[Allocation, ...] = ()
     """Devices that a scheduler had allocated at the end of the window; a merged window has the allocations
     of its last window."""

@@ -7,11 +7,14 @@ from typing import Final
 
 from stalltop.model.calls import CapturedCall, CapturedCalls, bounded
 from stalltop.model.row_key import RowKey
+from stalltop.model.stacks.stack import StackCount
+from stalltop.model.stacks.sums import added_stacks
 from stalltop.probes.call_arguments import argument_text
 from stalltop.probes.layout import Object
 from stalltop.probes.maps.raw import RawCapturedCall
 from stalltop.probes.maps.slots import SlotKey
 from stalltop.probes.operations import FUNCTIONS
+from stalltop.probes.stack_reader import ReadStack
 
 _KERNEL_AT: Final = {
     function.id: function.object_at for function in FUNCTIONS if function.object == Object.LAUNCHES
@@ -35,7 +38,7 @@ def captured_calls(
     """
     kept = []
     for call in raw:
-        row = row_of(SlotKey(call.cgroup_id, call.tgid, call.operation, call.nested, call.device))
+        row = row_of(_slot_of(call))
         at = _KERNEL_AT.get(call.function)
         kept.append(
             CapturedCall(
@@ -58,3 +61,29 @@ def captured_calls(
             )
         )
     return bounded(kept, passed_over)
+
+
+def call_stacks(
+    raw: Iterable[RawCapturedCall],
+    found: dict[tuple[int, int], ReadStack],
+    row_of: Callable[[SlotKey], RowKey],
+) -> tuple[StackCount, ...]:
+    """Returns the stacks of the captured calls ``raw``, and removes them from ``found``, which has the
+    stacks that were read, by TID and start of the call."""
+    stacks = []
+    for call in raw:
+        stack = found.pop((call.tid, call.start_ns), None)
+        if stack is not None and stack.frames:
+            row = row_of(_slot_of(call))
+            stacks.append(
+                StackCount(
+                    *(row.tenant, row.pid, row.process, row.layer, row.operation, row.nested),
+                    *("slow" if call.slow else "sample", 1, call.duration_ns, stack.frames, stack.cut),
+                    row.device,
+                )
+            )
+    return added_stacks([stacks])
+
+
+def _slot_of(call: RawCapturedCall) -> SlotKey:
+    return SlotKey(call.cgroup_id, call.tgid, call.operation, call.nested, call.device)

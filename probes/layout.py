@@ -268,7 +268,7 @@ THREAD: Final = np.dtype(
         ("private_futex", "u1"),
         ("reserved", "u1"),
         ("task_place", "u2"),
-        ("unused", "u4"),
+        ("walked", "u4"),
         ("account_cgroup_id", "u8"),
         ("limit_ns", "u8"),
         ("futexes", "u8", (4,)),
@@ -447,6 +447,7 @@ LOSSES: Final = np.dtype(
         ("no_kernel", "u8"),
         ("no_ring", "u8"),
         ("no_activity", "u8"),
+        ("no_stack", "u8"),
     ]
 )
 """``struct losses``: Numbers of events that were not counted, or were counted wrongly, by reason.
@@ -481,6 +482,7 @@ KEEPING: Final = np.dtype(
         ("most_of_slot", "u8"),
         ("own_slots", "u8"),
         ("own_kernels", "u8"),
+        ("stacks", "u8"),
     ]
 )
 """``struct keeping``: Numbers of captured calls of all slots, and limits, which the monitor

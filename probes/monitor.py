@@ -23,13 +23,15 @@ from stalltop.model.evidence import HOST_LAYER, Evidence
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.merge.merging import longest_ended
 from stalltop.model.row_key import RowKey
+from stalltop.model.stacks.stack import StackCount
+from stalltop.model.stacks.sums import added_stacks
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.clean import clean
 from stalltop.model.text.words import with_pid
 from stalltop.model.window import U64, Coverage, Missing, OpenCall, Rows, Window
 from stalltop.probes import operations
 from stalltop.probes.budget.keeper import BudgetKeeper
-from stalltop.probes.captured_calls import captured_calls
+from stalltop.probes.captured_calls import call_stacks, captured_calls
 from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Confined
 from stalltop.probes.confined.questions import Questions
@@ -52,12 +54,15 @@ from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.maps.open_calls import RawOpenCall
-from stalltop.probes.maps.raw import RawEvictions, RawQuota
+from stalltop.probes.maps.raw import RawCapturedCall, RawEvictions, RawQuota
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
 from stalltop.probes.over_quota import out_of_memory, over_quota
 from stalltop.probes.privileges import capabilities
+from stalltop.probes.stack_reader import StackReader
+from stalltop.probes.stacks.layout import Stacks
 from stalltop.probes.symbols.cuda_kernel_names import SEARCH_SECONDS, KernelNames
+from stalltop.probes.symbols.demangler import Demangler
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.process_watch import ProcessWatch, is_alive
 from stalltop.probes.tenants.tenants import Tenants, process_name
@@ -73,6 +78,11 @@ second of its start."""
 ENDED_CALL_NS = 1_000_000_000
 """Shortest duration of a call that is listed because its thread ended inside it, ns. A shorter call only
 shows that the program was stopped while it was working."""
+
+HANGING_NS = 2_000_000_000
+"""Age of a call, ns, from which its stack is read although it has not returned."""
+MOST_HANGING = 16
+"""Maximum number of such calls whose stacks are read in one window: those that are open for longest."""
 
 
 class Monitor:
@@ -114,6 +124,7 @@ class Monitor:
         self._kernel: KernelSide | None = None
         self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
+        self._stacks: StackReader | None = None
         self._budget: BudgetKeeper | None = None
         self._looker: threading.Thread | None = None
         self._stop = threading.Event()
@@ -124,12 +135,17 @@ class Monitor:
             self._kernel = (options.kernel or options.begin)()
             if options.progress is not None:
                 options.progress.begin("looking for CUDA processes")
+            demangler = Demangler()
             self._kernel_names = KernelNames(
                 self._kernel.cuda.inherited_name,
                 self._kernel.cuda.runs_program,
+                demangler,
                 asks=self._confined,
                 searches=self._confined_search,
             )
+            if options.stacks != "off":
+                self._kernel.stacks.choose(Stacks[options.stacks.upper()])
+                self._stacks = StackReader(self._kernel.stacks, self._confined, demangler)
             self._libraries = Libraries(self._kernel.attach, asks=self._confined)
             if options.budget is not None:
                 self._budget = BudgetKeeper(
@@ -170,6 +186,7 @@ class Monitor:
         evidence = Evidence()
         kernels: tuple[KernelCount, ...] = ()
         calls = CapturedCalls()
+        stacks: tuple[StackCount, ...] = ()
         counts: Counts | None = None
         if self._kernel is not None:
             # A process that has ended by now makes no calls after this read. So it can be forgotten after the
@@ -196,14 +213,17 @@ class Monitor:
             rows = self._rows(counts)
             self._kernel_names.begin()
             kernels = self._launches(self._kernel.cuda.launches())
+            captured = self._kernel.kept_calls(int(clock * 1e9))
             calls = captured_calls(
-                self._kernel.kept_calls(int(clock * 1e9)),
+                captured,
                 counts.passed_over,
                 row_of=self._row_of,
                 kernel_of=self._kernel_names.known,
                 unix_ns=time.time_ns() - time.monotonic_ns(),
             )
             open_calls = (*map(self._open_call, still_open), *ended_calls)
+            if self._stacks is not None:
+                stacks = self._stacks_of(self._stacks, captured, open_calls)
             evidence = self._evidence.read(self._kernel.evidence, self._callers, wall=wall, clock=clock)
             loss["no_overlap"] = self._evidence.without_overlaps
         evidence = replace(evidence, network_ports=self._network.read())
@@ -247,6 +267,7 @@ class Monitor:
             kernels=kernels,
             calls=calls,
             allocations=given,
+            stacks=stacks,
         )
         self._clock = clock
         self._let_go(ended)
@@ -299,6 +320,8 @@ class Monitor:
                 if self._budget is not None:
                     self._budget.apply()
                 kernel.evidence.look()
+                if self._stacks is not None:
+                    self._stacks.look()
                 if libraries.library_rows():
                     self._evidence.begin()
                     if looks >= NAMES_AFTER_LOOKS:
@@ -307,6 +330,22 @@ class Monitor:
                 if not self._stop.is_set():
                     self._failure = error
                 return
+
+    def _stacks_of(
+        self, reader: StackReader, captured: list[RawCapturedCall], open_calls: Iterable[OpenCall]
+    ) -> tuple[StackCount, ...]:
+        """Returns the stacks of captured calls, and of calls that have not returned for long."""
+        found = reader.take()
+        returned = call_stacks(captured, found, self._row_of)
+        reader.keep(found)
+        hanging = [call for call in open_calls if call.age_ns >= HANGING_NS and not call.ended]
+        stacks = []
+        for call in sorted(hanging, key=lambda call: -call.age_ns)[:MOST_HANGING]:
+            stack = reader.now(call.pid, call.tid)
+            if stack.frames:
+                who = call.tenant, call.pid, call.process, call.layer, call.operation, call.nested
+                stacks.append(StackCount(*who, "open", 1, call.age_ns, stack.frames, stack.cut, call.device))
+        return added_stacks([returned, stacks])
 
     def _rows(self, counts: Counts) -> Rows:
         self._forget_changed()
@@ -391,6 +430,7 @@ class Monitor:
         return (
             *self._tenants.missing(),
             *self._kernel_names.missing(),
+            *(self._stacks.missing() if self._stacks is not None else ()),
             *((OTHER_NUMBERS,) if wrong else ()),
             *((Missing("compiled programs for the next start", not_kept),) if not_kept else ()),
         )
@@ -425,6 +465,8 @@ class Monitor:
                 self._names.forget(tgid)
                 self._evidence.forget(tgid)
                 self._places.forget(tgid)
+                if self._stacks is not None:
+                    self._stacks.forget(tgid)
         self._forget_keys(ended)
         self._callers = {caller for caller in self._callers if caller[0] not in gone}
 

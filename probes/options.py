@@ -18,6 +18,7 @@ BYTES_A_SLOT: Final = 8 << 10
 and its key; the rest is for its histogram (on average, 1 to 3 KiB) and for all other maps."""
 BYTES_A_THREAD: Final = 32 << 10
 """There is a record of a thread for this many bytes of memory: 8,192 in 256 MiB. A record takes 4 KiB."""
+StackMode = Literal["off", "slow", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,9 @@ class MonitorOptions:
     nvml_environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the process that reads the driver's library; for example one that names
     another library."""
+    stacks: StackMode = "slow"
+    """Of which calls the stack is read: of none, of slow calls and of calls that do not return, or of all
+    captured calls."""
     kernel: Callable[[], KernelSide] | None = None
     """Returns a kernel side that was started earlier. It is called once. If it is None, `begin` starts a
     kernel side."""

@@ -29,6 +29,7 @@ BPF = ROOT / "bpf"
 WRITTEN = {
     "probes/layout.py": ("base/launches.h", "base/layout.h"),
     "probes/host/layout.py": ("host/layout.h",),
+    "probes/stacks/layout.py": ("stacks/layout.h",),
 }
 """By generated file: the names of the headers that define its content. A header comes after the headers that
 it includes."""

@@ -207,7 +207,7 @@ struct thread {
 	__u8 private_futex;     /* 1: its last wait of part LOCK was at a futex that only its own process uses */
 	__u8 reserved;
 	__u16 task_place;       /* the element of task_records that counts this record */
-	__u32 unused;
+	__u32 walked;           /* 1 + index of the frame of the call whose stack walk_stack reads; 0: none */
 	__u64 account_cgroup_id; /* the cgroup whose account has this record */
 	__u64 limit_ns;         /* time limit of its last wait for data; 0: none */
 	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
@@ -526,6 +526,7 @@ struct losses {
 	__u64 no_kernel;
 	__u64 no_ring;
 	__u64 no_activity;
+	__u64 no_stack;
 };
 
 /* Why a call was captured. */
@@ -561,6 +562,7 @@ struct keeping {
 	__u64 most_of_slot;         /* limit of slow calls of one slot, per second */
 	__u64 own_slots;            /* number of slots that threads may take for their own until the next read */
 	__u64 own_kernels;          /* the same for records of CUDA kernels */
+	__u64 stacks;               /* of which captured calls the stack is read: enum stacks of stacks/layout.h */
 };
 
 #endif

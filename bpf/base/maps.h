@@ -70,6 +70,8 @@ BPF_F_TABLE("array", u32, struct member, members, MEMBERS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct handle, u32, member_of, MEMBERS, 0);
 BPF_QUEUE(free_members, u32, MEMBERS);
 
+#define NO_WAKEUP 1         /* BPF_RB_NO_WAKEUP: the monitor polls the rings */
+
 /* The ring of captured calls, and the limits of how many calls are captured. */
 BPF_RINGBUF_OUTPUT(kept_calls, RING_PAGES);
 BPF_F_TABLE("array", u32, struct keeping, keeping_of, 1, BPF_F_MMAPABLE);

@@ -18,6 +18,7 @@ from stalltop.model.devices.device import Device
 from stalltop.model.evidence import Evidence
 from stalltop.model.rows.pivot import PERCENTS, bounded
 from stalltop.model.sharing.sharing import sharings
+from stalltop.model.stacks.stack import StackCount
 from stalltop.model.thread_evidence import ThreadEvidence
 from stalltop.model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
 
@@ -40,6 +41,7 @@ def document(window: Window) -> dict[str, Any]:
         "operations": _operations(window.rows),
         "kernels": _kernels(window.kernels),
         "calls": _calls(window.calls),
+        "stacks": _stacks(window.stacks),
         "open_calls": [
             _placed(asdict(call))
             for call in sorted(window.open_calls, key=lambda call: (-call.age_ns, *_who(call)))
@@ -162,6 +164,26 @@ def _calls(calls: CapturedCalls) -> dict[str, Any]:
             for call in calls.kept
         ],
     }
+
+
+def _stacks(stacks: Iterable[StackCount]) -> list[dict[str, Any]]:
+    return [
+        {
+            "tenant": stack.tenant,
+            "pid": stack.pid,
+            "process": stack.process,
+            "layer": stack.layer,
+            "operation": stack.operation,
+            "nested": stack.nested,
+            "device": stack.device or None,
+            "reason": stack.reason,
+            "count": stack.calls,
+            "ns": stack.ns,
+            "frames": [frame._asdict() for frame in stack.frames],
+            "cut": stack.cut,
+        }
+        for stack in stacks
+    ]
 
 
 def _culprits(evidence: Evidence) -> list[dict[str, Any]]:

@@ -22,6 +22,8 @@ from stalltop.model.hosts.names import BETWEEN_HOSTS, hosts_in, with_host
 from stalltop.model.merge.moving import renamings
 from stalltop.model.network_ports import of_host
 from stalltop.model.row_key import RowKey
+from stalltop.model.stacks.stack import with_stack_tenants
+from stalltop.model.stacks.sums import added_stacks, stacks_in_time
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import MOST_ENDED, U64, Coverage, OpenCall, Rows, Window
 
@@ -81,6 +83,7 @@ def _one_host(windows: Sequence[Window]) -> Window:
         coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
         simulated=any(window.simulated for window in windows),
         kernels=added_kernels(window.kernels for window in windows),
+        stacks=stacks_in_time([window.stacks for window in windows]),
         calls=CapturedCalls.later(lambda: calls),
     )
 
@@ -105,6 +108,7 @@ def with_labels(window: Window, called: Mapping[str, str]) -> Window:
     )
     kernels = [one._replace(device=called.get(one.device, one.device)) for one in window.kernels]
     calls = [one._replace(device=called.get(one.device, one.device)) for one in window.calls.kept]
+    stacks = [one._replace(device=called.get(one.device, one.device)) for one in window.stacks]
     # Records that had different labels may have the same label now. Such records are added up.
     return replace(
         window,
@@ -112,6 +116,7 @@ def with_labels(window: Window, called: Mapping[str, str]) -> Window:
         open_calls=other(window.open_calls),
         evidence=added((evidence, Evidence(unknown=evidence.unknown))),
         kernels=added_kernels((kernels[:1], kernels[1:])),
+        stacks=added_stacks([stacks]),
         calls=CapturedCalls(calls, window.calls.passed_over),
     )
 
@@ -142,6 +147,7 @@ def fleet(hosts: Sequence[Window]) -> Window:
         evidence=_all_evidence([window.evidence for window in parts]),
         chains=tuple(sorted((chain for window in parts for chain in window.chains), key=worst_first)),
         kernels=added_kernels(window.kernels for window in parts),
+        stacks=added_stacks(window.stacks for window in parts),
         normals={key: found for window in parts for key, found in window.normals.items()},
         calls=added_calls(window.calls for window in parts),
         allocations=tuple(allocation for window in parts for allocation in window.allocations),
@@ -198,6 +204,7 @@ def _with_host(window: Window) -> Window:
         ),
         normals={key._replace(tenant=full(key.tenant)): found for key, found in window.normals.items()},
         kernels=with_kernel_tenants(window.kernels, full),
+        stacks=with_stack_tenants(window.stacks, full),
         calls=with_call_tenants(window.calls, full),
         allocations=tuple(
             replace(allocation, tenant=full(allocation.tenant)) for allocation in window.allocations

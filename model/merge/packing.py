@@ -1,7 +1,7 @@
 """Packs windows for the history, so that they take a fraction of their memory.
 
-Integers are stored in the smallest type that fits. Evidence, chains, counts by CUDA kernel and captured
-calls, which are many small objects, are stored as compressed bytes.
+Integers are stored in the smallest type that fits. Evidence, chains, counts by CUDA kernel, stacks and
+captured calls, which are many small objects, are stored as compressed bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.evidence import BlockIo, Evidence, ProcessUse, Rank, TenantUse
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.row_key import RowKey
+from stalltop.model.stacks.stack import StackCount
 from stalltop.model.window import U64, Rows, Window
 
 _OBJECT_BYTES = 200
@@ -36,6 +37,7 @@ class PackedParts(NamedTuple):
     evidence: Evidence = Evidence()
     chains: tuple[Chain, ...] = ()
     kernels: tuple[KernelCount, ...] = ()
+    stacks: tuple[StackCount, ...] = ()
 
 
 _NOTHING = PackedParts()
@@ -146,7 +148,7 @@ class Packed:
         return Rows(self.keys, calls, errors, moved, total, longest, histograms, self._split_ns)
 
     def told(self) -> PackedParts:
-        """Unpacks evidence, chains and counts by CUDA kernel, without the rows."""
+        """Unpacks evidence, chains, counts by CUDA kernel and stacks, without the rows."""
         if not self._told:
             return _NOTHING
         return PackedParts._make(pickle.loads(zlib.decompress(self._told)))

@@ -19,6 +19,7 @@ from stalltop.model.merge.merging import add_losses, add_open_calls, mean_cost, 
 from stalltop.model.merge.moving import MovingDevices, MovingEvidence, renamed, renamings
 from stalltop.model.merge.packing import Packed, pack
 from stalltop.model.row_key import RowKey
+from stalltop.model.stacks.sums import MovingStacks
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, U64, Rows, Window
 
@@ -51,6 +52,7 @@ class Sliding:
         self._evidence = MovingEvidence()
         self._devices = MovingDevices()
         self._kernels = MovingKernels()
+        self._stacks = MovingStacks()
         self._calls: list[CapturedCalls] = []
         """Captured calls of a sum since the start: first those of all earlier windows, merged into one
         element; then one element for each of the latest windows."""
@@ -78,6 +80,7 @@ class Sliding:
             told = packed.told()
             self._evidence.add(told.evidence)
             self._kernels.add(told.kernels)
+            self._stacks.add(told.stacks)
             self._devices.add(packed.window.devices)
             if self.seconds is None:
                 self._add_calls(packed.calls())
@@ -127,6 +130,7 @@ class Sliding:
             chains=self._last.chains,
             normals=self._last.normals,
             kernels=self._kernels.sum(),
+            stacks=self._stacks.sum(self._last.stacks),
             calls=self._later_calls(),
         )
 
@@ -164,6 +168,7 @@ class Sliding:
         columns = self._columns_of(window.rows.keys)
         self._evidence.add(window.evidence)
         self._kernels.add(window.kernels)
+        self._stacks.add(window.stacks)
         if self.seconds is None:
             self._add_calls(window.calls)
             self._add([(window.rows, columns)])
@@ -178,6 +183,7 @@ class Sliding:
             told = part.told()
             self._evidence.remove(told.evidence)
             self._kernels.remove(told.kernels)
+            self._stacks.remove(told.stacks)
             self._devices.remove(part.window.devices)
         self._add([(window.rows, columns)], leaving)
         if len(self._keys) > 2 * np.count_nonzero(self._live()) + 256:
@@ -193,7 +199,7 @@ class Sliding:
         devices, self._devices = self._devices, MovingDevices()
         self._parts.clear()
         self._calls.clear()
-        self._evidence, self._kernels = MovingEvidence(), MovingKernels()
+        self._evidence, self._kernels, self._stacks = MovingEvidence(), MovingKernels(), MovingStacks()
         self._clear()
         self._start_with(parts)
         self._devices = devices
@@ -282,13 +288,14 @@ class Sliding:
         )
 
     def _bound(self, newest: Window) -> None:
-        """Limits the size of a sum since the start: its rows, kernels, evidence and tenants."""
+        """Limits the size of a sum since the start: its rows, kernels, stacks, evidence and tenants."""
         alive = {key.pid for key in newest.rows.keys}
         # Folding is slow, so rows are folded only if their number has doubled since the last fold.
         if len(self._keys) > max(MOST_ROWS, 2 * self._after_fold):
             self._fold(alive)
             self._after_fold = len(self._keys)
         self._kernels.bound(alive)
+        self._stacks.bound()
         self._evidence.bound(alive | {use.pid for use in newest.evidence.processes})
         described = self._sum
         if described is not None and len(described.tenants) > len(newest.tenants) + 256:
@@ -296,6 +303,7 @@ class Sliding:
             needed |= {call.tenant for call in described.open_calls} | tenants_of(self._evidence.sum())
             needed |= {chain.tenant for chain in newest.chains}
             needed |= {call.tenant for part in self._calls for call in part.kept}
+            needed |= {stack.tenant for stack in self._stacks.sum(())}
             needed |= {link.tenant for chain in newest.chains for link in chain.links}
             needed |= {allocation.tenant for allocation in newest.allocations}
             kept = {name: tenant for name, tenant in described.tenants.items() if name in needed}

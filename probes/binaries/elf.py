@@ -153,9 +153,16 @@ def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     If a function has several names, one of them is returned. Raises ``ElfError``, and OSError if reading
     fails.
     """
+    offsets, _, names_at = functions_with_sizes(fd)
+    return offsets, names_at
+
+
+def functions_with_sizes(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the same as `function_symbols`, and between the two arrays one with the size of each function
+    in bytes."""
     deadline = Deadline()
     segments, tables = _parts(fd, platform.machine())
-    offsets, names_at = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    parts = [np.zeros((3, 0), np.int64)]
     for symbols, names in tables:
         defined = _defined_functions(fd, symbols, deadline)
         defined = defined[defined["name"] < names.size]
@@ -164,10 +171,12 @@ def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
                 defined["value"] - np.uint64(segment.address) < segment.size_bytes
             )
             into = (defined["value"][inside] - np.uint64(segment.address)).astype(np.int64)
-            offsets.append(into + segment.offset)
-            names_at.append(defined["name"][inside].astype(np.int64) + names.offset)
-    places, first = np.unique(np.concatenate(offsets), return_index=True)
-    return places, np.concatenate(names_at)[first]
+            sizes = np.minimum(defined["size"][inside], np.uint64(segment.size_bytes)).astype(np.int64)
+            named = defined["name"][inside].astype(np.int64) + names.offset
+            parts.append(np.stack([into + segment.offset, sizes, named]))
+    offsets, sizes, names_at = np.concatenate(parts, axis=1)
+    places, first = np.unique(offsets, return_index=True)
+    return places, sizes[first], names_at[first]
 
 
 def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
@@ -185,20 +194,10 @@ def constant_parts(fd: int) -> list[tuple[int, int]]:
     """Returns the offset and the size, in bytes, of the parts of the file at ``fd`` that hold constants
     (``.rodata``); the whole file if it has no sections. Raises ``ElfError``, and OSError if reading fails."""
     size = os.fstat(fd).st_size
-    header = os.pread(fd, 64, 0)
-    if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
-        raise ElfError("not a 64-bit little-endian ELF file")
-    (shoff,) = struct.unpack_from("<Q", header, 40)
-    shentsize, shnum, shstrndx = struct.unpack_from("<HHH", header, 58)
-    if shoff == 0 or shnum == 0:
+    named = _named_sections(fd)
+    if named is None:
         return [(0, size)]
-    sections = _sections(fd, size, shoff, shentsize, shnum)
-    if shstrndx >= len(sections):
-        raise ElfError("no names of sections")
-    names = sections[shstrndx]
-    if int(names["size"]) > _MAX_SECTION_NAMES_BYTES or int(names["offset"]) + int(names["size"]) > size:
-        raise ElfError("cut off inside its names of sections")
-    text = _read(fd, int(names["offset"]), int(names["size"]))
+    sections, text = named
     return [
         (offset, length)
         for name, offset, length in sections[sections["kind"] == _SHT_PROGBITS][
@@ -206,6 +205,25 @@ def constant_parts(fd: int) -> list[tuple[int, int]]:
         ].tolist()
         if text.startswith((b".rodata", b".lrodata"), name) and offset + length <= size
     ]
+
+
+def _named_sections(fd: int) -> tuple[NDArray[np.void], bytes] | None:
+    """Returns the sections of a file and the text with their names; None if the file has no sections."""
+    size = os.fstat(fd).st_size
+    header = os.pread(fd, 64, 0)
+    if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
+        raise ElfError("not a 64-bit little-endian ELF file")
+    (shoff,) = struct.unpack_from("<Q", header, 40)
+    shentsize, shnum, shstrndx = struct.unpack_from("<HHH", header, 58)
+    if shoff == 0 or shnum == 0:
+        return None
+    sections = _sections(fd, size, shoff, shentsize, shnum)
+    if shstrndx >= len(sections):
+        raise ElfError("no names of sections")
+    names = sections[shstrndx]
+    if int(names["size"]) > _MAX_SECTION_NAMES_BYTES or int(names["offset"]) + int(names["size"]) > size:
+        raise ElfError("cut off inside its names of sections")
+    return sections, _read(fd, int(names["offset"]), int(names["size"]))
 
 
 def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
@@ -230,6 +248,48 @@ def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
             if symbol_name(fd, texts.offset + int(symbol["name"])) in names:
                 (kind,) = struct.unpack("<H", os.pread(fd, 2, 16))
                 return int(symbol["value"]), kind == _ET_DYN
+    return None
+
+
+def symbol_address(fd: int, name: bytes) -> int | None:
+    """Returns the address of the function or variable ``name`` that the file at ``fd`` defines, as it is in
+    the file; None if it defines none. Raises the same errors as `function_symbols`."""
+    deadline = Deadline()
+    _, tables = _parts(fd, platform.machine())
+    for symbols, texts in tables:
+        at = _places_of_name(fd, texts, name, deadline)
+        count = symbols.size // _SYMBOL.itemsize
+        for first in range(0, count if len(at) else 0, _SYMBOL_CHUNK):
+            deadline.check()
+            length = min(_SYMBOL_CHUNK, count - first) * _SYMBOL.itemsize
+            table = np.frombuffer(_read(fd, symbols.offset + first * _SYMBOL.itemsize, length), _SYMBOL)
+            kept = table[(table["section"] != 0) & np.isin(table["name"], at)]
+            if len(kept):
+                return int(kept["value"][0])
+    return None
+
+
+def _places_of_name(fd: int, texts: _Section, name: bytes, deadline: Deadline) -> NDArray[np.uint32]:
+    """Returns where a table of names has ``name``, which may also be the end of a longer name."""
+    found = []
+    wanted = name + b"\0"
+    for chunk in range(0, texts.size, _NAME_CHUNK_BYTES):
+        deadline.check()
+        text = _read(fd, texts.offset + chunk, min(_NAME_CHUNK_BYTES + len(name), texts.size - chunk))
+        found += [chunk + match.start() for match in re.finditer(re.escape(wanted), text)]
+    return np.array(found, np.uint32)
+
+
+def section_address(fd: int, name: bytes) -> int | None:
+    """Returns the address of the section ``name`` of the file at ``fd``, as it is in the file; None if there
+    is no such section. Raises ``ElfError``, and OSError if reading fails."""
+    named = _named_sections(fd)
+    if named is None:
+        return None
+    sections, text = named
+    for at, address in sections[["name", "address"]].tolist():
+        if text.startswith(name + b"\0", at):
+            return int(address)
     return None
 
 

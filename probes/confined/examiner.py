@@ -23,6 +23,9 @@ from stalltop.probes.confined.coding import Descriptor
 from stalltop.probes.cuda_devices.process_sight import Sight, sight_of
 from stalltop.probes.process_maps import Kind, MappedFiles, Mapping, mapped_by, program_of
 from stalltop.probes.regular_file import opened
+from stalltop.probes.stacks.code_objects import PythonFrame, SourceLine
+from stalltop.probes.stacks.native_frames import NativeFrame, NativeFrames
+from stalltop.probes.stacks.python_processes import PythonProcess, PythonProcesses
 from stalltop.probes.tenants.environment import Environments
 
 _ORIGINAL_BYTES: Final = 4
@@ -88,6 +91,8 @@ class Examiner:
     def __init__(self) -> None:
         self._symbols = CodeSymbols()
         self._environments = Environments()
+        self._pythons = PythonProcesses()
+        self._native = NativeFrames()
 
     def mapped(self, pid: int) -> MappedFiles:
         """Returns the libraries that a process has mapped."""
@@ -191,6 +196,22 @@ class Examiner:
         """Returns the name under which the code of a process registers the function at ``address`` as a CUDA
         kernel; empty if there is none. May take seconds."""
         return self._symbols.registered(pid, address)
+
+    def python(self, pid: int) -> PythonProcess | None:
+        """Returns where a process has the Python frames of its threads; None if it runs no Python code."""
+        return self._pythons.process(pid)
+
+    def lines(self, pid: int, frames: tuple[PythonFrame, ...]) -> tuple[SourceLine, ...]:
+        """Returns the line of source code of each of ``frames``; none if they are not known."""
+        return self._pythons.lines(pid, frames)
+
+    def python_stack(self, pid: int, tid: int) -> tuple[PythonFrame, ...]:
+        """Returns the Python frames of a thread, innermost first, read from outside."""
+        return self._pythons.frames(pid, tid)
+
+    def native_stack(self, pid: int, addresses: tuple[int, ...]) -> tuple[NativeFrame, ...]:
+        """Returns the native frames at ``addresses``, as far as they are certain."""
+        return self._native.frames(pid, addresses)
 
 
 def version_of(fd: int) -> Version:

@@ -25,6 +25,7 @@ from stalltop.probes.programs.bpf_calls import (
     BpfError,
     map_info,
     map_memory,
+    put,
 )
 from stalltop.probes.programs.compiled import Compiled, possible_cpus
 from stalltop.probes.programs.growing_map import GrowingMap
@@ -32,18 +33,20 @@ from stalltop.probes.programs.later import LaterProgram
 from stalltop.probes.programs.octave_blocks import BLOCK_BYTES, OctaveBlocks, most_blocks
 from stalltop.probes.programs.pools import Pools
 from stalltop.probes.programs.preparing import Prepared, may_not, prepare
-from stalltop.probes.programs.recipes import FILLING, FREEING, SESSION, Recipe, tracing
+from stalltop.probes.programs.recipes import FILLING, FREEING, SESSION, STACK_READER, Recipe, tracing
 from stalltop.probes.programs.recipes import RING_BYTES as RING_SIZE
 from stalltop.probes.programs.ring import Ring
 from stalltop.probes.programs.task_offsets import TaskOffsets
 from stalltop.probes.programs.thread_records import ThreadRecords
+from stalltop.probes.stacks.layout import STACK
 
 _T = TypeVar("_T", bound=np.generic)
 OLDEST_KERNEL: Final = (5, 15)
 """The first Linux with attach cookies for probes (bpf_get_attach_cookie)."""
 RING_BYTES: Final = 512 << 10
-"""Size of the ring of captured calls. It has room for 2,600 calls of 200 bytes. Fewer calls than that are
-captured in ten seconds, even at the limits of ``probes.maps.kept_calls``."""
+"""Size of the ring of captured calls, and of the ring of their stacks. The first has room for 2,600 calls of
+200 bytes. Fewer calls than that are captured in ten seconds, even at the limits of
+``probes.maps.kept_calls``."""
 MEMORY: Final = 256 << 20
 """Default of the most memory in the Linux kernel, in bytes."""
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
@@ -89,6 +92,8 @@ class Programs:
     choices: int
     accounts: int
     registered: int
+    python_threads: int
+    stack_readers: int
     fixed_bytes: int
     """Memory of the maps in the Linux kernel, without blocks of octaves, and of the programs."""
     slots: GrowingMap
@@ -112,6 +117,7 @@ class Programs:
     launched: NDArray[np.void]
     keeping: NDArray[np.void]
     kept_calls: Ring
+    stacks: Ring
     pools: Pools
     session: LaterProgram
     """The program of sessions (``bpf/timed.h``)."""
@@ -209,6 +215,7 @@ def load(
             fds.pop("octaves"), fds.pop("octave_block"), pools, left, most_blocks(slots, memory - fixed)
         )
         undo.callback(octaves.close)
+        put(fds["stack_readers"], bytes(4), np.uint32(fds[STACK_READER]).tobytes())
         given |= {name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()}
         return Programs(
             complaint=complaint,
@@ -231,6 +238,7 @@ def load(
             launched=_mapped(fds.pop("launched"), layout.LAUNCHED, layout.KERNELS),
             keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
+            stacks=_ring(fds.pop("stacks"), ring_bytes, STACK),
             pools=pools,
         )
     except BaseException as error:

@@ -145,9 +145,12 @@ def ordering(machine: str, release: str) -> tuple[str, ...]:
 SESSION: Final = "call_in_session"
 """Name of the program of sessions (bpf/timed.h), which is loaded later than the others, if at all."""
 
+STACK_READER: Final = "walk_stack"
+"""Name of the program of bpf/stacks/walk.h, which the program at returns calls."""
+
 _PROBES: Final = (
     *("call_begins", "call_returns", "naming_begins", "naming_returns"),
-    *("choosing_begins", "choosing_returns", SESSION),
+    *("choosing_begins", "choosing_returns", SESSION, STACK_READER),
 )
 _TRACEPOINTS: Final = ("thread_ends", "program_begins", FILLING, FREEING)
 _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")

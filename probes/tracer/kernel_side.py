@@ -20,6 +20,7 @@ from stalltop.probes.maps.open_calls import OpenCalls, RawOpenCall
 from stalltop.probes.maps.quotas import Quotas
 from stalltop.probes.maps.raw import Memory, RawCapturedCall, RawEvictions, RawQuota
 from stalltop.probes.maps.slots import Counts, SlotKey, Slots
+from stalltop.probes.maps.stacks import KernelStacks
 from stalltop.probes.operations import FUNCTIONS, Function
 from stalltop.probes.programs.bpf_calls import BpfError, missed_runs
 from stalltop.probes.programs.loading import (
@@ -90,6 +91,8 @@ class KernelSide:
         """Reads what is measured besides calls."""
         self.cuda: CudaSide
         """Reads devices and launches of CUDA programs."""
+        self.stacks: KernelStacks
+        """Reads the stacks of captured calls."""
         self._attaching = threading.Lock()
         self._access = MapAccess()
         self._ring_bytes = ring_bytes
@@ -160,6 +163,7 @@ class KernelSide:
                 self.cuda = CudaSide(programs, self._access)
                 self._slots.before_free = self.cuda.let_go
                 self.evidence = KernelEvidence(programs, self._slots, self._access, self.functions)
+                self.stacks = KernelStacks(programs, self._access)
                 self._probing.begin()
                 self._follow_next = task is not None
                 self._losses_seen = dict[str, int]()

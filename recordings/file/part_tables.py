@@ -12,6 +12,7 @@ from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, GoneDevice, System
 from stalltop.model.evidence import BlockIo, Charge, Event, ProcessUse, Rank, TenantUse
 from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
+from stalltop.model.stacks.stack import StackCount
 from stalltop.model.window import SPLITS, OpenCall
 from stalltop.recordings.file.device_columns import device_figures
 from stalltop.recordings.file.shared_tables import PROCESS_FIELDS, SERIES_FIELDS, WHICH, fields_of
@@ -228,6 +229,16 @@ RECORDS: Final = (
         _KERNEL,
         _c("why", TEXT, "slow or sample"),
         kind=CapturedCall,
+    ),
+    part(
+        "stack_counts",
+        "Captured calls, and calls that had not returned for long, by their stack.",
+        _SERIES,
+        _c("reason", TEXT, "why the stack was read: slow, sample or open"),
+        _c("calls", INTEGER, "calls with this stack"),
+        _c("ns", INTEGER, "sum of their durations; of open calls, of their ages"),
+        _c("stack_text_id", INTEGER, "the stack", *fields_of("stack_texts"), refers="stack_texts"),
+        kind=StackCount,
     ),
     part(
         "open_calls",

@@ -8,6 +8,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device
 from stalltop.model.evidence import TenantUse
+from stalltop.model.stacks.stack import StackCount
 from stalltop.model.window import Coverage
 from stalltop.recordings.file.device_columns import device_figures
 from stalltop.recordings.file.table import INTEGER, REAL, TEXT, shared
@@ -71,6 +72,13 @@ SHARED: Final = (
         _c("device", TEXT, f"where they ran: {WHICH}; empty where that was not measured"),
     ),
     shared("kernels", "Names of CUDA kernels.", _c("name", TEXT, "demangled; empty if not known")),
+    shared(
+        "stack_texts",
+        "Stacks of calls: which lines of source code made them.",
+        _c("frames", TEXT, "JSON list of [function, file, line, language], innermost first"),
+        _c("cut", TEXT, "why outer frames are missing; empty if the stack is complete"),
+        kind=StackCount,
+    ),
     shared(
         "coverage",
         "What is traced, what is not, and what else stays the same from window to window.",

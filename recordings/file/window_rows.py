@@ -61,6 +61,7 @@ def record_rows(window: Window, numbers: Numbers) -> dict[str, list[Sequence[Sql
         "network_ports": evidence.network_ports,
         "allocations": window.allocations,
         "calls": window.calls.kept,
+        "stack_counts": window.stacks,
         "open_calls": window.open_calls,
         "devices": window.devices.devices,
         "gone_devices": window.devices.gone,

@@ -159,6 +159,7 @@ class RowDecoder(ABC):
             evidence=evidence,
             chains=lists["chains"],
             kernels=lists["kernel_counts"],
+            stacks=lists["stack_counts"],
             calls=CapturedCalls(lists["calls"], read_integer(head["calls_passed_over"], "calls_passed_over")),
             normals=normals,
             allocations=lists["allocations"],

@@ -16,6 +16,18 @@ from stalltop.recordings.views.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, 
 UNKNOWN: Final = "(unknown)"
 """The ``kernel_name`` of a launch of an unknown CUDA kernel. Calls that are not launches have NULL."""
 _SPLITS: Final = tuple((f"{name}_ns", f"part of the time: {name}") for name in SPLITS)
+_STACK: Final = (
+    ("reason", "why the stack was read: slow, sample (chosen at random) or open (not returned for 2 s)"),
+    ("count", "calls with this stack"),
+    ("ns", "sum of their durations; of open calls, of their ages"),
+    ("stack_id", "number of the stack in this file"),
+)
+_FRAME: Final = ("function", "file", "line")
+_LINE_SQL: Final = (
+    "(SELECT j.value FROM json_each(x.frames) j"
+    " ORDER BY json_extract(j.value, '$[3]') <> 'python', j.key LIMIT 1)"
+)
+"""The innermost Python frame of a stack; the innermost frame if no Python frame is known."""
 
 EVENT_COLUMNS: Final = (
     *WINDOW,
@@ -170,6 +182,55 @@ VIEWS: Final = (
         )
         + f", n.bytes, n.returned, n.arguments, n.why FROM main.calls n {BY_SERIES}"
         ' LEFT JOIN temp."~kernels" k ON k.kernel_id = n.kernel_id',
+    ),
+    SqlView(
+        "stacks",
+        "captured calls, and calls that had not returned for long, by the stack that made them",
+        (
+            *WINDOW,
+            *WHO,
+            *WHAT,
+            *WHERE,
+            ("nested", "1: made inside another traced call"),
+            *_STACK,
+            ("depth", "number of its frames"),
+            ("function", "of its innermost Python frame, else of its innermost frame"),
+            ("file", "of that frame"),
+            ("line", "of that frame; 0 if unknown"),
+            ("stack", "its functions, outermost first, with semicolons between them (collapsed form)"),
+            ("cut", "why outer frames are missing; empty if the stack is complete"),
+        ),
+        f"SELECT {SERIES_SQL}, s.nested, n.reason, n.calls AS count, n.ns, n.stack_text_id AS stack_id,"
+        " json_array_length(x.frames) AS depth, "
+        + ", ".join(f"json_extract({_LINE_SQL}, '$[{at}]') AS {name}" for at, name in enumerate(_FRAME))
+        + ", (SELECT group_concat(function, ';') FROM (SELECT json_extract(j.value, '$[0]') AS function"
+        " FROM json_each(x.frames) j ORDER BY j.key DESC)) AS stack, x.cut"
+        f" FROM main.stack_counts n {BY_SERIES}"
+        " CROSS JOIN main.stack_texts x ON x.stack_text_id = n.stack_text_id",
+    ),
+    SqlView(
+        "frames",
+        "the frames of the stacks in the table stacks",
+        (
+            *WINDOW,
+            *WHO,
+            *WHAT,
+            *WHERE,
+            *_STACK,
+            ("place", "0 for the innermost frame"),
+            ("function", "qualified name of a Python function, or demangled name of a native one"),
+            ("file", "as the process knows it: in a container, the path there"),
+            ("line", "0 if unknown, as always for native code"),
+            ("language", "python, native, or jit: compiled by the program while it ran"),
+        ),
+        f"SELECT {SERIES_SQL}, n.reason, n.calls AS count, n.ns, n.stack_text_id AS stack_id,"
+        " j.key AS place, "
+        + ", ".join(
+            f"json_extract(j.value, '$[{at}]') AS {name}" for at, name in enumerate((*_FRAME, "language"))
+        )
+        + f" FROM main.stack_counts n {BY_SERIES}"
+        " CROSS JOIN main.stack_texts x ON x.stack_text_id = n.stack_text_id"
+        " CROSS JOIN json_each(x.frames) j",
     ),
     SqlView(
         "open_calls",

@@ -25,6 +25,7 @@ from stalltop.model.evidence import (
 from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 from stalltop.model.row_key import RowKey
+from stalltop.model.stacks.stack import StackCount, StackFrame
 from stalltop.model.window import Coverage, Library, Missing, OpenCall, Reduction, Window
 from tests.windows.by_hand import TENANTS, Calls, key, rows
 
@@ -218,6 +219,25 @@ ALLOCATIONS = (
 """One allocation with a known tenant, and one without."""
 
 
+_TRAINING = (
+    StackFrame("step", "/app/train.py", 88, "python"),
+    StackFrame("loop", "/app/train.py", 41, "python"),
+)
+STACKS = (
+    StackCount(
+        *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, "slow", 2, 904_000),
+        (StackFrame("at::launch(int)", "/lib/libtorch_cuda.so", 0, "native"), *_TRAINING),
+        device="0",
+    ),
+    StackCount(
+        *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, "slow", 1, 5_000),
+        (StackFrame("", "", 0, "jit"), *_TRAINING[1:]),
+        cut="a frame could not be read",
+        device="0",
+    ),
+)
+
+
 def full_window() -> Window:
     """Returns a window with a value in every field."""
     return Window(
@@ -408,5 +428,6 @@ def full_window() -> Window:
             ),
         ),
         calls=calls.CapturedCalls(KEPT, 41),
+        stacks=STACKS,
         allocations=ALLOCATIONS,
     )

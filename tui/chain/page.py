@@ -94,14 +94,18 @@ def steps(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
     """Return the links as a tree, each with its share and its time."""
     links = [link for link in chain.links if link.role != "factor"]
     lines = []
-    roles = {"effect": "text", "mechanism": "text", "culprit": "accent", "reason": "text", "factor": "text"}
+    roles = {"culprit": "accent"}
     for at, link in enumerate(links):
         branch, below = branches(links, at, glyphs)
         share = figures.percent(100 * link.share, glyphs) if link.share is not None else ""
         front = f"  {share.rjust(5)} {rate(link.ns_per_s, glyphs)} "
         lines.append(
             PageLine(
-                ((front, "label"), (branch, "dim"), (step(link, chain, window), roles[link.role])),
+                (
+                    (front, "label"),
+                    (branch, "dim"),
+                    (step(link, chain, window), roles.get(link.role, "text")),
+                ),
                 indent=len(front) + len(branch),
                 hang=" " * len(front) + below,
             )

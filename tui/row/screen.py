@@ -16,6 +16,7 @@ from stalltop.tui.row import calls as row_calls
 from stalltop.tui.row import cuda_kernels as row_kernels
 from stalltop.tui.row import owner as row_owner
 from stalltop.tui.row import page as row_page
+from stalltop.tui.row import stacks as row_stacks
 from stalltop.tui.row.facts import RowFacts, facts
 from stalltop.tui.row.past import RowPast
 from stalltop.tui.views.groups import Path
@@ -66,6 +67,7 @@ class RowScreen(LivePage):
             row_page.takers(found, half),
             row_page.wakers(found, half),
             row_kernels.kernels(found, half),
+            row_stacks.where_from(found, half),
             row_calls.kept_calls(found, half),
             row_page.open_calls(found, half),
         )

@@ -19,6 +19,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device
 from stalltop.model.evidence import TenantUse
+from stalltop.model.stacks.stack import StackCount
 from stalltop.model.window import Coverage, Window
 from stalltop.recordings.file import schema
 from stalltop.recordings.write.saving import save
@@ -35,6 +36,7 @@ ELSEWHERE = {
     "tenants": "tenants and coverage",
     "host": "windows.host_id",
     "kernels": "kernel_counts",
+    "stacks": "stack_counts",
 }
 """For each field of a window without a column or table of its name: where the field is stored."""
 
@@ -81,6 +83,7 @@ def test_shared_tables_have_their_types() -> None:
         "limits": TenantUse,
         "gpus": Device,
         "allotments": Allocation,
+        "stack_texts": StackCount,
         "chain_texts": Chain,
     }
 

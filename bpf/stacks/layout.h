@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Structs and constants of stacks that the BPF programs and the monitor share. */
+#ifndef STALLTOP_STACKS_LAYOUT_H
+#define STALLTOP_STACKS_LAYOUT_H
+
+#include <linux/types.h>
+
+#define PYTHON_FRAMES 64    /* maximum number of Python frames of a stack, innermost first; a power of two */
+#define PYTHON_READS 96     /* maximum number of the interpreter's frames that are read; some are of no function */
+#define NATIVE_FRAMES 32    /* maximum number of native frames of a stack, innermost first */
+#define REFERENCE_TAGS 7    /* bits of a reference to an object that are no part of its address */
+#define C_OWNED 3           /* owners of frames from this number on are no Python functions */
+#define NO_MEMBER 0xffff    /* in place of an offset: this version of CPython has no such member */
+
+/* Of which captured calls the stack is read. */
+enum stacks {
+	STACKS_OFF = 0,
+	STACKS_SLOW = 1,            /* of slow calls */
+	STACKS_ALL = 2,             /* of slow calls and of random ones */
+};
+
+/* How the Python frames of a stack ended. */
+enum python_end {
+	PYTHON_END_NONE = 0,            /* the monitor knows no Python code of this thread */
+	PYTHON_END_WHOLE = 1,           /* the outermost frame was reached */
+	PYTHON_END_DEEPER = 2,          /* there were more frames than are kept */
+	PYTHON_END_UNREAD = 3,          /* a frame could not be read, so those outside it are missing */
+	PYTHON_END_MOVED = 4,           /* the state that the monitor knows belongs to another thread by now */
+};
+
+/* The interpreter's state of one thread, and where its members are. Offsets in bytes. */
+struct python_thread {
+	__u64 state;                /* address of its PyThreadState */
+	__u64 thread_id;            /* value of the member `thread_id` of that state, as long as it is this thread's */
+	__u32 tgid;
+	__u16 thread_id_at;
+	__u16 current_at;           /* the current frame, or a pointer to the struct that has it at `through_at` */
+	__u16 through_at;           /* or NO_MEMBER */
+	__u16 previous_at;
+	__u16 code_at;
+	__u16 instruction_at;
+	__u16 owner_at;             /* or NO_MEMBER */
+	__u16 lines_at;             /* of a code object: its table of lines */
+	__u16 reserved[2];
+};
+
+/* A frame of the interpreter, as it is in the memory of the process. */
+struct python_frame {
+	__u64 code;
+	__u64 instruction;
+	__u64 lines;                /* address of the code object's table of lines; shows whether it is still there */
+};
+
+/* The stack of a captured call, read when the call returned. */
+struct stack {
+	__u64 start_ns;             /* that of its struct kept_call, as well as tid */
+	__u32 tgid;
+	__u32 tid;
+	__u32 end;                  /* enum python_end */
+	__u32 frames;               /* number of elements of `python` that are set */
+	__u32 native_bytes;         /* size of the part of `native` that is set */
+	__u32 reserved;
+	struct python_frame python[PYTHON_FRAMES];
+	__u64 native[NATIVE_FRAMES]; /* addresses of instructions; all but the first are those after calls */
+};
+
+#endif

@@ -1,0 +1,1 @@
+"""Stacks of calls: values, their sums, and the tree of their callers."""

@@ -1,0 +1,224 @@
+"""Joins what the BPF programs read of stacks with names: tells the programs where threads have their Python
+frames, and turns addresses into functions, files and lines.
+
+Names are looked up soon after a stack was read, as long as the process still has them.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from stalltop.model.stacks.stack import StackFrame
+from stalltop.model.text.clean import clean
+from stalltop.model.window import Missing
+from stalltop.probes.confined.examiner import Examiner
+from stalltop.probes.confined.link import Answerer
+from stalltop.probes.maps.stacks import KernelStacks, RawStack, TracedThread
+from stalltop.probes.stacks.code_objects import PythonFrame
+from stalltop.probes.stacks.layout import PythonEnd
+from stalltop.probes.stacks.native_frames import NativeFrame
+from stalltop.probes.symbols.cuda_kernel_names import for_display
+from stalltop.probes.symbols.demangler import is_mangled
+
+FIRST_SECONDS: Final = 0.2
+"""Time after which the threads of a process are looked up again if one of its threads was not found, s. The
+time is doubled with each try that finds none."""
+LONGEST_SECONDS: Final = 60.0
+KEPT_SECONDS: Final = 5.0
+"""Time after which a stack is dropped if no captured call belongs to it, s."""
+_MOST_NAME: Final = 512
+"""Maximum number of characters of a function's or file's name."""
+_CUTS: Final = {
+    PythonEnd.WHOLE: "",
+    PythonEnd.NONE: "",
+    PythonEnd.DEEPER: "more outer frames than are kept",
+    PythonEnd.UNREAD: "a frame could not be read",
+    PythonEnd.MOVED: "the thread's Python frames were not found",
+}
+
+_UNKNOWN: Final = StackFrame("", "", 0, "python")
+_GONE: Final = "code objects were gone before their names were read"
+
+
+class ReadStack(NamedTuple):
+    """The stack of a captured call."""
+
+    frames: tuple[StackFrame, ...]
+    """Innermost first."""
+    cut: str
+    """Why outer frames are missing; '' if none are."""
+
+
+class Demangles(Protocol):
+    """Demangles names (``probes.symbols.demangler.Demangler``)."""
+
+    def ask(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Returns the names that were demangled in time."""
+
+
+class StackReader:
+    """Reads stacks of captured calls. ``look`` may be called from another thread than the other methods."""
+
+    def __init__(self, kernel: KernelStacks, asks: Answerer, demangler: Demangles) -> None:
+        self._kernel = kernel
+        self._asks = asks
+        self._demangler = demangler
+        self._lock = threading.Lock()
+        self._told: dict[int, int] = {}
+        """Process of each thread whose frames the BPF programs know, by ``TracedThread.key``."""
+        self._next: dict[int, tuple[float, float]] = {}
+        """By process: when its threads are looked up next, and the delay after that."""
+        self._seen: set[int] = set()
+        """Threads for which the interpreter was asked, found or not."""
+        self._pythons: set[int] = set()
+        """Processes that run Python code. Their new threads are looked up at once."""
+        self._unknown: dict[int, str] = {}
+        """Why the interpreter of a process cannot be read, by process."""
+        self._read: dict[tuple[int, int], tuple[float, ReadStack]] = {}
+        """Stacks that were not asked for yet, by TID and start of the call, with the time when they were
+        read."""
+        self._shown: dict[bytes, str] = {}
+
+    def look(self) -> None:
+        """Finds the frames of new threads, and names the stacks that were read. To be called several times a
+        second."""
+        with self._lock:
+            self._tell()
+            self._name()
+
+    def take(self) -> dict[tuple[int, int], ReadStack]:
+        """Returns the stacks that were read since the previous call, by TID and start of the call
+        (CLOCK_MONOTONIC, ns). Those that are not for the caller yet are to be put back by `keep`."""
+        with self._lock:
+            self._name()
+            found, self._read = self._read, {}
+            return {key: stack for key, (_, stack) in found.items()}
+
+    def keep(self, stacks: dict[tuple[int, int], ReadStack]) -> None:
+        """Puts stacks back that `take` returned; they are dropped when they are old."""
+        now = time.monotonic()
+        with self._lock:
+            for (tid, start_ns), stack in stacks.items():
+                if now - start_ns / 1e9 < KEPT_SECONDS:
+                    self._read.setdefault((tid, start_ns), (now, stack))
+
+    def now(self, pid: int, tid: int) -> ReadStack:
+        """Returns the Python frames of a thread that hangs in a call, read from outside."""
+        (frames,) = self._asks.ask(Examiner.python_stack, [(pid, tid)])
+        if isinstance(frames, OSError) or not frames:
+            return ReadStack((), "")
+        return ReadStack(tuple(self._lines(pid, frames).get(frame, _UNKNOWN) for frame in frames), "")
+
+    def missing(self) -> tuple[Missing, ...]:
+        """Returns why stacks of processes lack their Python lines."""
+        return tuple(
+            Missing("lines of Python code", reason, "", pid) for pid, reason in sorted(self._unknown.items())
+        )
+
+    def forget(self, pid: int) -> None:
+        """Forgets a process that has ended."""
+        with self._lock:
+            self._next.pop(pid, None)
+            self._unknown.pop(pid, None)
+            self._pythons.discard(pid)
+            for key in [key for key, process in self._told.items() if process == pid]:
+                del self._told[key]
+                self._kernel.forget(key)
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        waiting: dict[int, list[TracedThread]] = defaultdict(list)
+        threads = self._kernel.threads()
+        for thread in threads:
+            if self._told.get(thread.key) != thread.tgid:
+                waiting[thread.tgid].append(thread)
+        for gone in self._told.keys() - {thread.key for thread in threads}:
+            del self._told[gone]
+            self._kernel.forget(gone)
+        self._seen &= {thread.key for thread in threads}
+        for pid, new in waiting.items():
+            due, delay = self._next.get(pid, (0.0, FIRST_SECONDS))
+            unseen = {thread.key for thread in new} - self._seen
+            if unseen and pid in self._pythons:
+                due, delay = 0.0, FIRST_SECONDS
+            self._seen |= unseen
+            if now < due:
+                continue
+            (answer,) = self._asks.ask(Examiner.python, [(pid,)])
+            if isinstance(answer, OSError):
+                if answer.errno == errno.ENOTSUP:  # UnknownInterpreterError
+                    self._unknown[pid] = clean(answer.strerror or "")
+            elif answer is not None:
+                self._pythons.add(pid)
+                found = {thread.tid: thread for thread in answer.threads}
+                for thread in new:
+                    if thread.tid in found:
+                        self._kernel.tell(thread, found[thread.tid], answer.layout)
+                        self._told[thread.key] = pid
+                        delay = FIRST_SECONDS
+            self._next[pid] = now + delay, min(2 * delay, LONGEST_SECONDS)
+
+    def _name(self) -> None:
+        now = time.monotonic()
+        by_process: dict[int, list[RawStack]] = defaultdict(list)
+        for stack in self._kernel.read():
+            by_process[stack.tgid].append(stack)
+            if stack.end == PythonEnd.MOVED:
+                self._lost(stack)
+        for pid, stacks in by_process.items():
+            lines = self._lines(pid, [frame for stack in stacks for frame in stack.python])
+            native = self._native(pid, {stack.native for stack in stacks})
+            for stack in stacks:
+                frames = tuple(lines.get(frame, _UNKNOWN) for frame in stack.python)
+                cut = _CUTS[stack.end] or (_GONE if _UNKNOWN in frames else "")
+                named = ReadStack((*native.get(stack.native, ()), *frames), cut)
+                self._read[stack.tid, stack.start_ns] = now, named
+
+    def _lost(self, stack: RawStack) -> None:
+        """The state of a thread is gone: the thread may have another one by now."""
+        for key, pid in list(self._told.items()):
+            if pid == stack.tgid:
+                del self._told[key]
+        self._next.pop(stack.tgid, None)
+
+    def _lines(self, pid: int, frames: Sequence[PythonFrame]) -> dict[PythonFrame, StackFrame]:
+        distinct = tuple(dict.fromkeys(frames))
+        if not distinct:
+            return {}
+        (lines,) = self._asks.ask(Examiner.lines, [(pid, distinct)])
+        if isinstance(lines, OSError) or len(lines) != len(distinct):
+            return {}
+        return {
+            frame: StackFrame(
+                clean(line.function, _MOST_NAME), clean(line.file, _MOST_NAME), line.line, "python"
+            )
+            for frame, line in zip(distinct, lines, strict=True)
+        }
+
+    def _native(
+        self, pid: int, stacks: set[tuple[int, ...]]
+    ) -> dict[tuple[int, ...], tuple[StackFrame, ...]]:
+        wanted = [stack for stack in stacks if stack]
+        answers = self._asks.ask(Examiner.native_stack, [(pid, stack) for stack in wanted])
+        found = {
+            stack: answer
+            for stack, answer in zip(wanted, answers, strict=False)
+            if not isinstance(answer, OSError)
+        }
+        symbols = {frame.symbol for frames in found.values() for frame in frames}
+        asked = [symbol for symbol in symbols if is_mangled(symbol) and symbol not in self._shown]
+        if asked:
+            self._shown |= {name: for_display(answer) for name, answer in self._demangler.ask(asked).items()}
+        return {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
+
+    def _native_frame(self, frame: NativeFrame) -> StackFrame:
+        if not frame.file:
+            return StackFrame("", "", 0, "jit")
+        name = self._shown.get(frame.symbol) or for_display(frame.symbol)
+        file = clean(frame.file, _MOST_NAME)
+        return StackFrame(name or f"{file.rpartition('/')[2]}+{frame.offset:#x}", file, 0, "native")

@@ -1,0 +1,85 @@
+"""Tests sums of stacks, and the tree of callers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stalltop.model.merge.merging import fleet, merge
+from stalltop.model.merge.packing import pack
+from stalltop.model.merge.sliding import Sliding
+from stalltop.model.stacks.callers import callers
+from stalltop.model.stacks.stack import StackCount, StackFrame
+from stalltop.model.stacks.sums import MOST_STACKS, MovingStacks, added_stacks
+from tests.windows.full import STACKS, full_window
+
+
+def frame(line: int, file: str = "/app/train.py") -> StackFrame:
+    return StackFrame(f"f{line}", file, line, "python")
+
+
+def stack(*lines: int, calls: int = 1, ns: int = 100, reason: str = "slow") -> StackCount:
+    return StackCount(
+        *("docker:aa", 1, "python3", "driver", "cuLaunchKernel", False, reason, calls, ns),  # type: ignore
+        tuple(map(frame, lines)),
+    )
+
+
+def test_equal_stacks_are_added_and_the_largest_come_first() -> None:
+    added = added_stacks([[stack(1, 2), stack(3, ns=150)], [stack(1, 2)]])
+    assert added == (stack(1, 2, calls=2, ns=200), stack(3, ns=150))
+
+
+def test_open_calls_of_earlier_windows_are_not_added() -> None:
+    window = full_window()
+    first = replace(window, stacks=(stack(1), stack(2, reason="open", ns=5)))
+    last = replace(window, start=window.end, stacks=(stack(1), stack(2, reason="open", ns=8)))
+    expected = (stack(1, calls=2, ns=200), stack(2, reason="open", ns=8))
+    assert merge([first, last]).stacks == expected
+    sliding = Sliding(None)
+    sliding.push(first)
+    assert sliding.push(last).stacks == expected
+
+
+def test_windows_that_leave_a_sum_take_their_stacks_along() -> None:
+    window = full_window()
+    sliding = Sliding(window.seconds)
+    sliding.push(replace(window, stacks=(stack(1), stack(2))))
+    assert sliding.push(replace(window, start=window.end, stacks=(stack(1),))).stacks == (stack(1),)
+
+
+def test_a_sum_since_the_start_is_bounded() -> None:
+    sums = MovingStacks()
+    for number in range(1, 5 * MOST_STACKS):
+        sums.add([stack(number, ns=number)])
+        sums.bound()
+    kept = sums.sum(())
+    assert len(kept) == MOST_STACKS
+    assert kept[0].ns == 5 * MOST_STACKS - 1
+
+
+def test_packing_keeps_stacks_and_a_fleet_names_their_host() -> None:
+    window = full_window()
+    assert pack(window).unpack().stacks == STACKS
+    assert {one.tenant for one in fleet([window]).stacks} == {f"{window.host}/docker:aa"}
+
+
+def test_callers_are_a_tree_of_the_innermost_lines() -> None:
+    first, second = callers([stack(1, 9, calls=3, ns=300), stack(1, 8, ns=100), stack(2, 9, ns=50)])
+    assert (first.frame.line, first.calls, first.ns) == (1, 4, 400)
+    assert [(caller.frame.line, caller.ns) for caller in first.callers] == [(9, 300), (8, 100)]
+    assert second.frame.line == 2
+
+
+def test_native_frames_count_where_there_is_no_python_code() -> None:
+    native = StackFrame("launch", "/lib/x.so", 0, "native")
+    (only,) = callers([stack(1)._replace(frames=(native,))])
+    assert only.frame == native
+    (python,) = callers([stack(1)._replace(frames=(native, frame(1)))])
+    assert python.frame == frame(1)
+
+
+def test_a_frame_is_named_by_its_line_or_its_function() -> None:
+    assert frame(88).place == "train.py:88"
+    assert StackFrame("ffi_call", "/lib/libffi.so.8", 0, "native").place == "ffi_call"
+    assert StackFrame("", "/lib/libffi.so.8", 0, "native").place == "libffi.so.8"
+    assert StackFrame("", "", 0, "jit").place == "unknown code"

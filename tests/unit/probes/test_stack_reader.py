@@ -1,0 +1,184 @@
+"""Tests how stacks get their names, with a kernel side and processes that a test makes up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from stalltop.model.stacks.stack import StackFrame
+from stalltop.probes import stack_reader
+from stalltop.probes.maps.stacks import KernelStacks, RawStack, TracedThread
+from stalltop.probes.stack_reader import FIRST_SECONDS, StackReader
+from stalltop.probes.stacks.code_objects import UNREAD, PythonFrame, SourceLine
+from stalltop.probes.stacks.interpreter import UnknownInterpreterError
+from stalltop.probes.stacks.layout import PythonEnd
+from stalltop.probes.stacks.layouts import TABLES
+from stalltop.probes.stacks.native_frames import NativeFrame
+from stalltop.probes.stacks.python_processes import PythonProcess
+from stalltop.probes.stacks.threads import PythonThread
+
+PID = 100
+LAYOUT = TABLES[3, 11]
+THREAD = TracedThread(1100, 100, PID)
+FRAME = PythonFrame(0x1000, 0x1010, 0x2000)
+
+
+@dataclass
+class MadeUpHost:
+    """A kernel side and the answers about processes."""
+
+    traced: list[TracedThread] = field(default_factory=lambda: [THREAD])
+    stacks: list[RawStack] = field(default_factory=list)
+    process: PythonProcess | OSError | None = None
+    told: list[int] = field(default_factory=list)
+    forgotten: list[int] = field(default_factory=list)
+    asked: int = 0
+
+    def threads(self) -> list[TracedThread]:
+        return self.traced
+
+    def tell(self, thread: TracedThread, *_: object) -> None:
+        self.told.append(thread.key)
+
+    def forget(self, key: int) -> None:
+        self.forgotten.append(key)
+
+    def read(self) -> list[RawStack]:
+        found, self.stacks = self.stacks, []
+        return found
+
+    def ask(self, question: Callable[..., Any], given: Iterable[Sequence[Any]]) -> list[Any]:
+        answers: list[Any] = []
+        for arguments in given:
+            if question.__name__ == "python":
+                self.asked += 1
+                answers.append(self.process)
+            elif question.__name__ == "lines":
+                answers.append(
+                    tuple(
+                        SourceLine("step", "/a.py", 3) if frame == FRAME else UNREAD for frame in arguments[1]
+                    )
+                )
+            else:
+                answers.append((NativeFrame(b"_Z3runi", "/lib/x.so", 16), NativeFrame(b"", "", 0)))
+        return answers
+
+
+class Demangling:
+    def ask(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
+        return dict.fromkeys(names, b"run(int)")
+
+
+class SettableClock:
+    now = 1000.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SettableClock:
+    clock = SettableClock()
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    return clock
+
+
+def reader(host: MadeUpHost) -> StackReader:
+    return StackReader(cast(KernelStacks, host), cast(Any, host), Demangling())
+
+
+def python(*tids: int) -> PythonProcess:
+    return PythonProcess(LAYOUT, tuple(PythonThread(tid, 0x10, 0x20) for tid in tids))
+
+
+def raw(*frames: PythonFrame, end: PythonEnd = PythonEnd.WHOLE, native: tuple[int, ...] = ()) -> RawStack:
+    return RawStack(PID, 100, int(SettableClock.now * 1e9), end, frames, native)
+
+
+def test_frames_get_their_names_and_native_ones_come_first(clock: SettableClock) -> None:
+    host = MadeUpHost(process=python(100), stacks=[raw(FRAME, native=(16,))])
+    reads = reader(host)
+    reads.look()
+    ((key, stack),) = reads.take().items()
+    assert key == (100, int(clock.now * 1e9))
+    assert stack.frames == (
+        StackFrame("run(int)", "/lib/x.so", 0, "native"),
+        StackFrame("", "", 0, "jit"),
+        StackFrame("step", "/a.py", 3, "python"),
+    )
+    assert stack.cut == ""
+    assert reads.take() == {}
+
+
+@pytest.mark.parametrize("end", [PythonEnd.DEEPER, PythonEnd.UNREAD, PythonEnd.MOVED])
+def test_stacks_that_end_early_say_so(clock: SettableClock, end: PythonEnd) -> None:
+    reads = reader(MadeUpHost(process=python(100), stacks=[raw(FRAME, end=end)]))
+    (stack,) = reads.take().values()
+    assert stack.cut
+
+
+def test_code_that_was_gone_is_said(clock: SettableClock) -> None:
+    reads = reader(MadeUpHost(process=python(100), stacks=[raw(FRAME, PythonFrame(1, 2, 3))]))
+    (stack,) = reads.take().values()
+    assert [frame.function for frame in stack.frames] == ["step", ""]
+    assert "gone" in stack.cut
+
+
+def test_each_thread_is_told_once_and_forgotten_when_it_ends(clock: SettableClock) -> None:
+    host = MadeUpHost(process=python(100))
+    reads = reader(host)
+    reads.look()
+    reads.look()
+    assert (host.told, host.asked) == ([THREAD.key], 1)
+    host.traced = []
+    reads.look()
+    assert host.forgotten == [THREAD.key]
+
+
+def test_a_new_thread_of_a_python_process_is_found_at_once(clock: SettableClock) -> None:
+    host = MadeUpHost(process=python(100, 101))
+    reads = reader(host)
+    reads.look()
+    host.traced = [THREAD, TracedThread(1101, 101, PID)]
+    reads.look()
+    assert host.told == [1100, 1101]
+
+
+def test_a_process_without_python_is_asked_ever_more_rarely(clock: SettableClock) -> None:
+    host = MadeUpHost(process=None)
+    reads = reader(host)
+    for _ in range(600):
+        reads.look()
+        clock.now += FIRST_SECONDS
+    assert 5 <= host.asked <= 12
+
+
+def test_an_unknown_interpreter_is_listed(clock: SettableClock) -> None:
+    reads = reader(MadeUpHost(process=UnknownInterpreterError(3, 8)))
+    reads.look()
+    (gap,) = reads.missing()
+    assert (gap.pid, gap.reason) == (PID, "CPython 3.8 is not known")
+    reads.forget(PID)
+    assert reads.missing() == ()
+
+
+def test_a_thread_with_another_state_is_looked_up_again(clock: SettableClock) -> None:
+    host = MadeUpHost(process=python(100))
+    reads = reader(host)
+    reads.look()
+    host.stacks = [raw(end=PythonEnd.MOVED)]
+    reads.look()
+    reads.look()
+    assert host.told == [THREAD.key, THREAD.key]
+
+
+def test_stacks_wait_for_their_call_but_not_for_ever(clock: SettableClock) -> None:
+    host = MadeUpHost(process=python(100), stacks=[raw(FRAME)])
+    reads = reader(host)
+    found = reads.take()
+    reads.keep(found)
+    assert reads.take() == found
+    clock.now += stack_reader.KEPT_SECONDS + 1
+    reads.keep(found)
+    assert reads.take() == {}
