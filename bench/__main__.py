@@ -49,16 +49,21 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "watching": (watching.SUMMARY, watching.run),
 }
 """By name of a benchmark: a one-line summary, and the function that runs it."""
-FAULTS_SUMMARY: Final = "how well injected faults are diagnosed (see faults --help)"
+OTHERS: Final = {
+    "faults": "how well injected faults are diagnosed (see faults --help)",
+    "soak": "whether a recorder stays as it is while a host lives fast (see soak --help)",
+}
+"""Summaries of what is measured with options of its own."""
 
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     lines = "\n".join(f"  {name:10}{summary}" for name, (summary, _) in BENCHES.items())
+    others = "\n".join(f"  {name:10}{summary}" for name, summary in OTHERS.items())
     made = argparse.ArgumentParser(
         prog="bench/run",
         description="Measure what stalltop costs on this machine. Needs root. Without names: everything.",
-        epilog=f"benchmarks:\n{lines}\nand one that does not measure cost:\n  faults    {FAULTS_SUMMARY}",
+        epilog=f"benchmarks:\n{lines}\nand others, with options of their own:\n{others}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks")
@@ -92,6 +97,10 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
                 from bench.faults.command import main as faults
 
                 return faults(arguments[1:], say)
+            if arguments[:1] == ["soak"]:
+                from bench.soak.command import main as soak
+
+                return soak(arguments[1:], say)
             return _measure(arguments, say)
     except StalltopError as told:
         print(f"bench: {told}", file=sys.stderr)

@@ -34,6 +34,7 @@ from stalltop.probes.budget.keeper import BudgetKeeper
 from stalltop.probes.captured_calls import call_stacks, captured_calls
 from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Confined
+from stalltop.probes.confined.names import ConfinedNames
 from stalltop.probes.confined.questions import Questions
 from stalltop.probes.cuda_devices.owners import (
     OTHER_NUMBERS,
@@ -95,7 +96,7 @@ class Monitor:
         raise_descriptor_limit()
         self.host = clean(platform.node()) or "localhost"
         self.cannot_trace: TracingError | None = None
-        self._tenants = Tenants(files=options.host_root)
+        self._tenants = Tenants(sources=ConfinedNames(Confined(), options.host_root))
         self._kubelet = KubeletReader(options.host_root)
         self._watch = ProcessWatch()
         self._names = ProcessNames()

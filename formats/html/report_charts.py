@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +23,9 @@ from stalltop.model.window import Window
 
 MOST_CHARTS: Final = 6
 """Maximum number of operations, and of containers, that have charts: those with the most time."""
+SHORT_SHARE: Final = 0.1
+"""Containers with calls in less than this share of the stretches of time are short-lived. They have one chart
+together: each alone would have an empty one."""
 MOST_DEVICES: Final = 8
 """Maximum number of GPUs that have charts."""
 _DOTS: Final = 150
@@ -78,11 +82,11 @@ def _told(groups: Groups, at: int) -> str:
     )
 
 
-def _most(groups: Groups) -> list[int]:
-    """Return the indices of at most ``MOST_CHARTS`` groups: first outermost calls, then the time between
-    calls; each sorted by time."""
+def _ordered(groups: Groups) -> list[int]:
+    """Return the indices of the groups with calls: first outermost calls, then the time between calls; each
+    sorted by time."""
     order = np.lexsort((groups.total_ns, ~groups.between))[::-1].tolist()
-    return [at for at in order if groups.calls[at] and not groups.nested[at]][:MOST_CHARTS]
+    return [at for at in order if groups.calls[at] and not groups.nested[at]]
 
 
 def latency(course: Course, whole: Window, times: Axis | None, of: str) -> Html:
@@ -91,7 +95,7 @@ def latency(course: Course, whole: Window, times: Axis | None, of: str) -> Html:
     and there are no charts of all calls. The title ends with ``of``."""
     cards = [] if times is None else _together(course, times)
     groups = pivot(whole, ("operation", "layer"))
-    for at in _most(groups):
+    for at in _ordered(groups)[:MOST_CHARTS]:
         name: Name = groups.keys[at]
         title, about = f"{name[0]} ({name[1]})", _told(groups, at)
         if times is not None:
@@ -142,17 +146,48 @@ def _together(course: Course, times: Axis) -> list[Html]:
 
 def containers(course: Course, whole: Window, times: Axis, of: str) -> Html:
     """Return charts of the durations of calls over time, one for each of the containers with the most time in
-    calls."""
+    calls, and one chart for all short-lived containers."""
     groups = pivot(whole, ("container",))
+    lived = Counter(
+        name for one in course.stretches for name, found in one.containers.items() if found.max_ns
+    )
+    order = _ordered(groups)
+    short = [at for at in order if lived[groups.keys[at]] < SHORT_SHARE * len(course.stretches)]
+    if len(short) < 2:
+        short = []
     cards = []
-    for at in _most(groups):
+    for at in [at for at in order if at not in set(short)][:MOST_CHARTS]:
         points = [(one.start, one.end, one.containers.get(groups.keys[at])) for one in course.stretches]
         series, axis = _durations(points)
         title, about = groups.labels[at][0], _told(groups, at)
         cards.append(
             _card(title, about, over_time(series, times, axis, told=f"{title} over time: {about}"), *_LINES)
         )
+    if short:
+        cards.append(_short_lived(course, groups, short, times))
     return _grid("Containers over time" + of, cards)
+
+
+def _short_lived(course: Course, groups: Groups, short: Sequence[int], times: Axis) -> Html:
+    """Return a chart of the calls per second of the containers at the indices ``short``, together."""
+    names = {groups.keys[at] for at in short}
+    rates = [
+        ChartPoint(
+            one.start,
+            one.end,
+            sum(found.calls_per_s for name, found in one.containers.items() if name in names),
+        )
+        for one in course.stretches
+    ]
+    axis = linear_axis(max((one.value or 0.0 for one in rates), default=0.0), 4, figures.rate)
+    title = f"{len(short):,} short-lived containers: calls a second"
+    calls, longest = int(groups.calls[short].sum()), int(groups.max_ns[short].max())
+    about = (
+        f"each with calls in less than {SHORT_SHARE:.0%} of this time; together "
+        f"{figures.count(calls).strip()} calls, longest {figures.duration(longest).strip()}"
+    )
+    chart = over_time([ChartLine("calls", "area", rates)], times, axis, told=f"{title} over time: {about}")
+    return _card(title, about, chart)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ from stalltop.model.window import Window
 DEFAULT_BYTES = 64 << 20
 """Default limit of the memory of a history: 64 MiB."""
 
+_KEY_BYTES = 350
+"""Estimated memory of the key of a row, with its strings and its places in the dictionaries of a history.
+Windows share keys, so a key counts once. Short-lived processes have keys of their own."""
 LEVELS = ((0.0, 600.0), (10.0, 3_600.0), (60.0, 86_400.0))
 """By level: (minimum length, maximum age) of windows in seconds. The original windows are kept for 10
 minutes, windows of at least 10 s for an hour, and windows of at least 60 s for a day. Older windows are
@@ -34,13 +37,17 @@ class History:
     """Windows of the past, oldest first. Used by one thread, except for ``parts``."""
 
     def __init__(self, most_bytes: int = DEFAULT_BYTES) -> None:
-        """``most_bytes`` limits the memory of all windows together, as computed by ``Packed.bytes``."""
+        """``most_bytes`` limits the memory of all windows together (``bytes``)."""
         if most_bytes <= 0:
             raise ValueError(f"most_bytes must be above 0, got {most_bytes}")
         self.most_bytes = most_bytes
         self._levels: list[deque[Packed]] = [deque() for _ in LEVELS]
         self._keys: dict[RowKey, RowKey] = {}
+        """The keys of the rows of all windows."""
+        self._uses: dict[RowKey, int] = {}
+        """Number of windows that have a row with this key."""
         self._bytes = 0
+        """Sum of ``Packed.bytes`` of all windows."""
         self._chains: tuple[Chain, ...] | None = None
         """Chains of the newest window."""
         self._parts: tuple[Packed, ...] = ()
@@ -50,8 +57,8 @@ class History:
 
     @property
     def bytes(self) -> int:
-        """Memory of all windows together, the sum of ``Packed.bytes``; never above ``most_bytes``."""
-        return self._bytes
+        """Memory of all windows together, with the keys of their rows; never above ``most_bytes``."""
+        return self._bytes + _KEY_BYTES * len(self._keys)
 
     @property
     def seconds(self) -> float:
@@ -61,17 +68,15 @@ class History:
     def add(self, window: Window) -> Packed:
         """Adds ``window``, the newest one, and returns it packed. Older windows are merged or dropped if they
         are too old or the memory is above the limit."""
-        packed = self._append(0, pack(window, self._shared(window), Peak.of(window, self._chains)))
+        packed = self._append(0, pack(window, self._shared(window.rows.keys), Peak.of(window, self._chains)))
         self._chains = window.chains
         newer = 0.0
         for number in range(len(LEVELS)):
             newer += self._seconds(number)
             while self._levels[number] and newer - self._spare(number) >= LEVELS[number][1]:
                 newer -= self._push_down(number)
-        while self._bytes > self.most_bytes and len(self):
+        while self.bytes > self.most_bytes and len(self):
             self._shrink()
-        if len(self._keys) > 4096 and len(self._keys) > 2 * len(window.rows):
-            self._forget_keys()
         self._publish()
         return packed
 
@@ -82,10 +87,11 @@ class History:
         for packed in reversed(parts):
             if first is not None and packed.window.end > first + _SAME_MOMENT:
                 continue
-            if self._bytes + packed.bytes > self.most_bytes:
+            new = sum(key not in self._keys for key in packed.keys)
+            if self.bytes + packed.bytes + _KEY_BYTES * new > self.most_bytes:
                 break
             first = packed.window.start
-            shared = tuple(self._keys.setdefault(key, key) for key in packed.keys)
+            shared = self._shared(packed.keys)
             # The coarsest level so far, because each level is older than those before it.
             coarsest = max((number for number, level in enumerate(self._levels) if level), default=0)
             lengths = [
@@ -132,10 +138,13 @@ class History:
     def _seconds(self, number: int) -> float:
         return sum(packed.window.seconds for packed in self._levels[number])
 
-    def _shared(self, window: Window) -> tuple[RowKey, ...]:
-        """Returns the keys of the rows of ``window``. Equal keys of several windows are one object, which
-        saves memory."""
-        return tuple(self._keys.setdefault(key, key) for key in window.rows.keys)
+    def _shared(self, keys: Sequence[RowKey]) -> tuple[RowKey, ...]:
+        """Returns the ``keys`` of the rows of a new window. Equal keys of several windows are one object,
+        which saves memory."""
+        shared = tuple(self._keys.setdefault(key, key) for key in keys)
+        for key in shared:
+            self._uses[key] = self._uses.get(key, 0) + 1
+        return shared
 
     def _append(self, number: int, packed: Packed) -> Packed:
         self._levels[number].append(packed)
@@ -145,6 +154,10 @@ class History:
     def _drop_oldest(self, number: int) -> Packed:
         packed = self._levels[number].popleft()
         self._bytes -= packed.bytes
+        for key in packed.keys:
+            self._uses[key] -= 1
+            if not self._uses[key]:
+                del self._uses[key], self._keys[key]
         return packed
 
     def _oldest(self, number: int) -> int:
@@ -184,7 +197,7 @@ class History:
         if number + 1 < len(LEVELS):
             merged = merge([packed.unpack() for packed in some])
             peak = Peak.highest([packed.peak for packed in some])
-            self._append(number + 1, pack(merged, self._shared(merged), peak))
+            self._append(number + 1, pack(merged, self._shared(merged.rows.keys), peak))
         return sum(packed.window.seconds for packed in some)
 
     def _shrink(self) -> None:
@@ -202,9 +215,6 @@ class History:
             if self._levels[number]:
                 self._drop_oldest(number)
                 return
-
-    def _forget_keys(self) -> None:
-        self._keys = {key: key for packed in self._packed() for key in packed.keys}
 
 
 def latest(parts: Sequence[Packed], seconds: float) -> Sequence[Packed]:

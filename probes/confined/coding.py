@@ -22,6 +22,8 @@ Convert = Callable[[Any, list[int]], Any]
 """Converts a value. The list has the descriptors of the message."""
 
 _MOST_INTEGER: Final = 1 << 64
+_UNIONS: Final = (types.UnionType, typing.Union)
+"""What ``X | None`` is: the latter, if ``X`` is a NewType."""
 
 
 def encoded(kind: Any, value: Any, descriptors: list[int]) -> Any:
@@ -48,7 +50,7 @@ def _encoder(kind: Any) -> Convert:
         parts = [(name, _encoder(part)) for name, part in fields]
         return lambda value, descriptors: [part(getattr(value, name), descriptors) for name, part in parts]
     arguments = typing.get_args(kind)
-    if isinstance(kind, types.UnionType):
+    if typing.get_origin(kind) in _UNIONS:
         one = _encoder(arguments[0])
         return lambda value, descriptors: None if value is None else [one(value, descriptors)]
     if typing.get_origin(kind) is dict:
@@ -77,7 +79,7 @@ def _decoder(kind: Any) -> Convert:
     arguments = typing.get_args(kind)
     if fields is not None:
         return _of_parts(lambda parts: kind(*parts), [part for _, part in fields])
-    if isinstance(kind, types.UnionType):
+    if typing.get_origin(kind) in _UNIONS:
         one = _of_parts(lambda parts: parts[0], arguments[:1])
         return lambda value, descriptors: None if value is None else one(value, descriptors)
     if typing.get_origin(kind) is dict:

@@ -7,7 +7,9 @@ the arguments and the answer are read from its annotations.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,7 +28,12 @@ from stalltop.probes.regular_file import opened
 from stalltop.probes.stacks.code_objects import PythonFrame, SourceLine
 from stalltop.probes.stacks.native_frames import NativeFrame, NativeFrames
 from stalltop.probes.stacks.python_processes import PythonProcess, PythonProcesses
+from stalltop.probes.tenants.container_sockets import DaemonError, answer
 from stalltop.probes.tenants.environment import Environments
+from stalltop.probes.tenants.host_files import inside
+from stalltop.probes.tenants.jobs import Job, job_of
+from stalltop.probes.tenants.names import NameFiles, Names, docker_names
+from stalltop.probes.tenants.unix_socket import opened_socket
 
 _ORIGINAL_BYTES: Final = 4
 """Number of bytes of code that are compared to see whether a probe is in place."""
@@ -86,13 +93,15 @@ class FileReading(NamedTuple):
 
 
 class Examiner:
-    """Answers questions about files and memory of processes. All questions may hang, and raise OSError."""
+    """Answers questions about files and memory of processes, and about what container runtimes know. All
+    questions may hang, and raise OSError."""
 
     def __init__(self) -> None:
         self._symbols = CodeSymbols()
         self._environments = Environments()
         self._pythons = PythonProcesses()
         self._native = NativeFrames()
+        self._names: dict[str, NameFiles] = {}
 
     def mapped(self, pid: int) -> MappedFiles:
         """Returns the libraries that a process has mapped."""
@@ -157,6 +166,40 @@ class Examiner:
         """Returns the environment and the device files of a process."""
         return sight_of(pid, Path("/"), self._environments)
 
+    def names(self, root: str, container_id: str, pod_uid: str, uid: int | None) -> Names:
+        """Returns the names in the state files below ``root`` (`NameFiles.look_up`)."""
+        with _any_error_as_os_error():  # A state file may contain anything.
+            return self._name_files(root).look_up(container_id, pod_uid, uid)
+
+    def user(self, root: str, uid: int) -> str:
+        """Returns the name of a user, from the files below ``root``."""
+        return self._name_files(root).user(uid)
+
+    def job(self, pid: int) -> Job | None:
+        """Returns the job of a process."""
+        return job_of(pid)
+
+    def socket(self, root: str, path: str) -> Descriptor | None:
+        """Finds the socket at ``path`` below ``root``; None if there is none. The descriptor names it
+        (``O_PATH``)."""
+        found = opened_socket(inside(Path(root), path))
+        return None if found is None else Descriptor(found)
+
+    def told(self, connection: Descriptor) -> Names | None:
+        """Returns the names that the container daemon at the other end of ``connection`` answers; None if it
+        does not know the container. Raises OSError (EPROTO) if there is no valid answer."""
+        try:
+            with _any_error_as_os_error():
+                state = answer(connection)
+                return None if state is None else docker_names(state)
+        except DaemonError as error:
+            raise OSError(errno.EPROTO, str(error)) from None
+        finally:
+            os.close(connection)
+
+    def _name_files(self, root: str) -> NameFiles:
+        return self._names.setdefault(root, NameFiles(Path(root)))
+
     def memory(self, pid: int, places: tuple[tuple[int, int], ...]) -> tuple[bytes, ...]:
         """Returns what is at ``places`` (address, number of bytes) in the memory of a process."""
         try:
@@ -212,6 +255,17 @@ class Examiner:
     def native_stack(self, pid: int, addresses: tuple[int, ...]) -> tuple[NativeFrame, ...]:
         """Returns the native frames at ``addresses``, as far as they are certain."""
         return self._native.frames(pid, addresses)
+
+
+@contextlib.contextmanager
+def _any_error_as_os_error() -> Iterator[None]:
+    """Raises OSError (EIO) in the place of an error that nobody expects, which would end the process."""
+    try:
+        yield
+    except (OSError, MemoryError, DaemonError):
+        raise
+    except Exception as error:
+        raise OSError(errno.EIO, clean(described(error))) from None
 
 
 def version_of(fd: int) -> Version:

@@ -7,10 +7,14 @@ https://docs.docker.com/reference/api/engine/ (ContainerInspect).
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
+import socket
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,15 +40,29 @@ class DaemonError(Exception):
     """The daemon gave no answer; the text says why in one line."""
 
 
+Ask = Callable[[str, str, int | None], Names | None]
+"""Asks the daemon whose socket has this path (below the root of the host's files) for this address, as this
+user's daemon (`asked`). Returns the names in its answer; None if there is no socket, or the daemon does not
+know the container. Raises DaemonError."""
+
+
 class ContainerSockets:
     """Asks the daemons below ``root``. Used from one thread.
 
-    Never raises. Asks at most two daemons about a container, each for at most ``SECONDS``.
+    Asks at most two daemons about a container, each for at most ``SECONDS``. Raises only what ``ask`` raises
+    besides DaemonError.
     """
 
-    def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        clock: Callable[[], float] = time.monotonic,
+        ask: Ask | None = None,
+    ) -> None:
+        """``ask``: how daemons are asked; by default in this process."""
         self._root = root
         self._clock = clock
+        self._ask = ask or self._ask_here
         self._known: dict[tuple[str, int | None], Names] = {}
         self._left_alone: dict[str, float] = {}
         """Clock time before which a socket that failed is not used again, by path of the socket."""
@@ -59,20 +77,23 @@ class ContainerSockets:
         if not container_id.isalnum():
             return Names()
         for path in (template.format(uid=uid) for template in (USERS_SOCKETS if uid else SOCKETS)):
-            place = inside(self._root, path)
-            if self._left_alone.get(path, 0.0) > self._clock() or why_no_socket(place):
+            if self._left_alone.get(path, 0.0) > self._clock():
                 continue
             try:
-                found = docker_names(asked(place, f"/containers/{container_id}/json", uid or None))
+                found = self._ask(path, f"/containers/{container_id}/json", uid or None)
             except DaemonError:
                 self._left_alone[path] = self._clock() + LEFT_ALONE_SECONDS
                 continue
-            if found.container:
+            if found is not None and found.container:
                 if len(self._known) >= _KEPT:
                     self._known.clear()
                 self._known[container_id, uid] = found
                 return found
         return Names()
+
+    def _ask_here(self, path: str, address: str, uid: int | None) -> Names | None:
+        place = inside(self._root, path)
+        return None if why_no_socket(place) else docker_names(asked(place, address, uid))
 
 
 def asked(path: Path, address: str, uid: int | None = None) -> Any:
@@ -82,43 +103,68 @@ def asked(path: Path, address: str, uid: int | None = None) -> Any:
     If ``uid`` is given, the daemon is asked only if it belongs to that user, because a symbolic link at
     ``path`` can lead to another user's socket. Raises DaemonError.
     """
+    with _daemon_errors(), connected(path, SECONDS) as connection:
+        send_request(connection, address, uid)
+        return answer(connection.fileno())
+
+
+def send_request(connection: socket.socket, address: str, uid: int | None) -> None:
+    """Asks the daemon at the other end of ``connection``, on which ``answer`` can then wait. ``uid``: see
+    `asked`. Raises DaemonError and OSError."""
+    if uid is not None and peer_uid(connection) != uid:
+        raise DaemonError("the socket belongs to another user")
+    connection.sendall(f"GET {address} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+    connection.setblocking(True)
+    connection.setsockopt(
+        socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(SECONDS), int(SECONDS % 1 * 1e6))
+    )
+
+
+def answer(connection: int) -> Any:
+    """Returns the JSON that comes from the daemon at the other end of the descriptor ``connection``; None if
+    the daemon does not know what it was asked for. Raises DaemonError.
+
+    Only reads: the confined process, which may do nothing else with a connection, can call this.
+    """
     import http.client  # Imported here, because it is slow to import and only needed if there is a daemon.
 
+    with _daemon_errors():
+        try:
+            response = http.client.HTTPResponse(_Heard(_heard(connection)))  # type: ignore[arg-type]
+            response.begin()
+            body = response.read()
+            if response.status == http.client.NOT_FOUND:
+                return None
+            if response.status != http.client.OK:
+                raise DaemonError(f"it answered with HTTP status {response.status}")
+            return json.loads(body)
+        except (http.client.HTTPException, ValueError, RecursionError) as error:
+            raise DaemonError(f"its answer is not valid ({type(error).__name__})") from None
+
+
+@contextlib.contextmanager
+def _daemon_errors() -> Iterator[None]:
+    """Raises DaemonError in the place of OSError."""
     try:
-        answer = http.client.HTTPResponse(_Heard(_heard(path, address, uid)))  # type: ignore[arg-type]
-        answer.begin()
-        body = answer.read()
-        if answer.status == http.client.NOT_FOUND:
-            return None
-        if answer.status != http.client.OK:
-            raise DaemonError(f"it answered with HTTP status {answer.status}")
-        return json.loads(body)
-    except TimeoutError:
+        yield
+    except (TimeoutError, BlockingIOError):
         raise DaemonError(f"no answer within {SECONDS:g} s") from None
-    except (http.client.HTTPException, ValueError, RecursionError) as error:
-        raise DaemonError(f"its answer is not valid ({type(error).__name__})") from None
     except OSError as error:
         raise DaemonError(error.strerror or str(error)) from None
 
 
-def _heard(path: Path, address: str, uid: int | None) -> bytes:
-    """Returns everything that was received until the connection was closed."""
+def _heard(connection: int) -> bytes:
+    """Returns everything that was received until the connection was closed. Raises OSError: BlockingIOError
+    if nothing comes for ``SECONDS``."""
     until = time.monotonic() + SECONDS
     heard = bytearray()
-    with connected(path, SECONDS) as connection:
-        if uid is not None and peer_uid(connection) != uid:
-            raise DaemonError("the socket belongs to another user")
-        connection.sendall(f"GET {address} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-        while data := connection.recv(1 << 16):
-            heard += data
-            left = until - time.monotonic()
-            # Without this check, a daemon that sends a byte now and then would keep the caller waiting
-            # forever.
-            if left <= 0:
-                raise TimeoutError
-            if len(heard) > MOST_BYTES:
-                raise DaemonError(f"its answer is larger than {MOST_BYTES >> 20} MiB")
-            connection.settimeout(left)
+    while data := os.read(connection, 1 << 16):
+        heard += data
+        # Without this check, a daemon that sends a byte now and then would keep the caller waiting forever.
+        if time.monotonic() >= until:
+            raise TimeoutError
+        if len(heard) > MOST_BYTES:
+            raise DaemonError(f"its answer is larger than {MOST_BYTES >> 20} MiB")
     return bytes(heard)
 
 

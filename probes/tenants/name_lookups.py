@@ -1,33 +1,32 @@
-"""Looks up names, in other threads than the one that makes windows.
+"""Looks up names, in another thread than the one that makes windows.
 
-Files may lie on a server that is down, and daemons may hang. One thread reads root's files and daemons; other
-threads read those of users. If the files of a user hang, only the names that are looked up on the same thread
-are delayed.
+Files may lie on a server that is down, daemons may hang, and users write both. So a tracer does not read them
+itself: its `NameSources` ask a confined process, with a time limit (``confined.names``).
 """
 
 from __future__ import annotations
 
+import errno
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
 from stalltop.model.window import Missing
 from stalltop.probes.tenants.container_sockets import ContainerSockets
-from stalltop.probes.tenants.jobs import job_of
+from stalltop.probes.tenants.jobs import Job, job_of
 from stalltop.probes.tenants.names import NameFiles, Names
 from stalltop.probes.tenants.patterns import Identity
 
-USERS_THREADS: Final = 8
-"""Number of threads that read users' files and ask users' daemons. If there are more users, some of them
-share a thread."""
 TOLD_SECONDS: Final = 5.0
 """Time in seconds after which a look-up without an answer is reported."""
 _ASKED: Final = ("docker", "podman", "ecs", "")
 """Runtimes whose containers Docker or Podman may know; '' stands for an unknown runtime."""
+UNANSWERED: Final = (errno.ETIMEDOUT, errno.ECHILD)
+"""Errors that say nothing about a name: files or daemons did not answer, or nobody could read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +39,81 @@ class Found:
     names: Names = field(default_factory=Names)
 
 
-class Sources(NamedTuple):
-    """The sources in which names are looked up. Used from one thread."""
+class NameSources(Protocol):
+    """The sources in which names are looked up. ``uid`` is the user whose runtime, daemon or process it is;
+    None, or 0, for root.
 
-    files: NameFiles
-    sockets: ContainerSockets
+    Methods raise OSError if nothing answers: with one of ``UNANSWERED`` if it may answer later.
+    """
+
+    def files(self, container_id: str, pod_uid: str, uid: int | None) -> Names:
+        """Returns the names in state files (`NameFiles.look_up`)."""
+        ...
+
+    def sockets(self, container_id: str, uid: int | None) -> Names:
+        """Returns the names that daemons tell (`ContainerSockets.look_up`)."""
+        ...
+
+    def user(self, uid: int) -> str:
+        """Returns the name of a user (`NameFiles.user`)."""
+        ...
+
+    def job(self, pid: int, uid: int | None) -> Job | None:
+        """Returns the job of a process (`job_of`). May be called from another thread than the others."""
+        ...
+
+    def unanswering(self) -> Collection[int]:
+        """Returns the users whose files or daemons do not answer; 0 for root's. May be called from another
+        thread than the others."""
+        ...
+
+    def close(self) -> None:
+        """Ends what answers. May be called twice, and while another thread waits for an answer."""
+        ...
+
+
+class NamesHere:
+    """Reads in this process, without protection and without a time limit for files."""
+
+    def __init__(self, root: Path, files: Path) -> None:
+        """``root`` contains ``/proc``; ``files`` contains the host's own files."""
+        self._root = root
+        self._files = NameFiles(files)
+        self._sockets = ContainerSockets(files)
+
+    def files(self, container_id: str, pod_uid: str, uid: int | None) -> Names:
+        """See `NameSources`."""
+        return self._files.look_up(container_id, pod_uid, uid)
+
+    def sockets(self, container_id: str, uid: int | None) -> Names:
+        """See `NameSources`."""
+        return self._sockets.look_up(container_id, uid)
+
+    def user(self, uid: int) -> str:
+        """See `NameSources`."""
+        return self._files.user(uid)
+
+    def job(self, pid: int, uid: int | None) -> Job | None:
+        """See `NameSources`."""
+        return job_of(pid, self._root)
+
+    def unanswering(self) -> Collection[int]:
+        """See `NameSources`."""
+        return ()
+
+    def close(self) -> None:
+        """See `NameSources`."""
 
 
 class LookUp:
     """One look-up, under way or done."""
 
-    def __init__(self, identity: Identity, work: Callable[[Sources], Found]) -> None:
+    def __init__(self, identity: Identity, work: Callable[[NameSources], Found]) -> None:
         self.identity = identity
         self.found: Found | None = None
         """Result of the look-up; None before it is done, and if it failed."""
+        self.unanswered = False
+        """Whether it failed because nothing answered."""
         self._work = work
         self._done = threading.Event()
 
@@ -61,10 +121,12 @@ class LookUp:
         """Waits at most ``patience_seconds``; returns whether it is done."""
         return self._done.wait(max(patience_seconds, 0.0))
 
-    def run(self, sources: Sources) -> None:
+    def run(self, sources: NameSources) -> None:
         """Makes the look-up. Never raises."""
         try:
             self.found = self._work(sources)
+        except OSError as error:
+            self.unanswered = error.errno in UNANSWERED
         # A state file may contain anything. If the look-up fails, the tenant is shown without a name.
         except Exception:
             self.found = None
@@ -72,75 +134,51 @@ class LookUp:
 
 
 class NameLookUps:
-    """Queues look-ups. Used from one thread. No method waits or raises."""
+    """Queues look-ups, which a thread makes one after the other. Used from one thread. No method waits or
+    raises."""
 
-    def __init__(self, root: Path, files: Path) -> None:
-        """``root`` contains ``/proc``; ``files`` contains the host's own files."""
-        self._root = root
-        self._files = files
-        self._lanes: dict[int, _Lane] = {}
+    def __init__(self, sources: NameSources) -> None:
+        self._sources = sources
+        self._queue: queue.SimpleQueue[LookUp | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._last: LookUp | None = None
+        self._current: tuple[LookUp, float] | None = None
+        """The look-up that is under way, and the time at which it began."""
 
     def ask(self, identity: Identity, tgid: int) -> tuple[LookUp, bool]:
         """Queues a look-up of the name of ``identity``; ``tgid`` is a process of that tenant. Returns the
         look-up, and whether it begins at once."""
-        place = identity.uid % USERS_THREADS + 1 if identity.uid and _is_users(identity) else 0
-        lane = self._lanes.get(place)
-        if lane is None:
-            lane = self._lanes[place] = _Lane(self._files)
-        at_once = lane.idle
-        look_up = LookUp(identity, lambda sources: look_up_name(identity, tgid, sources, self._root))
-        lane.put(look_up)
-        return look_up, at_once
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="names", daemon=True)
+            self._thread.start()
+        at_once = self._last is None or self._last.wait(0.0)
+        self._last = LookUp(identity, lambda sources: look_up_name(identity, tgid, sources))
+        self._queue.put(self._last)
+        return self._last, at_once
 
     def missing(self) -> tuple[Missing, ...]:
-        """Returns the look-ups that have had no answer for long."""
-        found = []
-        for lane in self._lanes.values():
-            identity, seconds = lane.held_up()
-            if identity is not None and seconds >= TOLD_SECONDS:
-                whose = f"user {identity.uid}" if identity.uid and _is_users(identity) else "this host"
-                reason = f"files or daemons of {whose} have not answered for {seconds:.0f} s: ids are shown"
-                found.append(
-                    Missing(
-                        "names", reason, "check the file server or the container daemon that does not answer"
-                    )
-                )
-        return tuple(found)
+        """Returns whose names cannot be looked up, because nothing answers."""
+        silent = {
+            f"user {uid}" if uid else "this host": "do not answer" for uid in self._sources.unanswering()
+        }
+        if (current := self._current) is not None:
+            seconds = time.monotonic() - current[1]
+            if seconds >= TOLD_SECONDS:
+                uid = _owner(current[0].identity)
+                who = f"user {uid}" if uid else "this host"
+                silent.setdefault(who, f"have not answered for {seconds:.0f} s")
+        return tuple(
+            Missing(
+                "names",
+                f"files or daemons of {who} {how}: ids are shown",
+                "check the file server or the container daemon that does not answer",
+            )
+            for who, how in silent.items()
+        )
 
     def close(self) -> None:
-        """Ends each thread after the look-ups that are queued for it. Does not wait. May be called twice."""
-        for lane in self._lanes.values():
-            lane.close()
-
-
-class _Lane:
-    """One thread and its queue."""
-
-    def __init__(self, files: Path) -> None:
-        self._sources = Sources(NameFiles(files), ContainerSockets(files))
-        self._queue: queue.SimpleQueue[LookUp | None] = queue.SimpleQueue()
-        self._last: LookUp | None = None
-        self._current: tuple[LookUp, float] | None = None
-        """The look-up that is under way, and the time at which it began."""
-        threading.Thread(target=self._run, name="names", daemon=True).start()
-
-    @property
-    def idle(self) -> bool:
-        """Returns whether the next look-up would begin at once."""
-        return self._last is None or self._last.wait(0.0)
-
-    def put(self, look_up: LookUp) -> None:
-        """Queues a look-up behind those that were queued before."""
-        self._last = look_up
-        self._queue.put(look_up)
-
-    def held_up(self) -> tuple[Identity | None, float]:
-        """Returns the identity whose name is being looked up, and for how many seconds; (None, 0) if there is
-        none."""
-        current = self._current
-        return (None, 0.0) if current is None else (current[0].identity, time.monotonic() - current[1])
-
-    def close(self) -> None:
+        """Ends the thread. Does not wait. May be called twice."""
+        self._sources.close()
         self._queue.put(None)
 
     def _run(self) -> None:
@@ -150,23 +188,23 @@ class _Lane:
             self._current = None
 
 
-def look_up_name(identity: Identity, tgid: int, sources: Sources, root: Path) -> Found:
+def look_up_name(identity: Identity, tgid: int, sources: NameSources) -> Found:
     """Returns the name of a tenant. Reads files and asks daemons, which may take long. ``tgid`` is a process
-    of the tenant; ``root`` contains ``/proc``."""
+    of the tenant. Raises OSError if nothing answers."""
     if identity.kind not in ("container", "pod"):
-        user = sources.files.user(identity.uid or 0)
-        job = job_of(tgid, root) if identity.kind == "job" else None
+        user = sources.user(identity.uid or 0)
+        job = sources.job(tgid, _owner(identity)) if identity.kind == "job" else None
         if job is None or identity.id.partition("/")[0] != f"slurm:job_{job.id}":
             return Found(f"{user} {identity.name}".strip(), user)
         return Found(f"{user} {identity.name} {job.name}".strip(), user, Names(labels=job.labels))
-    user = sources.files.user(identity.uid) if identity.uid else ""
-    names = sources.files.look_up(identity.container_id, identity.pod, identity.uid)
+    user = sources.user(identity.uid) if identity.uid else ""
+    names = sources.files(identity.container_id, identity.pod, identity.uid)
     if identity.runtime in _ASKED and not (names.container and names.labels):
-        names = names.filled_from(sources.sockets.look_up(identity.container_id, identity.uid))
+        names = names.filled_from(sources.sockets(identity.container_id, identity.uid))
     own = names.container or (identity.name if identity.kind == "container" else "")
     return Found("/".join(filter(None, (names.pod, own))) or identity.name, user, names)
 
 
-def _is_users(identity: Identity) -> bool:
-    """Returns whether the look-up uses files, daemons or processes that belong to the tenant's user."""
-    return identity.kind in ("container", "pod", "job")
+def _owner(identity: Identity) -> int:
+    """Returns the user to whom the files, daemons or processes belong that a look-up uses; 0 for root."""
+    return (identity.uid or 0) if identity.kind in ("container", "pod", "job") else 0

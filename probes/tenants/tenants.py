@@ -15,8 +15,8 @@ from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
 from stalltop.probes.aside import Aside
 from stalltop.probes.tenants.cgroups import CgroupTree, layout, membership
-from stalltop.probes.tenants.jobs import Job, job_of, may_hold_jobs
-from stalltop.probes.tenants.name_lookups import LookUp, NameLookUps
+from stalltop.probes.tenants.jobs import Job, may_hold_jobs
+from stalltop.probes.tenants.name_lookups import LookUp, NameLookUps, NamesHere, NameSources
 from stalltop.probes.tenants.patterns import Identity, parse_best, slurm_job
 
 ROOT_CGROUP_ID = 1
@@ -31,6 +31,9 @@ arrive."""
 NAME_TRIES = 6
 """Maximum number of times that a missing name is looked up. A state file may be written some time after the
 container starts, so the delay doubles after each look-up."""
+UNANSWERED_SECONDS = 20.0
+"""Seconds until the next look-up of a name after a look-up that got no answer. Such look-ups do not count as
+tries."""
 LOOK_AGAIN_SECONDS = 5.0
 """Seconds after which a process is read again if its cgroup id alone does not identify its tenant. The tenant
 then depends on the process's cgroup paths, environment or name, which can change."""
@@ -74,15 +77,16 @@ class Tenants:
         root: Path = Path("/"),
         clock: Callable[[], float] = time.monotonic,
         *,
-        files: Path | None = None,
+        sources: NameSources | None = None,
     ) -> None:
-        """``root`` contains ``/proc`` and ``/sys``. ``files`` contains the host's own files; by default it is
-        ``root``."""
+        """``root`` contains ``/proc`` and ``/sys``. ``sources``: where names are looked up; by default in
+        files below ``root``, in this process."""
         self._root = root
         self._clock = clock
         mount = layout(root).unified
         self._tree = CgroupTree(mount) if mount else None
-        self._names = NameLookUps(root, root if files is None else files)
+        self._sources = NamesHere(root, root) if sources is None else sources
+        self._names = NameLookUps(self._sources)
         self._jobs = Aside("jobs")
         self._patience = PATIENCE_SECONDS
         """Seconds for which names can still be waited for until the next refresh."""
@@ -188,7 +192,8 @@ class Tenants:
     def _job(self, tgid: int) -> Job | None:
         began = time.monotonic()
         try:
-            return self._jobs.call(lambda: job_of(tgid, self._root), self._patience)
+            uid = user_id(tgid, self._root)
+            return self._jobs.call(lambda: self._sources.job(tgid, uid), self._patience)
         except Exception:  # If the job cannot be found, the tenant is named by its cgroup.
             return None
         finally:
@@ -273,6 +278,9 @@ class Tenants:
     def _take(self, tenant: str, nameless: _Nameless) -> None:
         """Takes the name that was found, if the look-up is done."""
         if nameless.asked is None or not nameless.asked.wait(0.0):
+            return
+        if nameless.asked.unanswered:
+            nameless.asked, nameless.next_try = None, self._clock() + UNANSWERED_SECONDS
             return
         identity, found, nameless.asked = nameless.identity, nameless.asked.found, None
         if found is not None:

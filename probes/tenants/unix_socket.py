@@ -22,16 +22,38 @@ def connected(path: Path, seconds: float) -> socket.socket:
     """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        try:
-            found.settimeout(seconds)
-            found.connect(f"/proc/self/fd/{folder}/{path.name}")
-        except BaseException:
-            found.close()
-            raise
+        return _connected(f"/proc/self/fd/{folder}/{path.name}", seconds)
     finally:
         os.close(folder)
-    return found
+
+
+def connected_to(found: int, seconds: float) -> socket.socket:
+    """Returns a connection to the socket that was opened by ``O_PATH`` at ``found``, which waits at most
+    ``seconds`` for each answer. No path is followed. Raises OSError."""
+    return _connected(f"/proc/self/fd/{found}", seconds)
+
+
+def _connected(path: str, seconds: float) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        made.settimeout(seconds)
+        made.connect(path)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def opened_socket(path: Path) -> int | None:
+    """Returns a descriptor (``O_PATH``) of the socket at ``path``; None if there is none. Raises OSError."""
+    try:
+        found = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISSOCK(os.fstat(found).st_mode):
+        return found
+    os.close(found)
+    return None
 
 
 def peer_uid(connection: socket.socket) -> int:

@@ -22,6 +22,8 @@ from stalltop.recordings.message.arrays import unpacked
 from stalltop.recordings.message.encoding import COLUMNS, LENGTH, MOST_BYTES, PARTS
 from stalltop.recordings.read.row_decoding import RowDecoder, merged_alike
 
+_TURN_MESSAGES: Final = 64
+"""Rows that were in none of the last 64 to 128 messages are no longer kept."""
 _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "windows": schema.WINDOWS.names[1:-1],
     **{table.name: table.names[1:-1] for table in schema.SHARED},
@@ -42,6 +44,7 @@ class MessageDecoder(RowDecoder):
 
     def __init__(self) -> None:
         super().__init__()
+        self._messages = 0
         self._tables: dict[str, list[tuple[Sql, ...]]] = {}
         self._owners: tuple[object, ...] = ()
         """Hosts and tenants of the message before. Decoded rows refer to them by number."""
@@ -54,6 +57,9 @@ class MessageDecoder(RowDecoder):
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
     def _message(self, content: bytes) -> DecodedWindow:
+        self._messages += 1
+        if self._messages % _TURN_MESSAGES == 0:
+            self.turn()
         if not LENGTH.size <= len(content) <= MOST_BYTES:
             raise ValueError("the message is too short or too long")
         (length,) = LENGTH.unpack_from(content)

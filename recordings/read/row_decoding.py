@@ -18,14 +18,15 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Coverage, Rows, Window
 from stalltop.recordings.file import schema
+from stalltop.recordings.file.recent import Recent
 from stalltop.recordings.file.records import codecs
 from stalltop.recordings.file.values import Sql, read_flag, read_integer, reading
 from stalltop.recordings.read import limits as bounds
 
 _TABLES: Final = {table.name: table for table in schema.SHARED}
 _CODECS: Final = codecs(schema.RECORDS)
-_KNOWN: Final = 1 << 16
-"""Largest number of rows that are cached of each shared table."""
+_KNOWN: Final = 1 << 15
+"""Rows of each shared table that are cached: those that were used last, at most twice as many."""
 _EVIDENCE: Final = {
     "charges": "charges",
     "block_io": "block_io",
@@ -60,8 +61,10 @@ class RowDecoder(ABC):
     and kept."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[Hashable, Any]] = {table.name: {} for table in schema.SHARED}
-        self._keys: dict[Hashable, RowKey] = {}
+        self._known: dict[str, Recent[Hashable, Any]] = {
+            table.name: Recent(_KNOWN) for table in schema.SHARED
+        }
+        self._keys: Recent[Hashable, RowKey] = Recent(_KNOWN)
 
     @abstractmethod
     def _row(self, table: str, number: Sql) -> tuple[Sql, ...]:
@@ -71,6 +74,11 @@ class RowDecoder(ABC):
     def _name(self, table: str, number: Sql) -> Hashable:
         """Return what identifies a row of a shared table for as long as it is kept."""
         return number
+
+    def turn(self) -> None:
+        """Drop from the cache the rows that were not used since the last call."""
+        for known in (self._keys, *self._known.values()):
+            known.turn()
 
     def _forget(self) -> None:
         """Keep none of the rows so far."""
@@ -85,9 +93,8 @@ class RowDecoder(ABC):
         if found is None:
             row = self._row(table, number)
             decode = _DECODE.get(table)
-            if len(known) >= _KNOWN:
-                known.clear()
-            found = known[name] = row if decode is None else decode(self, row)
+            found = row if decode is None else decode(self, row)
+            known.put(name, found)
         return cast(Sequence[Any], found)
 
     def key(self, number: Sql) -> RowKey:
@@ -95,10 +102,9 @@ class RowDecoder(ABC):
         name = self._name("series", number)
         found = self._keys.get(name)
         if found is None:
-            if len(self._keys) >= _KNOWN:
-                self._keys.clear()
             host = self._row("series", number)[0]
-            found = self._keys[name] = RowKey(self.values("hosts", host)[0], *self.values("series", number))
+            found = RowKey(self.values("hosts", host)[0], *self.values("series", number))
+            self._keys.put(name, found)
         return found
 
     def tenant(self, number: Sql) -> Tenant:

@@ -340,6 +340,7 @@ class Recording:
         if damaged:
             text = f"{length_text(damaged)} of this time were damaged in the file, and are left out"
             together = with_events(together, (Event(together.start, "not_recorded", "", 0, "", text),))
+        self._decoder.turn()  # The next windows to merge have most rows of these ones.
         number = windows[0].window_id + 1
         self._writer.add(together, level, Peak.highest(peaks), number)
         return KeptWindow(number, together.start, together.seconds, together.host)

@@ -16,14 +16,17 @@ from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.merge.packing import Peak
 from stalltop.model.window import SPLITS, U64, Rows, Window
 from stalltop.recordings.file import schema
+from stalltop.recordings.file.recent import Recent
 from stalltop.recordings.file.seal import MOST_ROWS, sealed
 from stalltop.recordings.file.values import Sql, checksum, stored_integer
 from stalltop.recordings.file.window_rows import Numbers, distinct, record_rows, window_values
 
-_KNOWN: Final = 1 << 16
-"""Largest number of rows of a shared table whose numbers are cached. A row that is no longer in the cache is
-written a second time."""
-_KNOWN_TEXTS: Final = 512
+_TURN_WINDOWS: Final = 64
+"""The cache has the numbers of the shared rows that the last 64 to 128 windows used. A row that is no longer
+in the cache is written a second time."""
+_KNOWN: Final = 1 << 15
+"""Largest number of rows of a shared table that these windows may use."""
+_KNOWN_TEXTS: Final = 256
 """Largest number of rows whose numbers are cached for each table in ``_TEXTS``. It is smaller because rows of
 these tables have long texts that change often."""
 _TEXTS: Final = ("coverage", "chain_texts")
@@ -49,6 +52,8 @@ class Writer:
         self._connection = connection
         self._clocks = clocks or {}
         self._shared: dict[str, _Shared] = {}
+        self._windows = 0
+        """Number of windows that were written."""
         self._chains: dict[str, Sequence[Chain]] = {}
         """By host: the chains of its newest window. ``add`` compares them with those of the next window to
         find out which chains began in it."""
@@ -75,6 +80,10 @@ class Writer:
         used yet, by default the next one. Numbers determine the order of windows. Raises StalltopError if the
         window is too large, and sqlite3.Error.
         """
+        self._windows += 1
+        if self._windows % _TURN_WINDOWS == 0:
+            for shared in self._shared.values():
+                shared.turn()
         numbers = Numbers(self._shared, self._clocks, window)
         found = Peak.of(window, self._chains.get(window.host)) if peak is None else peak
         values = window_values(window, numbers, found, level)
@@ -143,15 +152,15 @@ class _Shared:
         used twice, because readers cache rows by number."""
         self._connection = connection
         self._long = table.name in _TEXTS
-        self._most = _KNOWN_TEXTS if self._long else _KNOWN
+        most = _KNOWN_TEXTS if self._long else _KNOWN
         (number,) = table.key
         self._insert = f"INSERT INTO {table.name} VALUES ({_marks(len(table.names))})"
-        self._numbers: dict[Any, int] = {}
+        self._numbers: Recent[Any, int] = Recent(most)
         self.next = least
         """The number that the next new row gets."""
         found = connection.execute(
             f"SELECT {', '.join(table.names)} FROM {table.name} ORDER BY {number} DESC LIMIT ?",
-            (self._most // 2,),
+            (most // 2,),
         ).fetchall()
         for *row, sums in reversed(found):
             at, *values = row
@@ -159,21 +168,22 @@ class _Shared:
             # Damaged rows are not cached, so that they are written again.
             with contextlib.suppress(ValueError):
                 if checksum([row]) == sums:
-                    self._numbers[self._key(tuple(values))] = at
+                    self._numbers.put(self._key(tuple(values)), at)
 
     def number(self, values: tuple[Sql, ...]) -> int:
         """Return the number of the row that has these values. If there is no such row, add it."""
         key = self._key(values)
         found = self._numbers.get(key)
         if found is None:
-            if len(self._numbers) >= self._most:
-                kept = list(self._numbers.items())[self._most // 2 :]
-                self._numbers = dict(kept)
             found = self.next
             self.next += 1
             self._connection.execute(self._insert, (found, *values, checksum([(found, *values)])))
-            self._numbers[key] = found
+            self._numbers.put(key, found)
         return found
+
+    def turn(self) -> None:
+        """Drops from the cache what was not used since the last call."""
+        self._numbers.turn()
 
     def _key(self, values: tuple[Sql, ...]) -> Any:
         return hashlib.blake2b(repr(values).encode(), digest_size=16).digest() if self._long else values

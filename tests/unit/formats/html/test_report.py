@@ -27,7 +27,7 @@ from stalltop.model.rows.pivot import pivot
 from stalltop.model.text import figures
 from stalltop.model.window import Window
 from tests.unit.formats.html.parsed_page import ATTRIBUTES, ELEMENTS, HtmlPage
-from tests.windows.by_hand import row_table, window
+from tests.windows.by_hand import Calls, key, row_table, window
 from tests.windows.drawn import FEW, sequences
 from tests.windows.exported import hostile, several
 from tests.windows.full import full_window
@@ -62,8 +62,8 @@ def page_of(found: list[Window]) -> ReportPage:
         assert re.fullmatch(r"#chain-\d+", has.get("href", "#chain-0"))
         style = has.get("style", "")
         assert not style or STYLES.fullmatch(style), style
-        for key in DRAWING & has.keys():
-            assert re.fullmatch(r"[-MVHv0-9. %]*", has[key]), has[key]
+        for attribute in DRAWING & has.keys():
+            assert re.fullmatch(r"[-MVHv0-9. %]*", has[attribute]), has[attribute]
     return page
 
 
@@ -230,6 +230,24 @@ def test_several_hosts_have_separate_charts() -> None:
     assert "stalltop gpu7, gpu8" in page.text
     for host in ("gpu7", "gpu8"):
         assert f"Calls over time of {host}" in page.text
+
+
+def test_short_lived_containers_share_a_chart() -> None:
+    found = [
+        window(
+            [
+                Calls(key(tenant="docker:lasting"), [5_000]),
+                Calls(key(tenant=f"docker:{number:064x}", pid=number), [7_000] * 3),
+            ],
+            start=1_700_000_000.0 + number,
+        )
+        for number in range(200)
+    ]
+    page = page_of(found)
+    titles = [given["title"] for given in page.of("b") if "docker:" in given.get("title", "")]
+    assert titles == ["docker:lasting"]
+    assert "200 short-lived containers: calls a second" in page.text
+    assert "together 600 calls, longest" in page.text
 
 
 def test_charts_of_a_long_recording_are_bounded() -> None:

@@ -124,7 +124,30 @@ def test_unused_keys_are_removed() -> None:
     history = History(200_000)
     for number in range(5_000):
         history.add(window([Calls(key(pid=number), [5])], start=1_000.0 + number))
-    assert len(history._keys) <= 4_097
+    assert (
+        history._keys.keys() == history._uses.keys() == {key for part in history.parts for key in part.keys}
+    )
+
+
+def test_memory_is_bounded_although_each_container_lives_for_a_second() -> None:
+    bound = 4 << 20
+    history = History(bound)
+    tracemalloc.start()
+    try:
+        for number in range(4_000):
+            own = [
+                Calls(key(tenant=f"docker:{number:064x}", pid=number, operation=f"op{n}"), [5])
+                for n in range(20)
+            ]
+            history.add(window(own, start=1_000.0 + number))
+            if number == 2_000:
+                settled, _ = tracemalloc.get_traced_memory()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert history.bytes <= bound
+    assert kept < 1.1 * settled
+    assert kept < 1.5 * bound
 
 
 def test_a_bound_of_zero_is_refused() -> None:

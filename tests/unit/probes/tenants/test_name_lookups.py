@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ import pytest
 from stalltop.probes.tenants import name_lookups
 from stalltop.probes.tenants import tenants as tenants_module
 from stalltop.probes.tenants.jobs import Job
+from stalltop.probes.tenants.name_lookups import NamesHere
 from stalltop.probes.tenants.names import NameFiles, Names
-from stalltop.probes.tenants.tenants import Tenants
+from stalltop.probes.tenants.tenants import NAME_TRIES, UNANSWERED_SECONDS, Tenants
 from tests.unit.probes.tenants.fake_host import FakeHost
 
 MANY = 60
@@ -55,38 +57,51 @@ def test_many_slow_names_delay_no_window(tmp_path: Path, monkeypatch: pytest.Mon
     tenants.close()
 
 
-def test_a_users_hanging_server_delays_only_names_of_that_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server_is_back = threading.Event()
+class SilentUser(NamesHere):
+    """Names of which those of user 1000 get no answer, while ``silent`` is true."""
 
-    def look_up(self: NameFiles, container_id: str, pod_uid: str = "", uid: int | None = None) -> Names:
+    silent = True
+    looks = 0
+
+    def files(self, container_id: str, pod_uid: str, uid: int | None) -> Names:
         if uid == 1000:
-            server_is_back.wait(PATIENCE_SECONDS)
+            self.looks += 1
+            if self.silent:
+                raise OSError(errno.ETIMEDOUT, "no answer")
         return Names("named")
 
-    monkeypatch.setattr(NameFiles, "look_up", look_up)
-    monkeypatch.setattr(name_lookups, "TOLD_SECONDS", 0.0)
+    def unanswering(self) -> Collection[int]:
+        return [1000] if self.silent else []
+
+
+def test_a_user_whose_files_do_not_answer_is_told_and_asked_again_until_they_do(tmp_path: Path) -> None:
+    now = 0.0
+    sources = SilentUser(tmp_path, tmp_path)
     host = FakeHost(tmp_path)
-    tenants = Tenants(tmp_path)
+    tenants = Tenants(tmp_path, lambda: now, sources=sources)
     theirs = 7, host.cgroup(USERS.format(uid=1000, id="a1" * 32))
     another = 8, host.cgroup(USERS.format(uid=1001, id="b2" * 32))
     roots = 9, host.cgroup(f"/system.slice/docker-{'c3' * 32}.scope")
     assert tenants.find(*theirs).name == "a1" * 6
 
-    def named() -> bool:
+    def named(*callers: tuple[int, int]) -> bool:
         tenants.refresh()
-        return tenants.find(*another).name == tenants.find(*roots).name == "named"
+        return all(tenants.find(*caller).name == "named" for caller in callers)
 
-    until(named)
-    until(lambda: len(tenants.missing()) == 1)
+    until(lambda: named(another, roots))
     (missing,) = tenants.missing()
-    assert missing.what == "names"
-    assert "files or daemons of user 1000 have not answered for" in missing.reason
-    server_is_back.set()
-    until(lambda: not tenants.missing())
-    tenants.refresh()
-    assert tenants.find(*theirs).name == "named"
+    assert (missing.what, missing.reason) == (
+        "names",
+        "files or daemons of user 1000 do not answer: ids are shown",
+    )
+    for _ in range(2 * NAME_TRIES):  # A look-up without an answer is no try.
+        looks = sources.looks
+        now += UNANSWERED_SECONDS
+        until(lambda: tenants.refresh() or sources.looks > looks)  # noqa: B023
+    sources.silent = False
+    now += UNANSWERED_SECONDS
+    until(lambda: named(theirs))
+    assert not tenants.missing()
     tenants.close()
 
 
@@ -100,7 +115,7 @@ def test_a_job_whose_environment_hangs_keeps_its_name(
             answers.wait(PATIENCE_SECONDS)
         return Job("5")
 
-    monkeypatch.setattr(tenants_module, "job_of", job_of)
+    monkeypatch.setattr(name_lookups, "job_of", job_of)
     monkeypatch.setattr(tenants_module, "PATIENCE_SECONDS", 30.0)
     host = FakeHost(tmp_path)
     host.process(7, "/system.slice/slurmd.service")

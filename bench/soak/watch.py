@@ -1,0 +1,55 @@
+"""Counts, as a client of the soaked tracer, the calls in its windows, and what it says was missed."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from stalltop.model.window import Window
+from stalltop.serving.host.tracer_link import TracerLink
+
+LAYER = "runtime"
+
+
+class Watch:
+    """Adds up the windows of the tracer at the other end of ``link`` in a thread, until `close`."""
+
+    def __init__(self, link: TracerLink) -> None:
+        self._link = link
+        self._stopping = threading.Event()
+        self.calls = 0
+        """Number of calls of the CUDA runtime that were counted."""
+        self.losses: Counter[str] = Counter()
+        """What the tracer says it has missed, by the name of the counter."""
+        self.windows = 0
+        self.seconds = 0.0
+        """Total length of the windows, s."""
+        self.untraced: set[str] = set()
+        """Libraries and programs that were not traced, with the reason."""
+        link.start(lambda: None)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the connection, and waits for the last window."""
+        self._stopping.set()
+        self._thread.join()
+        self._link.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set() and not self._link.ended:
+            window = self._link.take(0.2)
+            if window is not None:
+                self.add(window)
+
+    def add(self, window: Window) -> None:
+        """Adds the counts of ``window``."""
+        self.windows += 1
+        self.seconds += window.seconds
+        self.losses.update(window.loss)
+        self.untraced |= {f"{gap.what}: {gap.reason}" for gap in window.coverage.missing}
+        self.calls += sum(
+            calls
+            for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True)
+            if key.layer == LAYER and key.outermost
+        )
