@@ -50,6 +50,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
 }
 """By name of a benchmark: a one-line summary, and the function that runs it."""
 OTHERS: Final = {
+    "attack": "what others lose if a stranger attacks the tracer (see attack --help)",
     "faults": "how well injected faults are diagnosed (see faults --help)",
     "soak": "whether a recorder stays as it is while a host lives fast (see soak --help)",
 }
@@ -97,6 +98,10 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
                 from bench.faults.command import main as faults
 
                 return faults(arguments[1:], say)
+            if arguments[:1] == ["attack"]:
+                from bench.attack.command import main as attack
+
+                return attack(arguments[1:], say)
             if arguments[:1] == ["soak"]:
                 from bench.soak.command import main as soak
 

@@ -462,12 +462,13 @@ class Monitor:
             # If a new process has already reused the PID, that process keeps the slots until it ends.
             if not is_alive(tgid):
                 gone.add(tgid)
-                self._kernel.release(tgid)
                 self._names.forget(tgid)
                 self._evidence.forget(tgid)
                 self._places.forget(tgid)
                 if self._stacks is not None:
                     self._stacks.forget(tgid)
+        if gone:
+            self._kernel.release(*gone)
         self._forget_keys(ended)
         self._callers = {caller for caller in self._callers if caller[0] not in gone}
 

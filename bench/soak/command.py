@@ -27,7 +27,7 @@ from bench.soak.graph import drawing
 from bench.soak.life import Life, Schedule
 from bench.soak.results import Soak
 from bench.soak.watch import Watch
-from stalltop.demo.build import build
+from stalltop.demo.build import Built, build
 from stalltop.model.errors import StalltopError, TracingError
 from stalltop.serving.host.place import connected
 from stalltop.serving.host.tracer_link import TracerLink
@@ -64,6 +64,8 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     options = parser().parse_args(arguments)
     if os.geteuid() != 0:
         raise TracingError("a soak needs root", "run with sudo")
+    if os.getpid() != 1:
+        return _in_namespace(arguments)
     folder = Path(tempfile.mkdtemp(prefix="stalltop-soak-"))
     try:
         soak = _Run(folder, options.minutes).run()
@@ -71,6 +73,13 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     report(soak, say, options.json, write_docs=options.write_docs)
     return 0
+
+
+def _in_namespace(arguments: Sequence[str]) -> int:
+    """Runs the soak in a PID namespace of its own, so that its recorder sees no other processes of this host,
+    which would come and go as they like. Returns the exit code."""
+    command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return subprocess.run([*command, sys.executable, "-m", "bench", "soak", *arguments], cwd=ROOT).returncode
 
 
 def report(soak: Soak, say: Callable[[str], None], json_file: Path | None, *, write_docs: bool) -> None:
@@ -99,7 +108,8 @@ class _Run:
 
     def run(self) -> Soak:
         """Runs the soak."""
-        built = build()
+        # The recorder probes copies, which no other process on this host uses.
+        built = Built(Path(shutil.copytree(build().folder, self._folder / "libraries")))
         clock, gpus = Clock(self._folder / "clock"), Gpus(self._folder / "gpus")
         life = Life(built, self._folder, self._schedule)
         with contextlib.ExitStack() as stack:
@@ -108,7 +118,7 @@ class _Run:
             life.begin()
             recorder = self._recorder(clock, disk, gpus.environment(built.folder))
             stack.callback(recorder.kill)
-            watch = Watch(self._linked())
+            watch = Watch(self._linked(), life.tenants)
             stack.callback(watch.close)
             self._await_probes(watch)
             self._began = time.monotonic()

@@ -21,8 +21,6 @@ RESIDENTS: Final = 3
 _RESIDENT_CYCLE: Final = "cudaLaunchKernel:5:1 cudaMemcpyAsync:1:4096:1 ~200000"
 _CYCLES: Final = 20
 _CALLS: Final = "cudaLaunchKernel:5:1 cudaMemcpyAsync:2:4096:1 cudaStreamSynchronize:1"
-_CALLS_A_CYCLE: Final = 8
-"""Calls of the CUDA runtime in `_CALLS`."""
 _LOADED_SECONDS: Final = 0.6
 """From the start of a container to its calls, s. Its libraries are probed already."""
 _NEW_LIBRARY_EACH: Final = 20
@@ -89,6 +87,8 @@ class Life:
         """Number of containers that were started."""
         self.processes = 0
         """Number of processes that made calls."""
+        self.tenants: set[str] = set()
+        """Ids of the tenants that the containers are."""
         self.failures: list[str] = []
         """Why containers failed."""
 
@@ -120,7 +120,9 @@ class Life:
         self._cgroups.close()
 
     def _cgroup(self) -> Path:
-        return self._cgroups.make(container_path("docker", container_id()))
+        identity = container_id()
+        self.tenants.add(f"docker:{identity}")
+        return self._cgroups.make(container_path("docker", identity))
 
     def _count(self, caller: Caller) -> None:
         self.processes += 1
@@ -151,8 +153,7 @@ class Life:
     def _act(self, caller: Caller, number: int) -> None:
         caller.tell(f"burst 1 {_CYCLES} {_CALLS}")
         if number % _STORM_EACH == _STORM_EACH - 1:
-            caller.do(f"children {_STORM_PROCESSES} 1 {_CALLS}")
-            self.made += _STORM_PROCESSES * _CALLS_A_CYCLE
+            caller.do(f"children {_STORM_PROCESSES} 1 {_CALLS}")  # Their calls are in the report, too.
             self.processes += _STORM_PROCESSES
 
     def _leave(self, caller: Caller, cgroup: Path, libraries: Path | None) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Container
 
-from stalltop.model.window import Window
+from stalltop.model.window import UNCOUNTED, Window
 from stalltop.serving.host.tracer_link import TracerLink
 
 LAYER = "runtime"
@@ -14,13 +15,15 @@ LAYER = "runtime"
 class Watch:
     """Adds up the windows of the tracer at the other end of ``link`` in a thread, until `close`."""
 
-    def __init__(self, link: TracerLink) -> None:
+    def __init__(self, link: TracerLink, tenants: Container[str]) -> None:
+        """``tenants``: ids of the tenants whose calls are counted. Another thread may add some."""
         self._link = link
+        self._tenants = tenants
         self._stopping = threading.Event()
         self.calls = 0
         """Number of calls of the CUDA runtime that were counted."""
         self.losses: Counter[str] = Counter()
-        """What the tracer says it has missed, by the name of the counter."""
+        """Calls that the tracer says it has missed on this host, by the name of the counter."""
         self.windows = 0
         self.seconds = 0.0
         """Total length of the windows, s."""
@@ -46,10 +49,10 @@ class Watch:
         """Adds the counts of ``window``."""
         self.windows += 1
         self.seconds += window.seconds
-        self.losses.update(window.loss)
+        self.losses.update({name: lost for name, lost in window.loss.items() if name in UNCOUNTED})
         self.untraced |= {f"{gap.what}: {gap.reason}" for gap in window.coverage.missing}
         self.calls += sum(
             calls
             for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True)
-            if key.layer == LAYER and key.outermost
+            if key.layer == LAYER and key.outermost and key.tenant in self._tenants
         )

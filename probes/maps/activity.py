@@ -133,15 +133,18 @@ class Activities:
         """Returns the processes that have records."""
         return set(self._records["tgid"].tolist()) - {0}
 
-    def release(self, tgid: int) -> None:
-        """Frees the records of a process that has ended and whose last ticks were read."""
-        own = np.flatnonzero(self._records["tgid"] == tgid)
+    def release(self, *tgids: int) -> None:
+        """Frees the records of processes that have ended and whose last ticks were read."""
+        own = np.flatnonzero(np.isin(self._records["tgid"], tgids))
+        if not len(own):
+            return
         keys = np.zeros(len(own), PROCESS_DEVICE)
-        keys["tgid"], keys["device"] = tgid, self._records["device"][own]
+        keys["tgid"], keys["device"] = self._records["tgid"][own], self._records["device"][own]
         delete_all(self._activity_of, keys)
+        owners = self._records["tgid"][own].tolist()
         cgroup_ids = self._records["account_cgroup_id"][own].tolist()
         self._records[own] = np.zeros(1, self._records.dtype)
-        self._pools.free(Pool.ACTIVITIES, own.tolist(), [tgid] * len(own), cgroup_ids)
+        self._pools.free(Pool.ACTIVITIES, own.tolist(), owners, cgroup_ids)
 
     def _drop_oldest(self) -> None:
         excess = self._upto - self._first - MOST_TICKS

@@ -52,19 +52,18 @@ class Allocations:
         told = np.flatnonzero(added.any(axis=1) | (held != 0))
         columns = (heaps["tgid"], heaps["cgroup_id"], *added.T, held, held_bytes)
         found = [RawHeld(*row) for row in zip(*(column[told].tolist() for column in columns), strict=True)]
-        for index in over.tolist():
-            self._free(index)
+        self._free(over)
         return found
 
     def tgids(self) -> set[int]:
         """Returns the processes with followed device memory that have not been released."""
         return set(self._heaps["tgid"][~self._released].tolist()) - {0}
 
-    def release(self, tgid: int) -> None:
-        """Forgets the memory of a process that has ended; the next read returns its last counts."""
-        for index in np.flatnonzero(self._heaps["tgid"] == tgid).tolist():
+    def release(self, *tgids: int) -> None:
+        """Forgets the memory of processes that have ended; the next read returns their last counts."""
+        for index in np.flatnonzero(np.isin(self._heaps["tgid"], tgids)).tolist():
             if not self._heaps["over"][index]:
-                delete(self._heap_of, np.uint32(tgid).tobytes())
+                delete(self._heap_of, self._heaps["tgid"][index].tobytes())
             self._released[index] = True
 
     def _may_free(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -75,16 +74,19 @@ class Allocations:
             return released
         return released & ~np.isin(self._heaps["tgid"][used], self._programs.threads["tgid"])
 
-    def _free(self, index: int) -> None:
-        if self._heaps["held"][index]:
-            self._forget_pieces(index)
-        tgid, cgroup_id = int(self._heaps["tgid"][index]), int(self._heaps["account_cgroup_id"][index])
-        self._heaps[index] = np.zeros(1, self._heaps.dtype)[0]
-        self._seen[index] = 0
-        self._released[index] = False
-        self._pools.free(Pool.HEAPS, [index], [tgid], [cgroup_id])
+    def _free(self, heaps: NDArray[np.intp]) -> None:
+        if not len(heaps):
+            return
+        holding = heaps[self._heaps["held"][heaps] != 0]
+        if len(holding):
+            self._forget_pieces(holding)
+        tgids, cgroup_ids = self._heaps["tgid"][heaps], self._heaps["account_cgroup_id"][heaps]
+        self._heaps[heaps] = np.zeros(1, self._heaps.dtype)
+        self._seen[heaps] = 0
+        self._released[heaps] = False
+        self._pools.free(Pool.HEAPS, heaps.tolist(), tgids.tolist(), cgroup_ids.tolist())
 
-    def _forget_pieces(self, heap: int) -> None:
+    def _forget_pieces(self, heaps: NDArray[np.intp]) -> None:
         pieces, _ = look_at_all(self._pieces, PIECE, PIECE_BYTES)
-        for piece in pieces[pieces["heap"] == heap]:
+        for piece in pieces[np.isin(pieces["heap"], heaps)]:
             delete(self._pieces, piece.tobytes())

@@ -97,11 +97,11 @@ class Charges:
             )
         ]
 
-    def release(self, tgid: int) -> None:
-        """Retires the charges in which process ``tgid`` is the victim or the culprit. The next read still
-        returns their time that was not read yet."""
+    def release(self, *tgids: int) -> None:
+        """Retires the charges in which one of the processes ``tgids`` is the victim or the culprit. The next
+        read still returns their time that was not read yet."""
         keys = self._charges["key"]
-        own = (keys["tgid"] == tgid) | (keys["culprit_tgid"] == tgid)
+        own = np.isin(keys["tgid"], tgids) | np.isin(keys["culprit_tgid"], tgids)
         self._retire(np.flatnonzero(own & (self._charges["times"] != 0) & np.isinf(self._retired_at)))
 
     def _retire(self, elements: NDArray[np.intp]) -> None:

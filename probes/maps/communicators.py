@@ -61,10 +61,11 @@ class Communicators:
         """Returns the processes with a rank."""
         return set(self._members["tgid"][self._members["state"] != MemberState.FREE].tolist()) - {0}
 
-    def release(self, tgid: int) -> None:
-        """Forgets the ranks of a process that has ended."""
+    def release(self, *tgids: int) -> None:
+        """Forgets the ranks of processes that have ended."""
         states = self._members["state"]
-        for index in np.flatnonzero((self._members["tgid"] == tgid) & (states != MemberState.FREE)).tolist():
+        own = np.isin(self._members["tgid"], tgids) & (states != MemberState.FREE)
+        for index in np.flatnonzero(own).tolist():
             self._free(index)
 
     def _another_program(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:

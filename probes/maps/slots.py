@@ -169,14 +169,14 @@ class Slots:
         used = np.flatnonzero((self._owners["operation"] != 0) & ~self._released)
         return set(self._owners["tgid"][used].tolist())
 
-    def release(self, tgid: int) -> None:
-        """Releases the slots of a process that has ended. The slots are freed once the counts that they still
-        hold are read."""
-        slots = np.flatnonzero((self._owners["tgid"] == tgid) & (self._owners["operation"] != 0))
+    def release(self, *tgids: int) -> None:
+        """Releases the slots of processes that have ended. The slots are freed once the counts that they
+        still hold are read."""
+        slots = np.flatnonzero(np.isin(self._owners["tgid"], tgids) & (self._owners["operation"] != 0))
         delete_all(self._slot_of, self._owners[slots])
         self._released[slots] = True
-        if not (self._programs.threads["tgid"] == tgid).any():
-            self._free(slots[self._slots["calls"][slots] == self._calls[slots]])
+        read = self._slots["calls"][slots] == self._calls[slots]
+        self._free(slots[read & ~np.isin(self._owners["tgid"][slots], self._programs.threads["tgid"])])
 
     def _free(self, slots: NDArray[np.intp]) -> None:
         self.before_free(slots)

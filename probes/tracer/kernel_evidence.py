@@ -122,17 +122,17 @@ class KernelEvidence:
             | self._activities.tgids()
         )
 
-    def release(self, tgid: int) -> None:
-        """Frees everything that process ``tgid`` owned, except its histograms. To be called once the process
-        has ended and its evidence was read."""
+    def release(self, *tgids: int) -> None:
+        """Frees everything that the processes ``tgids`` owned, except their histograms. To be called once
+        they have ended and their evidence was read."""
         with self._access as is_open:
             if not is_open:
                 return
             if self._charges is not None:
-                self._charges.release(tgid)
-            self._communicators.release(tgid)
-            self._activities.release(tgid)
-            self._allocations.release(tgid)
+                self._charges.release(*tgids)
+            self._communicators.release(*tgids)
+            self._activities.release(*tgids)
+            self._allocations.release(*tgids)
 
     def leave_splits_out(self) -> None:
         """From now on, reads neither charges nor the times of threads. Called, while the lock of the maps is

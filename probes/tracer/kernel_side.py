@@ -236,13 +236,13 @@ class KernelSide:
         with self._access as is_open:
             return self._evictions.read() if is_open else []
 
-    def release(self, tgid: int) -> None:
-        """Frees everything that process ``tgid`` owned. To be called once the process has ended and its last
-        counts were read."""
+    def release(self, *tgids: int) -> None:
+        """Frees everything that the processes ``tgids`` owned. To be called once they have ended and their
+        last counts were read. To release many together takes as long as to release one."""
         with self._access as is_open:
             if is_open:
-                self._slots.release(tgid)
-        self.evidence.release(tgid)
+                self._slots.release(*tgids)
+        self.evidence.release(*tgids)
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
         """Probes functions of the file at ``path`` (``/proc/self/fd/N`` is allowed) in every process."""

@@ -1,0 +1,1 @@
+"""Attacks a tracer as strangers on its host could, and measures what others lose by that."""
