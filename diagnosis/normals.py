@@ -54,9 +54,11 @@ _SLOWEST: Final = 1 / 100
 """Least weight of a new window in a mean. If each window takes a second, a baseline follows a lasting change
 of its workload within minutes."""
 MOST_WORKLOADS: Final = 4096
-"""Maximum number of workloads with a baseline. The workload that has not been seen for longest is removed
+"""Maximum number of workloads with a baseline. Those that have not been seen for longest are removed
 first."""
 
+_DROPPED: Final = 16
+"""The part of all workloads, one sixteenth, that is removed at a time."""
 _SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _REPLICA: Final = re.compile(rf"(?:-{_SAFE}{{8,10}})?-{_SAFE}{{5}}$")
 """Matches what Kubernetes appends to the name of a pod: a hash of its ReplicaSet, and five random characters,
@@ -183,8 +185,7 @@ class Normals:
     def _new_place(self) -> int:
         self._found.clear()
         if len(self._place) >= MOST_WORKLOADS:
-            oldest = min(self._place, key=lambda workload: self._learned[self._place[workload]])
-            self._free.append(self._place.pop(oldest))
+            self._drop_oldest()
         if not self._free:
             first = len(self._windows)
             more = max(64, first)
@@ -196,6 +197,13 @@ class Normals:
         self._windows[at] = 0
         self._means[at] = 0.0
         return at
+
+    def _drop_oldest(self) -> None:
+        """Removes the workloads that have not been seen for longest: many at a time, because to find them
+        takes as long as to find one, and where containers come and go, each brings new ones."""
+        oldest = sorted(self._place, key=lambda workload: self._learned[self._place[workload]])
+        for workload in oldest[: max(MOST_WORKLOADS // _DROPPED, 1)]:
+            self._free.append(self._place.pop(workload))
 
     def to_plain(self) -> dict[str, Any]:
         """Returns the baselines as plain lists and numbers, for a file."""

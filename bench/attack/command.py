@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.attack import attackers
+from bench.measuring import namespace
 from bench.measuring.document import put
 from bench.measuring.machine import machine
 from bench.measuring.program import ROOT
@@ -29,7 +30,7 @@ from stalltop.demo.build import Built, build, compiler
 from stalltop.demo.caller import Caller
 from stalltop.demo.cgroups import Cgroups, container_id, container_path, kill_all
 from stalltop.model.errors import StalltopError, TracingError
-from stalltop.model.window import Window
+from stalltop.model.window import UNCOUNTED, Window
 from stalltop.serving.host.place import connected
 from stalltop.serving.host.tracer_link import TracerLink
 
@@ -104,8 +105,8 @@ class PidWatch(Watch):
         for gap in window.coverage.missing:
             self.said[gap.reason] = None
             self.unclean |= {text for text in (gap.what, gap.reason) if _CONTROL.search(text)}
-        for name, lost in window.loss.items():
-            if lost:
+        for name in UNCOUNTED:
+            if window.loss.get(name):
                 self.said[f"counted as missed: {name}"] = None
 
 
@@ -133,6 +134,8 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         raise StalltopError(f"no such attack: {unknown[0]}")
     if os.geteuid() != 0:
         raise TracingError("attacks need root", "run with sudo")
+    if not namespace.inside():
+        return namespace.run_inside("attack", arguments)
     folder = Path(tempfile.mkdtemp(prefix="stalltop-attack-"))
     about = machine()
     try:
@@ -198,7 +201,8 @@ class _Stage:
     def __enter__(self) -> _Stage:
         with self._stack:
             self._folder.chmod(0o755)
-            self._built: Built = build()
+            # The tracer probes copies, which no other process on this host uses.
+            self._built = Built(Path(shutil.copytree(build().folder, self._folder / "libraries")))
             self._greedy = self._folder / attackers.LIBRARY
             source = self._folder / "greedy.c"
             source.write_text(GREEDY)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench.measuring import namespace
 from bench.measuring.document import put_figures
 from bench.measuring.machine import machine
 from bench.measuring.program import ROOT
@@ -64,8 +65,8 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     options = parser().parse_args(arguments)
     if os.geteuid() != 0:
         raise TracingError("a soak needs root", "run with sudo")
-    if os.getpid() != 1:
-        return _in_namespace(arguments)
+    if not namespace.inside():
+        return namespace.run_inside("soak", arguments)
     folder = Path(tempfile.mkdtemp(prefix="stalltop-soak-"))
     try:
         soak = _Run(folder, options.minutes).run()
@@ -73,13 +74,6 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     report(soak, say, options.json, write_docs=options.write_docs)
     return 0
-
-
-def _in_namespace(arguments: Sequence[str]) -> int:
-    """Runs the soak in a PID namespace of its own, so that its recorder sees no other processes of this host,
-    which would come and go as they like. Returns the exit code."""
-    command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    return subprocess.run([*command, sys.executable, "-m", "bench", "soak", *arguments], cwd=ROOT).returncode
 
 
 def report(soak: Soak, say: Callable[[str], None], json_file: Path | None, *, write_docs: bool) -> None:
