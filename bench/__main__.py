@@ -21,7 +21,7 @@ from bench.measuring.machine import machine
 from bench.measuring.program import ROOT
 from bench.measuring.revision import commit_of, revision
 from bench.measuring.table import TextTable
-from bench.monitor import recording, scale, screen, start, watching
+from bench.monitor import recording, scale, screen, start, takeover, watching
 from bench.tracing import budget, cost, gpu, switching
 from stalltop.demo.build import Built, build
 from stalltop.model.errors import StalltopError, TracingError, UsageError
@@ -46,6 +46,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "screen": (screen.SUMMARY, screen.run),
     "start": (start.SUMMARY, start.run),
     "switching": (switching.SUMMARY, switching.run),
+    "takeover": (takeover.SUMMARY, takeover.run),
     "watching": (watching.SUMMARY, watching.run),
 }
 """By name of a benchmark: a one-line summary, and the function that runs it."""

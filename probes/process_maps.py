@@ -160,6 +160,8 @@ def mapped_by(pid: int) -> MappedFiles:
     others: list[Mapping] = []
     if any(name in piece for piece in kept for name in (b"libcuda", b"libnccl", b"libtorch_cuda")):
         for line in _executable(b"".join(kept)):
+            if max(len(libraries), len(others)) > _MOST_MAPPINGS:
+                break
             name = line[8]
             layers = library_layers(name)
             if layers:

@@ -165,13 +165,14 @@ def symbol_tables() -> None:
 
 
 def _write_tables(path: Path, tables: int, symbols: int) -> None:
-    header = bytearray(64)
+    header = bytearray(64 + 56)
     header[:7] = b"\x7fELF\x02\x01\x01"
+    struct.pack_into("<IIQQQQQQ", header, 64, 1, 5, 0, 0, 0, 8192, 8192, 4096)
     names = b"\0" + b"cudaMalloc" * 100_000 + b"\0"
-    symbols_at = 64 + len(names)
+    symbols_at = len(header) + len(names)
     headers_at = symbols_at + 24 * symbols
     struct.pack_into(
-        "<HHIQQQIHHHHHH", header, 16, 3, 62, 1, 0, 64, headers_at, 0, 64, 56, 0, 64, 2 + tables, 0
+        "<HHIQQQIHHHHHH", header, 16, 3, 62, 1, 0, 64, headers_at, 0, 64, 56, 1, 64, 2 + tables, 0
     )
     one = struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0x1000, 16) * 4096
     with path.open("wb") as file:
@@ -180,14 +181,14 @@ def _write_tables(path: Path, tables: int, symbols: int) -> None:
             file.write(one)
         file.truncate(headers_at)
         file.seek(headers_at)
-        file.write(bytes(64) + SECTION.pack(0, 3, 0, 0, 64, len(names), 0, 0, 1, 0))
+        file.write(bytes(64) + SECTION.pack(0, 3, 0, 0, len(header), len(names), 0, 0, 1, 0))
         file.write(SECTION.pack(0, 2, 0, 0, symbols_at, 24 * symbols, 1, 0, 8, 24) * tables)
 
 
 def odd_files() -> None:
     """Maps files under names of libraries: cut, random bytes, headers without an end, a sparse terabyte."""
     whole = (folder / LIBRARY).read_bytes()
-    held = []
+    held: list[mmap.mmap] = []
     for number, content in enumerate(
         (whole[:100], whole[:4096], b"\x7fELF" * 2048, os.urandom(1 << 16), b"")
     ):
@@ -227,7 +228,7 @@ def many_libraries() -> None:
 def replaced_files() -> None:
     """Maps libraries, then puts a FIFO, a link to a device, or nothing in their places. If somebody opens the
     FIFO, this writes the file ``opened``."""
-    held = []
+    held: list[mmap.mmap] = []
     for number in itertools.count():
         place = folder / f"replaced-{number % 50}"
         shutil.rmtree(place, ignore_errors=True)

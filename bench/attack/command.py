@@ -59,7 +59,7 @@ int cudaMalloc(void **to, unsigned long bytes) { *to = (void *)bytes; return 0; 
 
 
 @dataclass(slots=True)
-class Outcome:
+class AttackOutcome:
     """What others lost by an attack."""
 
     attack: str
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     return 0 if all(outcome.held for outcome in outcomes) else 1
 
 
-def table(outcomes: Sequence[Outcome], seconds: float) -> TextTable:
+def table(outcomes: Sequence[AttackOutcome], seconds: float) -> TextTable:
     """Returns the outcomes as a table."""
     made = TextTable(
         f"attack: what others lose, {len(outcomes)} attacks of {seconds:g} s",
@@ -222,7 +222,7 @@ class _Stage:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def attacked(self, name: str, who: str, seconds: float) -> Outcome:
+    def attacked(self, name: str, who: str, seconds: float) -> AttackOutcome:
         """Makes one attack, and returns what it did to others."""
         watch, victim = self._watch, self._victim
         before, made_before = watch.of_pid[victim.pid], _made(victim)
@@ -240,7 +240,7 @@ class _Stage:
             if (place / "opened").exists():
                 faults.append("the tracer opened a FIFO")
         victim.stop()
-        time.sleep(_SETTLE_SECONDS)
+        self._await_windows()
         if self._tracer.poll() is not None:
             raise StalltopError(
                 f"the tracer ended during {name}: {(self._folder / 'said').read_text()[-400:]}"
@@ -250,7 +250,9 @@ class _Stage:
         resident = footprint(self._tracer.pid, 0.0)[0].resident_mb
         made, counted = _made(victim) - made_before, watch.of_pid[victim.pid] - before
         told = next((reason for reason in watch.said if "over quota" in reason), next(iter(watch.said), ""))
-        return Outcome(name, who, made, counted, new_seconds, watch.longest, resident, faults, told[:100])
+        return AttackOutcome(
+            name, who, made, counted, new_seconds, watch.longest, resident, faults, told[:100]
+        )
 
     def _new_process(self, name: str, faults: list[str]) -> float:
         """Starts a process with a library of its own; returns the seconds until it was traced: the time in
@@ -263,12 +265,17 @@ class _Stage:
             time.sleep(_NEW_SECONDS)
             caller.stop()
             took, made = time.monotonic() - began, _made(caller)
-            time.sleep(_SETTLE_SECONDS)
+            self._await_windows()
             counted = self._watch.of_pid[caller.pid]
         shutil.rmtree(libraries)
         if not counted:
             faults.append("a new process was not traced")
         return took * (made - counted) / made
+
+    def _await_windows(self) -> None:
+        """Waits for a window of all that has happened so far."""
+        now = time.time()
+        _until(lambda: self._watch.until > now, "a window of the tracer")
 
     @contextlib.contextmanager
     def _attack(self, name: str, who: str, seconds: float) -> Iterator[tuple[subprocess.Popen[Any], Path]]:

@@ -22,7 +22,7 @@ from bench.measuring import namespace
 from bench.measuring.document import put_figures
 from bench.measuring.machine import machine
 from bench.measuring.program import ROOT
-from bench.soak.disturbances import Clock, Disk, Gpus, slow_screen, take_over
+from bench.soak.disturbances import Disk, Gpus, RecorderClock, slow_screen, take_over
 from bench.soak.footprint import existing, footprint
 from bench.soak.graph import drawing
 from bench.soak.life import Life, Schedule
@@ -104,7 +104,7 @@ class _Run:
         """Runs the soak."""
         # The recorder probes copies, which no other process on this host uses.
         built = Built(Path(shutil.copytree(build().folder, self._folder / "libraries")))
-        clock, gpus = Clock(self._folder / "clock"), Gpus(self._folder / "gpus")
+        clock, gpus = RecorderClock(self._folder / "clock"), Gpus(self._folder / "gpus")
         life = Life(built, self._folder, self._schedule)
         with contextlib.ExitStack() as stack:
             stack.callback(life.close)
@@ -129,7 +129,9 @@ class _Run:
             self._take(life, watch)
         return self._soak
 
-    def _recorder(self, clock: Clock, disk: Disk, environment: dict[str, str]) -> subprocess.Popen[Any]:
+    def _recorder(
+        self, clock: RecorderClock, disk: Disk, environment: dict[str, str]
+    ) -> subprocess.Popen[Any]:
         command = [sys.executable, "-m", "bench.soak.recorder", str(clock.file), "record", "--no-state"]
         command += ["--to", str(disk.place / "recording.stalltop"), "--max-size", "16MiB"]
         return subprocess.Popen(
@@ -155,7 +157,7 @@ class _Run:
                 raise StalltopError(f"the recorder made no windows: {self._said()}")
             time.sleep(0.1)
 
-    def _plan(self, pid: int, clock: Clock, disk: Disk, gpus: Gpus) -> None:
+    def _plan(self, pid: int, clock: RecorderClock, disk: Disk, gpus: Gpus) -> None:
         """Plans the disturbances: each kind has its own pause, so that they meet in ever other ways. In a
         short run, each kind comes at least once."""
         most = self._seconds / 2

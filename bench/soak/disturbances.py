@@ -32,7 +32,7 @@ _SLOW_BYTES_PER_S: Final = 1_500
 _START_SECONDS: Final = 90.0
 
 
-class Clock:
+class RecorderClock:
     """The clocks of the soaked recorder (``bench.soak.recorder``)."""
 
     def __init__(self, file: Path) -> None:

@@ -25,8 +25,8 @@ class Watch:
         self.losses: Counter[str] = Counter()
         """Calls that the tracer says it has missed on this host, by the name of the counter."""
         self.windows = 0
-        self.seconds = 0.0
-        """Total length of the windows, s."""
+        self.until = 0.0
+        """End of the newest window, Unix time by the tracer's clock."""
         self.untraced: set[str] = set()
         """Libraries and programs that were not traced, with the reason."""
         link.start(lambda: None)
@@ -48,7 +48,7 @@ class Watch:
     def add(self, window: Window) -> None:
         """Adds the counts of ``window``."""
         self.windows += 1
-        self.seconds += window.seconds
+        self.until = window.end
         self.losses.update({name: lost for name, lost in window.loss.items() if name in UNCOUNTED})
         self.untraced |= {f"{gap.what}: {gap.reason}" for gap in window.coverage.missing}
         self.calls += sum(

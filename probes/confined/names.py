@@ -30,7 +30,7 @@ ALONE_SECONDS: Final = (20.0, 60.0, 180.0, 600.0)
 answer. Each delays the names of others by ``link.PATIENCE_SECONDS``."""
 
 
-class _Alone(NamedTuple):
+class _SilentUser(NamedTuple):
     """A user whose files and daemons are left alone."""
 
     until: float
@@ -55,7 +55,7 @@ class ConfinedNames:
         self._clock = clock
         self._sockets = ContainerSockets(files, ask=self._ask_daemon)
         self._lock = threading.Lock()
-        self._alone: dict[int, _Alone] = {}
+        self._alone: dict[int, _SilentUser] = {}
         """By user id; 0 for root."""
 
     def files(self, container_id: str, pod_uid: str, uid: int | None) -> Names:
@@ -110,7 +110,7 @@ class ConfinedNames:
             times = 0 if before is None else before.times
             until = self._clock() + ALONE_SECONDS[min(times, len(ALONE_SECONDS) - 1)]
             with self._lock:
-                self._alone[uid] = _Alone(until, times + 1, answer)
+                self._alone[uid] = _SilentUser(until, times + 1, answer)
         elif before is not None:
             with self._lock, contextlib.suppress(KeyError):
                 del self._alone[uid]
@@ -118,5 +118,5 @@ class ConfinedNames:
             raise answer
         return answer
 
-    def _holds(self, alone: _Alone) -> bool:
+    def _holds(self, alone: _SilentUser) -> bool:
         return self._clock() < alone.until or alone.error.still_hangs()

@@ -16,12 +16,21 @@ class HotProbes:
     def __init__(self, lock: threading.Lock, files: Callable[[], Iterable[ProbedFile]]) -> None:
         self._lock = lock
         self._files = files
+        self._known: set[ProbedFile] = set()
 
     def functions(self) -> list[HotFunction]:
-        """Returns the functions of all probed files that have probes of their own, in place or not."""
-        with self._lock:
-            files = set(self._files())
-        return [HotFunction(file, symbol) for file in files if file.probed for symbol in file.hot_symbols()]
+        """Returns the functions of all probed files that have probes of their own, in place or not.
+
+        Never waits: while files are being probed, returns those of the files that were known before.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                self._known = set(self._files())
+            finally:
+                self._lock.release()
+        return [
+            HotFunction(file, symbol) for file in self._known if file.probed for symbol in file.hot_symbols()
+        ]
 
     def attach(self, functions: Iterable[HotFunction]) -> None:
         """Puts the probes of ``functions`` in place again. Skips those whose file is no longer probed."""

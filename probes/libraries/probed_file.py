@@ -161,13 +161,16 @@ class ProbedFile:
         """Returns the functions that have probes of their own, whether these are in place or not."""
         return tuple(self._hot_points)
 
-    def close(self) -> None:
-        """Removes the probes and closes the file. May be called twice."""
+    def take_all(self) -> list[Probes]:
+        """Returns all probes, which the caller has to close. The file then counts as not probed."""
         probes, self.probes = self.probes, None
         hot, self.hot = self.hot, {}
+        return [] if probes is None else [probes, *hot.values()]
+
+    def close(self) -> None:
+        """Removes the probes and closes the file. May be called twice."""
         file, self._file = self._file, -1
-        if probes is not None:
-            close_together([probes, *hot.values()])
+        close_together(self.take_all())
         if file >= 0:
             with contextlib.suppress(OSError):
                 os.close(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -11,9 +12,12 @@ import numpy as np
 
 from stalltop.probes.layout import CUDA_PROGRAM, PROGRAM_DEVICES, Evicting, Watched
 from stalltop.probes.operations import DRIVER
-from stalltop.probes.process_maps import libraries_of, pids
+from stalltop.probes.process_maps import mapped_by, pids
 from stalltop.probes.programs.bpf_calls import get, put
 from stalltop.probes.programs.loading import Programs
+
+COSTLY_SECONDS: Final = 20.0
+"""Time for which a process with too many mappings is not read again, s: reading takes 0.25 s of CPU time."""
 
 
 class CudaProgram(NamedTuple):
@@ -53,14 +57,29 @@ def cuda_program(programs: int, tgid: int) -> CudaProgram:
     )
 
 
-def users_of_driver() -> set[int]:
-    """Returns the processes that have CUDA's driver mapped."""
-    found = set()
-    for pid in pids():
-        with contextlib.suppress(OSError):
-            if any(DRIVER in mapping.layers for mapping in libraries_of(pid)):
-                found.add(pid)
-    return found
+class DriverUsers:
+    """Finds the processes that have CUDA's driver mapped."""
+
+    def __init__(self) -> None:
+        self._costly: dict[int, float] = {}
+        """Processes with too many mappings, each with the monotonic time until which they are not read
+        again."""
+
+    def now(self) -> set[int]:
+        """Returns the processes that have the driver mapped, and those with too many mappings to know."""
+        clock = time.monotonic()
+        self._costly = {pid: until for pid, until in self._costly.items() if until > clock}
+        found = set(self._costly)
+        for pid in pids():
+            if pid in found:
+                continue
+            with contextlib.suppress(OSError):
+                mapped = mapped_by(pid)
+                if not mapped.complete:
+                    self._costly[pid] = clock + COSTLY_SECONDS
+                if not mapped.complete or any(DRIVER in mapping.layers for mapping in mapped.libraries):
+                    found.add(pid)
+        return found
 
 
 def tell_older(programs: Programs, tgids: Iterable[int]) -> None:

@@ -6,7 +6,7 @@ import atexit
 from collections.abc import Sequence
 
 from stalltop.probes import layout
-from stalltop.probes.maps.cuda_programs import tell_older, users_of_driver
+from stalltop.probes.maps.cuda_programs import DriverUsers, tell_older
 from stalltop.probes.operations import CHOOSINGS, FIRST_CHOOSING
 from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint
 from stalltop.probes.programs.loading import Programs
@@ -33,6 +33,7 @@ class Probing:
         self._counting = _attacher(way, programs.entry, programs.returns)
         self._naming = _attacher(way, programs.naming, programs.named)
         self._choosing = _attacher(way, programs.choosing, programs.chosen)
+        self._users = DriverUsers()
         self._tracepoints: list[int] = []
         self._attachments: list[Attachment] = []
         # If the program ends without having closed this, the Linux kernel would close link after link.
@@ -92,11 +93,11 @@ class Probing:
         begins = any(point.cookie % CHOOSINGS == layout.Choosing.BEGINS for point in points)
         # Processes that have the driver now may have initialized CUDA, and chosen devices, before the probes
         # were there.
-        older = users_of_driver() if begins else set()
+        older = self._users.now() if begins else set()
         tell_older(self._programs, older)
         attachment = self._choosing.attach(path, points)
         if begins:
-            tell_older(self._programs, users_of_driver() - older)
+            tell_older(self._programs, self._users.now() - older)
         return attachment
 
 

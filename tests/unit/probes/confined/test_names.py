@@ -26,7 +26,7 @@ from tests.manual_clock import ManualClock
 from tests.unit.probes.tenants.fake_host import FakeHost
 
 A = "a1" * 32
-STATE = {"Name": "/train-a", "Config": {"Labels": {"team": "vision"}}}
+STATE: dict[str, object] = {"Name": "/train-a", "Config": {"Labels": {"team": "vision"}}}
 KNOWN = Names("train-a", labels=(("team", "vision"),))
 SILENT = """
 import time

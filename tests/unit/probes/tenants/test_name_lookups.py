@@ -97,7 +97,12 @@ def test_a_user_whose_files_do_not_answer_is_told_and_asked_again_until_they_do(
     for _ in range(2 * NAME_TRIES):  # A look-up without an answer is no try.
         looks = sources.looks
         now += UNANSWERED_SECONDS
-        until(lambda: tenants.refresh() or sources.looks > looks)  # noqa: B023
+
+        def looked() -> bool:
+            tenants.refresh()
+            return sources.looks > looks  # noqa: B023
+
+        until(looked)
     sources.silent = False
     now += UNANSWERED_SECONDS
     until(lambda: named(theirs))

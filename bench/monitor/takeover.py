@@ -1,0 +1,149 @@
+"""Measures how soon clients get data again when the tracer of their host is killed, and checks that clients
+attach no probes."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from bench.measuring.figures import FigureColumn, FigureText
+from bench.measuring.program import ROOT
+from bench.measuring.spread import Spread
+from bench.measuring.table import TextTable
+from bench.soak.footprint import bpf_objects
+from stalltop.cli.host import AHEAD_SECONDS
+from stalltop.demo.build import Built
+from stalltop.demo.tenants import DemoTenants
+from stalltop.model.errors import StalltopError
+from stalltop.serving.host.host_source import HostSource
+from stalltop.serving.host.place import TracerPlace, connected
+from stalltop.serving.host.tracer_link import TracerLink
+
+SUMMARY: Final = "seconds until clients get data again after a kill of the tracer, with ten clients"
+CLIENTS: Final = 10
+_RECORDERS: Final = 2
+"""Of the clients, so many are recorders, one of which takes the tracer's place; the others only read."""
+_SETTLE_SECONDS: Final = AHEAD_SECONDS + 4.0
+"""From the start of a client until it has imported what it needs to trace, s."""
+_WAIT_SECONDS: Final = 90.0
+_TARGET: Final = "2"
+
+
+def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
+    """Kills tracers and returns the table. Raises StalltopError if no client takes the place of one."""
+    kills = 3 if quick else 20
+    socket = folder / "tracer.sock"
+    first: list[float] = []
+    every: list[float] = []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(DemoTenants("trio", built=built))
+        recorders = {}
+        for _ in range(1 + _RECORDERS):
+            recorder = stack.enter_context(_recorder(folder, socket))
+            recorders[recorder.pid] = recorder
+            _until(lambda: connected(socket), "a tracer").close()
+        readers = [stack.enter_context(_Reader(socket)) for _ in range(CLIENTS - _RECORDERS)]
+        time.sleep(_SETTLE_SECONDS)
+        probes = {pid: _links(pid) for pid in recorders}
+        for kill in range(kills):
+            print(f"takeover: kill {kill + 1} of {kills}", file=sys.stderr)
+            tracer = readers[0].tracer
+            recorders.pop(tracer).kill()
+            at = time.monotonic()
+            took = [_until(lambda: reader.since(tracer), "a new tracer") - at for reader in readers]  # noqa: B023
+            first.append(min(took))
+            every.append(max(took))
+            new = stack.enter_context(_recorder(folder, socket))
+            recorders[new.pid] = new
+            time.sleep(_SETTLE_SECONDS)
+    table = TextTable(
+        f"takeover: {kills} kills (SIGKILL) of the tracer of {CLIENTS} clients",
+        (
+            "what",
+            FigureColumn("seconds", "s"),
+            FigureColumn("longest", "s"),
+            FigureColumn("target", told_only=True),
+        ),
+    )
+    table.add("until the first client has a window of the next tracer", *_cells(first), _TARGET)
+    table.add("until every client has one", *_cells(every), _TARGET)
+    attached = [links for links in probes.values() if links]
+    table.notes += [
+        "",
+        f"BPF links of the tracer: {attached[0]}; of the recorders that are its clients: 0",
+        f"{_RECORDERS} of the clients are recorders, one of which takes the place of the tracer",
+    ]
+    if len(attached) != 1:
+        raise StalltopError(f"{len(attached)} processes of one host attached probes")
+    return [table]
+
+
+def _cells(seconds: list[float]) -> tuple[str, str]:
+    return Spread.of(seconds).text(".2f"), FigureText(f"{max(seconds):.2f}", (max(seconds),))
+
+
+class _Reader:
+    """A client that reads windows in a thread, and may not trace."""
+
+    def __init__(self, socket: Path) -> None:
+        link = TracerLink(_until(lambda: connected(socket), "a tracer"))
+        self._source = HostSource(link, TracerPlace(socket), None, tell=lambda _: None)
+        self.tracer = link.tracer.pid
+        """PID of the tracer that made the newest window."""
+        self._at = time.monotonic()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing = True
+        self._source.close()
+        self._thread.join()
+
+    def since(self, before: int) -> float:
+        """Returns when the first window of another tracer than ``before`` came (time.monotonic()); 0.0 if
+        there is none yet."""
+        return self._at if self.tracer != before else 0.0
+
+    def _run(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            while not self._closing:
+                tracer = self._source.read().coverage.tracer
+                if tracer is not None and tracer.pid != self.tracer:
+                    self._at = time.monotonic()
+                    self.tracer = tracer.pid
+
+
+@contextlib.contextmanager
+def _recorder(folder: Path, socket: Path) -> Iterator[subprocess.Popen[Any]]:
+    path = folder / f"{time.monotonic_ns()}.stalltop"
+    command = [sys.executable, "-P", "-m", "stalltop", "record", "--no-state", "--to", str(path)]
+    with subprocess.Popen(
+        [*command, "--socket", str(socket)], cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as recorder:
+        try:
+            yield recorder
+        finally:
+            recorder.kill()
+
+
+def _links(pid: int) -> int:
+    return sum(kind == "link" for kind, _ in bpf_objects(pid))
+
+
+def _until(look: Any, what: str) -> Any:
+    end = time.monotonic() + _WAIT_SECONDS
+    while not (found := look()):
+        if time.monotonic() > end:
+            raise StalltopError(f"waited {_WAIT_SECONDS:g} s for {what}")
+        time.sleep(0.01)
+    return found
