@@ -14,7 +14,7 @@ from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
 from stalltop.probes.budget.hot import HOT
 from stalltop.probes.confined.examiner import FilePlace, FileReading, Version
-from stalltop.probes.libraries.file_state import size_and_change
+from stalltop.probes.file_state import size_and_change
 from stalltop.probes.operations import Function, match
 from stalltop.probes.process_maps import Mapping
 from stalltop.probes.tracer.attach import Point

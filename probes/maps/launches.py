@@ -7,7 +7,6 @@ are left for the next read. So no window has more launches of CUDA kernels than 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from stalltop.model.cuda_kernels import BUCKETS as KNOWN_BUCKETS
 from stalltop.model.cuda_kernels import bucket_highest_ns, bucket_lowest_ns
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.probes.file_state import program_identity
 from stalltop.probes.layout import (
     BUCKETS,
     FUNCTION_KEY,
@@ -227,7 +227,8 @@ def inherited_name(programs: Programs, tgid: int, function: int) -> int:
         with open(f"/proc/{tgid}/stat", "rb") as file:
             parent = int(file.read().rpartition(b")")[2].split()[1])
         # If the process has executed another program since the fork, it has other data at these addresses.
-        if not os.path.samefile(f"/proc/{tgid}/exe", f"/proc/{parent}/exe"):
+        program = program_identity(tgid)
+        if program is None or program != program_identity(parent):
             return 0
         key = np.array([(function, _born_ns(programs, parent))], FUNCTION_KEY)
         found = np.frombuffer(get(programs.registered, key.tobytes(), REGISTERED.itemsize), REGISTERED)

@@ -48,7 +48,7 @@ LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, FLUSH, INIT = 1, 2, 3, 14,
 OPENDIR, INTERRUPT, BATCH_FORGET = 27, 36, 42
 
 def attributes(node):
-    size, mode = (0, 0o40755) if node == 1 else (len(data), 0o100644)
+    size, mode = (0, 0o40755) if node == 1 else (len(data), 0o100755)
     blocks = (size + 511) // 512
     return struct.pack("=6Q10I", node, size, blocks, 0, 10**9, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 

@@ -1,8 +1,11 @@
-"""Tests that state files of a container runtime on a file system that does not answer delay nothing."""
+"""Tests that state files and programs on a file system that does not answer delay nothing."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 from stalltop.probes.confined.link import Confined
 from stalltop.probes.confined.names import ConfinedNames
+from stalltop.probes.file_state import program_identity
 from stalltop.probes.tenants.tenants import Tenants
 from tests.kernel.children import until
 from tests.kernel.hanging_files import hanging_files
@@ -54,3 +58,23 @@ def test_others_get_names_while_the_file_system_of_a_user_hangs(tmp_path: Path, 
 def _tick(clock: ManualClock) -> bool:
     clock.now += 1.0
     return False
+
+
+def test_the_program_of_a_process_is_identified_while_its_file_system_hangs(tmp_path: Path) -> None:
+    sleep = shutil.which("sleep")
+    assert sleep is not None
+    found: list[object] = []
+    with (
+        hanging_files(tmp_path / "hanging", "sleep", Path(sleep)) as hanging,
+        subprocess.Popen([hanging.path, "600"]) as program,
+    ):
+        assert until(lambda: Path(f"/proc/{program.pid}/comm").read_text() == "sleep\n")
+        before = program_identity(program.pid)
+        hanging.hang()
+        asking = threading.Thread(target=lambda: found.append(program_identity(program.pid)), daemon=True)
+        asking.start()
+        asking.join(60.0)
+        hanging.answer()
+        program.kill()
+    assert before is not None
+    assert found == [before]

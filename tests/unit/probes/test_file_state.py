@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stalltop.probes.libraries.file_state import size_and_change
+from stalltop.probes.file_state import program_identity, size_and_change
 
 
 def test_size_and_change_are_those_of_fstat(tmp_path: Path) -> None:
@@ -21,3 +21,10 @@ def test_size_and_change_are_those_of_fstat(tmp_path: Path) -> None:
         path.write_bytes(bytes(12_345))
         os.close(fd)
     assert size_and_change(-1) is None
+
+
+def test_the_identity_of_a_program_is_that_of_its_file() -> None:
+    status = os.stat("/proc/self/exe")
+    expected = os.major(status.st_dev), os.minor(status.st_dev), status.st_ino
+    assert program_identity(os.getpid()) == expected
+    assert program_identity(1 << 22) is None
