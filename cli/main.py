@@ -18,6 +18,7 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import cast
 
+from stalltop.cli.allocator import return_free_memory
 from stalltop.model.errors import StalltopError, UsageError, described
 from stalltop.tui.terminal.interrupts import INTERRUPTED, RequestedEndError, as_keyboard_interrupt
 from stalltop.tui.terminal.streams import drop_output
@@ -155,6 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(NEW_OBJECTS)
     if arguments is None:
         _take_name()
+        return_free_memory()
     _open_standard_streams()
     try:
         given = with_command(sys.argv[1:] if arguments is None else arguments, terminal=shows_a_screen())

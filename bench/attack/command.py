@@ -45,7 +45,7 @@ _JOIN: Final = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 _VICTIM: Final = "cudaLaunchKernel:20:1 cudaMemcpyAsync:1:4096:1 ~5000"
 _NEWCOMER: Final = "cudaLaunchKernel:1:1 ~2000"
 _SETTLE_SECONDS: Final = 3.0
-_NEW_SECONDS: Final = 5.0
+_NEW_SECONDS: Final = 10.0
 """For how long a process with a library of its own makes calls, s."""
 _START_SECONDS: Final = 90.0
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -120,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("names", nargs="*", metavar="ATTACK", help="which attacks (default: all)")
     made.add_argument(
-        "--seconds", type=float, default=15.0, help="how long each attack goes on (default: 15)"
+        "--seconds", type=float, default=14.0, help="how long each attack goes on (default: 14)"
     )
     made.add_argument("--write-docs", action="store_true", help="write the table into docs/security.md")
     return made

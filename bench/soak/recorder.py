@@ -49,7 +49,7 @@ def main() -> int:
     from stalltop.cli.main import main as stalltop
 
     sys.argv = ["stalltop", *sys.argv[2:]]
-    return stalltop(sys.argv[1:])
+    return stalltop()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,25 @@
+"""Keeps the C library from holding free memory, which a process that runs for weeks would never need again."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from typing import Final
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+"""Parameters of mallopt(3), from malloc.h of the GNU C library."""
+_LARGE_BYTES: Final = 256 << 10
+"""Allocations from this size on, such as the arrays of a window, have mappings of their own, which end when
+they are freed. By default, the C library raises this limit up to 32 MiB as it sees larger ones freed."""
+_ARENAS: Final = 2
+"""Number of heaps that threads share; by default, almost every thread gets one, and each keeps free memory."""
+
+
+def return_free_memory() -> None:
+    """Lets freed memory go back to the Linux kernel soon. Other C libraries than the GNU one are left as they
+    are."""
+    with contextlib.suppress(OSError, AttributeError):
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(_MMAP_THRESHOLD, _LARGE_BYTES)
+        set_option(_TRIM_THRESHOLD, _LARGE_BYTES)
+        set_option(_ARENA_MAX, _ARENAS)
