@@ -1,4 +1,4 @@
-"""Keeps the C library from holding free memory, which a process that runs for weeks would never need again."""
+"""Keeps the C library from holding free memory, which a process that runs for weeks may not need again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGE_BYTES: Final = 256 << 10
 """Allocations from this size on, such as the arrays of a window, have mappings of their own, which end when
 they are freed. By default, the C library raises this limit up to 32 MiB as it sees larger ones freed."""
 _ARENAS: Final = 2
-"""Number of heaps that threads share; by default, almost every thread gets one, and each keeps free memory."""
+"""Number of heaps that threads share. By default, almost every thread gets one, and each keeps free memory."""
 
 
 def return_free_memory() -> None:
