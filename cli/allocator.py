@@ -12,7 +12,7 @@ _LARGE_BYTES: Final = 256 << 10
 """Allocations from this size on, such as the arrays of a window, have mappings of their own, which end when
 they are freed. By default, the C library raises this limit up to 32 MiB as it sees larger ones freed."""
 _ARENAS: Final = 2
-"""Number of heaps that threads share. By default, almost every thread gets one, and each keeps free memory."""
+"""Number of heaps that threads share. By default, most threads have their own, and each keeps free memory."""
 
 
 def return_free_memory() -> None:
