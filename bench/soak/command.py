@@ -40,6 +40,7 @@ SAMPLE_SECONDS: Final = 5.0
 _DISK_FULL_SECONDS: Final = 15.0
 _SLOW_SCREEN_SECONDS: Final = 30.0
 _START_SECONDS: Final = 90.0
+_END_SECONDS: Final = 60.0
 _LAST_SECONDS: Final = 3.0
 """Time in which windows with the last calls come, s."""
 
@@ -125,8 +126,8 @@ class _Run:
             time.sleep(_LAST_SECONDS)
             for aside in self._asides:
                 aside.join()
-            self._end(recorder)
             self._take(life, watch)
+            self._end(recorder)
         return self._soak
 
     def _recorder(
@@ -214,7 +215,12 @@ class _Run:
 
     def _end(self, recorder: subprocess.Popen[Any]) -> None:
         recorder.send_signal(signal.SIGINT)
-        recorder.wait(_START_SECONDS)
+        try:
+            recorder.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._soak.failures.append(f"the recorder did not end within {_END_SECONDS:g} s of SIGINT")
+            recorder.kill()
+            recorder.wait()
         self._soak.recorded = self._said()
         self._soak.left_behind = len(existing(self._objects))
 

@@ -113,7 +113,7 @@ class Soak:
                 f"{len(self.takeovers)}"
             )
         if self.failures:
-            table.notes.append(f"containers that failed: {len(self.failures)}, the first: {self.failures[0]}")
+            table.notes.append(f"what failed: {len(self.failures)}, the first: {self.failures[0]}")
         return [table]
 
 
