@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -326,7 +325,7 @@ class _Stage:
         with (self._folder / "said").open("w") as said:
             tracer = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=said)
         self._stack.callback(tracer.wait)
-        self._stack.callback(tracer.send_signal, signal.SIGINT)
+        self._stack.callback(tracer.terminate)
         return tracer
 
     def _linked(self) -> TracerLink:

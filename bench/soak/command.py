@@ -8,7 +8,6 @@ import functools
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -214,11 +213,11 @@ class _Run:
             self._soak.takeovers.append(round(take_over(Path(folder), Path(folder) / "spare.sock"), 2))
 
     def _end(self, recorder: subprocess.Popen[Any]) -> None:
-        recorder.send_signal(signal.SIGINT)
+        recorder.terminate()
         try:
             recorder.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
-            self._soak.failures.append(f"the recorder did not end within {_END_SECONDS:g} s of SIGINT")
+            self._soak.failures.append(f"the recorder did not end within {_END_SECONDS:g} s of SIGTERM")
             recorder.kill()
             recorder.wait()
         self._soak.recorded = self._said()

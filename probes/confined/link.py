@@ -44,8 +44,12 @@ COMMAND: Final = (sys.executable, "-P", "-m", "stalltop.probes.confined.process"
 class NoAnswerError(OSError):
     """A file or a process did not let itself be examined; the text says why."""
 
-    def __init__(self, why: str, still_hangs: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, why: str, still_hangs: Callable[[], bool] = lambda: False, *, busy: bool = False
+    ) -> None:
         super().__init__(errno.ETIMEDOUT, why)
+        self.busy = busy
+        """Whether the process that examined it was computing, and did not wait for a file system."""
         self.still_hangs = still_hangs
         """Returns whether the process that examined it still hangs in the Linux kernel."""
 
@@ -155,6 +159,8 @@ class Confined:
             return UnavailableError(_ENDING)
         if not process.is_late:
             return NoAnswerError("examining it ended the confined process")
+        if process.is_busy:
+            return NoAnswerError(f"examining it takes more than {self._patience:g} s", busy=True)
         why = f"its file system has not answered for {self._patience:g} s"
         return NoAnswerError(why, lambda: not process.ended())
 
@@ -212,6 +218,8 @@ class _Process:
         self._ready = False
         self.is_late = False
         """Whether a question got no answer in time."""
+        self.is_busy = False
+        """Whether the process was computing when a question got no answer in time."""
 
     def answers(self, name: str, given: Sequence[Arguments], patience_seconds: float) -> list[Any]:
         """Returns the answers of the question ``name``: less than one for each of the arguments ``given`` if
@@ -240,7 +248,7 @@ class _Process:
                     self._received.descriptors.popleft()
             self._received.close()  # No answer has the files that are left.
         except TimeoutError:
-            self.is_late = True
+            self.is_late, self.is_busy = True, _runs(self._process.pid)
         # The process has ended, or sends something else than answers: it may have been taken over.
         except (OSError, ValueError):
             pass
@@ -283,3 +291,12 @@ class _Process:
                 raise TimeoutError
             self._received.receive()
         return message
+
+
+def _runs(pid: int) -> bool:
+    """Returns whether a process computes, or waits for a CPU, now."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"R"
+    except OSError:
+        return False

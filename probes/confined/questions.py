@@ -59,7 +59,8 @@ class Questions:
                 if isinstance(answer, UnavailableError):
                     raise answer
                 if isinstance(answer, NoAnswerError):
-                    self._unanswering.note(subject.pid, subject.device, answer)
+                    # A file that is costly to examine says nothing about others in its file system.
+                    self._unanswering.note(subject.pid, None if answer.busy else subject.device, answer)
                 answers[subject] = answer
             left = asked[len(given) :]
         return [answers[subject] for subject in subjects]

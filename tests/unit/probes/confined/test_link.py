@@ -115,6 +115,14 @@ def test_a_question_without_an_answer_ends_the_list(start: Callable[..., Confine
     assert until(lambda: not second.still_hangs())
 
 
+def test_a_process_that_computes_is_told_from_one_that_waits(start: Callable[..., Confined]) -> None:
+    for doing, busy in (("while True: pass", True), ("time.sleep(60)", False)):
+        confined = start(f'send(connection, packed("")); question()\n{doing}', 1.0)
+        (answer,) = confined.ask(Examiner.mapped, OWN)
+        assert isinstance(answer, NoAnswerError)
+        assert answer.busy is busy
+
+
 @pytest.mark.parametrize(
     "answer",
     [

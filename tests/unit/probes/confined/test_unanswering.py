@@ -20,14 +20,14 @@ class FakeAnswerer:
     def __init__(self) -> None:
         self.hanging: set[int] = set()
         self.asked: list[int] = []
-        self.stuck = False
+        self.stuck = self.busy = False
 
     def ask(self, question: Callable[..., Any], given: Iterable[Any]) -> list[Any]:
         answers: list[Any] = []
         for device, *_ in given:
             self.asked.append(device)
             if device in self.hanging:
-                return [*answers, NoAnswerError("it hangs", lambda: self.stuck)]
+                return [*answers, NoAnswerError("it hangs", lambda: self.stuck, busy=self.busy)]
             answers.append(device)
         return answers
 
@@ -60,6 +60,16 @@ def test_other_file_systems_are_asked_in_the_same_call() -> None:
         3,
     ]
     assert asks.asked.count(7) == 1
+
+
+def test_a_costly_file_is_left_alone_and_no_other_of_its_file_system() -> None:
+    asks = FakeAnswerer()
+    asks.hanging, asks.busy = {7}, True
+    questions = Questions(asks)
+    assert isinstance(questions.ask(find, on(10, 7))[0], NoAnswerError)
+    asks.hanging = set()
+    assert isinstance(questions.ask(find, on(10, 7))[0], NoAnswerError)  # the process that has mapped it
+    assert questions.ask(find, on(20, 7)) == [7]
 
 
 def test_a_file_system_is_left_alone_for_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
