@@ -74,14 +74,6 @@ def listen_address(text: str) -> tuple[str, int]:
 def run(options: argparse.Namespace) -> int:
     """Serves until a signal ends it, and returns 0. Raises TracingError if this host cannot be traced, and
     the source's error if the source fails."""
-    try:
-        import prometheus_client  # noqa: F401
-    except ImportError:
-        raise StalltopError(
-            "stalltop metrics needs the Python package prometheus_client, which is not installed",
-            "in a checkout, ./stalltop metrics installs it; "
-            "elsewhere: pipx inject stalltop prometheus-client",
-        ) from None
     from stalltop.cli.commands.record import read_until, requests
     from stalltop.formats.metrics.totals import HostTotals
 
@@ -104,13 +96,13 @@ def run(options: argparse.Namespace) -> int:
 def listening(options: argparse.Namespace, totals: HostTotals) -> MetricsEndpoint:
     """Returns the endpoint, which listens, but does not answer yet. Raises UsageError if the address needs
     TLS or a token that was not given."""
-    from prometheus_client import CollectorRegistry, ProcessCollector
-
     from stalltop.cli.main import program_version
     from stalltop.files.token_file import token_in
-    from stalltop.formats.metrics.families import HostCollector
+    from stalltop.formats.metrics.exposition import Exposition
+    from stalltop.formats.metrics.points import pass_on
     from stalltop.serving.access import Access, known_hosts
     from stalltop.serving.metrics.endpoint import EndpointOptions, MetricsEndpoint
+    from stalltop.serving.metrics.process import pass_on_process
 
     host, port = options.listen
     address = resolved(host, "--listen")
@@ -122,12 +114,15 @@ def listening(options: argparse.Namespace, totals: HostTotals) -> MetricsEndpoin
         access = Access(access.hosts, token)
         if made:
             say(f"made {options.token_file} with a new token; let Prometheus read it (credentials_file)")
-    registry = CollectorRegistry()
-    registry.register(HostCollector(totals, program_version()))
-    ProcessCollector(registry=registry)
+    version = program_version()
+
+    def fill(made: Exposition) -> None:
+        pass_on(totals, version, made)
+        pass_on_process(made)
+
     where = EndpointOptions(address, port, access, options.token_file is not None, tls)
     try:
-        return MetricsEndpoint(registry, where)
+        return MetricsEndpoint(fill, where)
     except OSError as error:
         raise StalltopError(
             f"cannot listen on {address}, port {port}: {error.strerror or error}",

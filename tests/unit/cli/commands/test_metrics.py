@@ -69,16 +69,6 @@ def test_what_is_no_address(text: str) -> None:
         listen_address(text)
 
 
-def test_a_missing_package_is_reported_with_a_remedy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    assert cli.main(["metrics", "--simulated"]) == 1
-    told = capsys.readouterr().err
-    assert "Python package prometheus_client" in told
-    assert "./stalltop metrics" in told
-
-
 def test_a_taken_port_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
