@@ -36,6 +36,7 @@ COMMANDS = {
     "merge": "merge files of several hosts into one, with corrected clocks",
     "serve": "show the screen in a web page, to browsers on this host or elsewhere",
     "metrics": "serve this host's figures to Prometheus",
+    "mcp": "answer a language model's questions about this host (Model Context Protocol)",
     "notify": "tell webhooks, Alertmanager, Slack or a command about problems of this host",
     "agent": "pass this host's windows on to a fleet, through a NATS server",
     "rollup": "merge the windows of a fleet by rack, tenant and operation",
