@@ -21,7 +21,7 @@ from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnos
 from stalltop.model.errors import StalltopError, UsageError
 
 if TYPE_CHECKING:
-    from stalltop.cli.agent.places import WholeFilePlace, LivePlace
+    from stalltop.cli.agent.places import LivePlace, WholeFilePlace
     from stalltop.model.chain import Chain
     from stalltop.model.source import Source
     from stalltop.model.window import Window
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
 @contextmanager
 def place(options: argparse.Namespace) -> Iterator[WholeFilePlace | LivePlace]:
     """Yields where the tools get their windows from."""
-    from stalltop.cli.agent.places import WholeFilePlace, LivePlace
+    from stalltop.cli.agent.places import LivePlace, WholeFilePlace
     from stalltop.cli.commands.record import read_until
 
     if options.file is not None:
