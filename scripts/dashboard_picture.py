@@ -6,6 +6,7 @@ Ten minutes of simulated tenants are loaded into Prometheus, which answers the d
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,13 @@ _STEP: Final = 10
 _WIDTH, _HEIGHT, _PAD = 460, 170, 10
 _COLOURS: Final = ("#3274d9", "#e0752d", "#56a64b", "#e02f44", "#a352cc", "#f2cc0c", "#37872d", "#8ab8ff")
 _MOST_LINES: Final = 8
+_UNITS: Final = {
+    "percentunit": (100.0, "%"),
+    "ops": (1.0, "per s"),
+    "bytes": (1e-9, "GB"),
+    "watt": (1.0, "W"),
+}
+"""By unit of Grafana: factor and unit that are shown."""
 
 
 def samples(began: float) -> str:
@@ -74,7 +82,7 @@ def drawn(panel: DashboardPanel, series: Sequence[Any], began: float, x: int, y:
     parts = [
         f'<g transform="translate({x} {y})"><rect width="{_WIDTH}" height="{_HEIGHT}" rx="3" class="p"/>',
         f'<text x="{_PAD}" y="18" class="t">{escape(panel.title)}</text>',
-        f'<text x="{_WIDTH - _PAD}" y="18" class="m">max {top:.3g} {escape(panel.unit)}</text>',
+        f'<text x="{_WIDTH - _PAD}" y="18" class="m">{_greatest(top, panel.unit) if values else ""}</text>',
     ]
     for number, (one, points) in enumerate(values):
         colour = _COLOURS[number % len(_COLOURS)]
@@ -86,15 +94,21 @@ def drawn(panel: DashboardPanel, series: Sequence[Any], began: float, x: int, y:
         label = panel.legend
         for name, value in one["metric"].items():
             label = label.replace(f"{{{{{name}}}}}", value)
+        label = re.sub(r"\{\{\w+\}\}", "", label)
         column, row = number % 2, number // 2
         if row < 3:
             parts.append(
-                f'<text x="{_PAD + column * 225}" y="{136 + row * 12}" class="l" fill="{colour}">'
+                f'<text x="{_PAD + column * 225}" y="{136 + row * 12}" class="l" style="fill:{colour}">'
                 f"{escape(label[:42])}</text>"
             )
     if not values:
         parts.append(f'<text x="{_WIDTH / 2}" y="80" class="n">no series</text>')
     return "\n".join([*parts, "</g>"])
+
+
+def _greatest(value: float, unit: str) -> str:
+    factor, shown = _UNITS.get(unit, (1.0, unit))
+    return f"max {value * factor:.3g} {shown}"
 
 
 def picture(folder: Path) -> str:

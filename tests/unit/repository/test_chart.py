@@ -16,6 +16,7 @@ EVERYTHING: dict[str, Any] = {
     "image": {"repository": "registry.example.com/stalltop", "tag": "2.0"},
 }
 LEAST: dict[str, Any] = {"metrics": {"enabled": False}, "runtimeClassName": ""}
+MONITORED: dict[str, Any] = {"serviceMonitor": {"enabled": True}}
 
 
 def containers(**changes: Any) -> dict[str, dict[str, Any]]:
@@ -29,6 +30,7 @@ def containers(**changes: Any) -> dict[str, dict[str, Any]]:
         ({}, ["DaemonSet", "Service"], {"stalltop", "metrics"}),
         (EVERYTHING, ["DaemonSet", "Service", "ServiceMonitor"], {"stalltop", "metrics", "otlp"}),
         (LEAST, ["DaemonSet"], {"stalltop"}),
+        (MONITORED, ["DaemonSet", "Service", "ServiceMonitor"], {"stalltop", "metrics"}),
     ],
 )
 def test_values_choose_objects_and_containers(
