@@ -6,9 +6,11 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
 from stalltop.cli import main as cli
 from tests.unit.repository.chart import CHART, rendered, template
+from tests.unit.repository.checkout import ROOT
 
 EVERYTHING: dict[str, Any] = {
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -70,6 +72,15 @@ def test_the_monitor_finds_the_service_which_finds_the_pods() -> None:
     (port,) = service["spec"]["ports"]
     assert port["name"] == monitor["spec"]["endpoints"][0]["port"]
     assert port["targetPort"] in {one["name"] for one in containers()["metrics"]["ports"]}
+
+
+def test_services_of_the_compose_file_run_valid_commands_on_the_host() -> None:
+    services = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
+    assert set(services) == {"record", "metrics"}
+    for name, service in services.items():
+        assert cli.parsed([str(one) for one in service["command"]]).command == name
+        assert (service["privileged"], service["pid"], service["cgroup"]) == (True, "host", "host")
+        assert "/run/stalltop:/run/stalltop" in service["volumes"]
 
 
 def test_there_is_no_rbac() -> None:
