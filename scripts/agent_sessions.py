@@ -49,12 +49,16 @@ async def called(client: Client, name: str, **arguments: Any) -> ToolCall:
     return ToolCall(name, arguments, json.loads(text))
 
 
-async def investigated(client: Client, cause: str = "") -> list[ToolCall]:
-    """Follows the worst problem to its root: problems, explain, and the rows of its victim. ``cause``: of the
-    problem to wait for; '': any."""
+async def investigated(client: Client, cause: str = "", culprit: str = "") -> list[ToolCall]:
+    """Follows the worst problem to its root: problems, explain, and the rows of its victim. ``cause`` and
+    ``culprit``: of the problem to wait for, on a host where others are busy, too; '': any."""
     for _ in range(_TRIES):
         listed = await called(client, "problems")
-        found = [one for one in listed.answer["problems"] if one["open"] and cause in ("", one["cause"])]
+        found = [
+            one
+            for one in listed.answer["problems"]
+            if one["open"] and cause in ("", one["cause"]) and culprit in ("", one["culprit"].strip("⟦⟧"))
+        ]
         if found:
             break
         await asyncio.sleep(1.0)

@@ -37,7 +37,7 @@ async def test_a_loop_of_tool_calls_finds_the_culprit(scenario: str, cause: str,
     place = LivePlace(source, read_until, None)
     try:
         async with Client(agent_server(HostTools(place, tellings()), "1")) as one:
-            _, explained, rows = await investigated(one, cause)
+            _, explained, rows = await investigated(one, cause, culprit)
     finally:
         place.close()
     assert explained.answer["problem"]["culprit"] == f"⟦{culprit}⟧"
