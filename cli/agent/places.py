@@ -16,8 +16,8 @@ from stalltop.model.window import Window
 
 KEPT: Final = 10
 """Number of windows of a second that an answer about now is about."""
-_FIRST_SECONDS: Final = 30.0
-"""Longest wait for the first window: loading the BPF programs takes some seconds."""
+_FIRST_SECONDS: Final = 60.0
+"""Longest wait for the first window: loading the BPF programs takes some seconds, on a busy host many."""
 
 
 class AgentPlace(Protocol):

@@ -18,7 +18,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from scripts.agent_sessions import called, command, investigated
+from scripts.agent_sessions import SCENARIOS, called, command, investigated
 from stalltop.cli import main as cli
 from stalltop.cli.agent.marking import CLOSE, MEANING, OPEN, Marker, unmarked
 from stalltop.cli.agent.server import NAMES, agent_server
@@ -189,10 +189,14 @@ def test_a_long_answer_is_cut_and_says_so() -> None:
     assert "ask for less" in bounded({"note": "n", "text": "x" * (MOST_CHARACTERS + 1)})["left_out"]
 
 
-async def test_a_loop_of_tool_calls_finds_the_culprit_over_stdio() -> None:
-    async with Client(command("--simulated", "noisy-neighbour", "--no-state")) as one:
+CULPRITS = {"noisy-neighbour": "video-encoder", "slow-disk": "nightly-backup", "straggler": "rank 1"}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_a_loop_of_tool_calls_finds_the_culprit_over_stdio(scenario: str) -> None:
+    async with Client(command("--simulated", scenario, "--no-state")) as one:
         _, explained, rows = await investigated(one)
-    assert unmarked(explained.answer["problem"]["culprit"]) == "video-encoder"
+    assert unmarked(explained.answer["problem"]["culprit"]) == CULPRITS[scenario]
     assert rows.answer["rows"]
 
 
