@@ -37,10 +37,12 @@ COMMANDS = {
     "merge": "merge files of several hosts into one, with corrected clocks",
     "serve": "show the screen in a web page, to browsers on this host or elsewhere",
     "metrics": "serve this host's figures to Prometheus",
+    "mcp": "answer a language model's questions about this host (Model Context Protocol)",
     "notify": "tell webhooks, Alertmanager, Slack or a command about problems of this host",
     "agent": "pass this host's windows on to a fleet, through a NATS server",
     "rollup": "merge the windows of a fleet by rack, tenant and operation",
     "fleet": "show many hosts on one screen: worst first, problems by culprit, jobs across hosts",
+    "npd": "check this host for Kubernetes' Node Problem Detector, with its exit codes",
     "config": "print the path of the config file, print the settings, or validate the file",
     "completion": "print a script with which bash, zsh or fish completes commands and options",
 }

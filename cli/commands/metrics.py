@@ -1,4 +1,5 @@
-"""Serve this host's figures to Prometheus, at http://127.0.0.1:9470/metrics (docs/metrics.md).
+"""Serve this host's figures to Prometheus, at http://127.0.0.1:9470/metrics, or send them by OpenTelemetry's
+protocol (docs/metrics.md).
 
 Takes the windows of the tracer of this host, or traces by itself if there is none. Runs until a signal ends
 it, with exit code 0. Addresses that other hosts can reach need TLS and a token.
@@ -8,11 +9,14 @@ from __future__ import annotations
 
 import argparse
 import socket
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stalltop.cli.host import host_windows
 from stalltop.cli.listening import add_certificate_options, resolved, tls_of
+from stalltop.cli.otlp import add_otlp_options, otlp_output
 from stalltop.cli.tracing import add_state_options, add_tracing_options, number, say
 from stalltop.model.errors import StalltopError, UsageError
 
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     import ssl
 
     from stalltop.formats.metrics.totals import HostTotals
+    from stalltop.model.window import Window
     from stalltop.serving.metrics.endpoint import MetricsEndpoint
 
 LISTEN: Final = "127.0.0.1:9470"
@@ -33,9 +38,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--listen",
         type=listen_address,
-        default=LISTEN,
         metavar="ADDRESS:PORT",
-        help="where to listen; port 0: any free one (default: %(default)s, this host only)",
+        help=f"where to listen; port 0: any free one (default: {LISTEN}, this host only)",
     )
     add_certificate_options(group)
     group.add_argument(
@@ -56,6 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--simulated", action="store_true", help="serve figures of simulated tenants instead of this host"
     )
+    add_otlp_options(parser)
     add_tracing_options(parser)
     add_state_options(parser)
 
@@ -72,45 +77,44 @@ def listen_address(text: str) -> tuple[str, int]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serves until a signal ends it, and returns 0. Raises TracingError if this host cannot be traced, and
-    the source's error if the source fails."""
-    try:
-        import prometheus_client  # noqa: F401
-    except ImportError:
-        raise StalltopError(
-            "stalltop metrics needs the Python package prometheus_client, which is not installed",
-            "in a checkout, ./stalltop metrics installs it; "
-            "elsewhere: pipx inject stalltop prometheus-client",
-        ) from None
+    """Serves, sends or both until a signal ends it, and returns 0. Raises TracingError if this host cannot be
+    traced, and the source's error if the source fails."""
     from stalltop.cli.commands.record import read_until, requests
     from stalltop.formats.metrics.totals import HostTotals
 
-    totals = HostTotals(int(options.series))
-    endpoint = listening(options, totals)
-    try:
+    with ExitStack() as ending:
+        takers: list[Callable[[Window], object]] = []
+        endpoint = None
+        if options.listen or not options.otlp:
+            options.listen = options.listen or listen_address(LISTEN)
+            totals = HostTotals(int(options.series))
+            endpoint = listening(options, totals)
+            ending.callback(endpoint.stop)
+            takers.append(totals.add)
+        if options.otlp:
+            takers.append(ending.enter_context(otlp_output(options)).take)
         source, leave = host_windows(options, patient=True)
-        try:
-            with requests(leave) as ended:
+        ending.callback(source.close)
+        with requests(leave) as ended:
+            if endpoint is not None:
                 endpoint.start()
                 announce(options, endpoint.port)
-                read_until(source, totals.add, ended)
-        finally:
-            source.close()
-    finally:
-        endpoint.stop()
+            else:
+                say("sending metrics and problems by OTLP; press Ctrl-C to stop")
+            read_until(source, lambda window: [take(window) for take in takers], ended)
     return 0
 
 
 def listening(options: argparse.Namespace, totals: HostTotals) -> MetricsEndpoint:
     """Returns the endpoint, which listens, but does not answer yet. Raises UsageError if the address needs
     TLS or a token that was not given."""
-    from prometheus_client import CollectorRegistry, ProcessCollector
-
     from stalltop.cli.main import program_version
     from stalltop.files.token_file import token_in
-    from stalltop.formats.metrics.families import HostCollector
+    from stalltop.formats.metrics.exposition import Exposition
+    from stalltop.formats.metrics.points import pass_on
     from stalltop.serving.access import Access, known_hosts
     from stalltop.serving.metrics.endpoint import EndpointOptions, MetricsEndpoint
+    from stalltop.serving.metrics.process import pass_on_process
 
     host, port = options.listen
     address = resolved(host, "--listen")
@@ -122,12 +126,15 @@ def listening(options: argparse.Namespace, totals: HostTotals) -> MetricsEndpoin
         access = Access(access.hosts, token)
         if made:
             say(f"made {options.token_file} with a new token; let Prometheus read it (credentials_file)")
-    registry = CollectorRegistry()
-    registry.register(HostCollector(totals, program_version()))
-    ProcessCollector(registry=registry)
+    version = program_version()
+
+    def fill(made: Exposition) -> None:
+        pass_on(totals, version, made)
+        pass_on_process(made)
+
     where = EndpointOptions(address, port, access, options.token_file is not None, tls)
     try:
-        return MetricsEndpoint(registry, where)
+        return MetricsEndpoint(fill, where)
     except OSError as error:
         raise StalltopError(
             f"cannot listen on {address}, port {port}: {error.strerror or error}",

@@ -164,7 +164,7 @@ METRICS: Final = (
     *(DEVICE, DEVICE_ACTIVE, XIDS, *(one.metric for one in FIGURES)),
     *(MISSED, UNOBSERVED, WINDOW_END, TRACING, PROBES, PROBE_CPU, REDUCED, UNTRACED, FOLDED, BUILD),
 )
-"""All metrics, in the order of the exposition and of the document."""
+"""All metrics, in the order of the document."""
 
 
 def metrics_markdown() -> str:

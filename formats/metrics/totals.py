@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.formats.metrics.buckets import BUCKETS, bucketed
+from stalltop.formats.metrics.buckets import POWERS, Buckets
 from stalltop.formats.metrics.catalogue import FIGURES
 from stalltop.formats.metrics.labels import (
     ITSELF,
@@ -67,13 +67,15 @@ class ProblemFigures(NamedTuple):
 class HostTotals:
     """Adds up windows. Any thread may hold ``lock`` to read."""
 
-    def __init__(self, most_calls: int) -> None:
-        """``most_calls``: maximum number of combinations of tenant and operation with series of their own."""
+    def __init__(self, most_calls: int, buckets: Buckets = POWERS) -> None:
+        """``most_calls``: maximum number of combinations of tenant and operation with series of their own.
+        ``buckets``: those of the histograms."""
+        self._buckets = buckets
         self.lock = threading.Lock()
         self.window: Window | None = None
         """The newest window; None before the first."""
         self.calls: BoundedSeries[CallLabels] = BoundedSeries(
-            BUCKETS_COLUMN + BUCKETS, most_calls, CallLabels(OTHER_TENANT, OTHER)
+            BUCKETS_COLUMN + buckets.number, most_calls, CallLabels(OTHER_TENANT, OTHER)
         )
         self.losses: BoundedSeries[LossLabels] = BoundedSeries(
             1, MOST_LOSSES, LossLabels(OTHER_TENANT, OTHER, OTHER_CULPRIT)
@@ -127,13 +129,13 @@ class HostTotals:
         if not len(at):
             return
         rows = rows.take(at)
-        values = np.zeros((len(rows), BUCKETS_COLUMN + BUCKETS), np.uint64)
+        values = np.zeros((len(rows), BUCKETS_COLUMN + self._buckets.number), np.uint64)
         called = np.array([key.outermost for key in rows.keys], np.bool_)
         for column, counts in enumerate((rows.calls, rows.errors, rows.bytes, rows.total_ns)):
             values[called, column] = counts[called]
         if rows.split_ns is not None:
             values[:, PARTS_COLUMN:BUCKETS_COLUMN] = rows.split_ns
-        values[called, BUCKETS_COLUMN:] = bucketed(rows.histograms)[called]
+        values[called, BUCKETS_COLUMN:] = self._buckets.counted(rows.histograms)[called]
         named = [CallLabels(labels.who(key.tenant), key.operation) for key in rows.keys]
         self.calls.add(named, values, window.start, TIME_COLUMN)
 

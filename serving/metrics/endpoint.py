@@ -1,28 +1,26 @@
 """HTTP server for scrapes: one path, checked access, and a bounded number of connections.
 
-The server of ``prometheus_client`` is not used: it knows no token, and a client that connects and stays
-silent during the TLS handshake stops it.
+The server of the library prometheus_client is not used: it knows no token, and a client that connects and
+stays silent during the TLS handshake stops it.
 """
 
 from __future__ import annotations
 
+import gzip
 import socket
 import ssl
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import make_wsgi_app
-
+from stalltop.formats.metrics.exposition import OPENMETRICS, PLAIN, Exposition
 from stalltop.serving.access import Access
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
-
-    from prometheus_client.registry import Collector
 
 PATH: Final = "/metrics"
 PATIENCE_SECONDS: Final = 10.0
@@ -30,10 +28,8 @@ PATIENCE_SECONDS: Final = 10.0
 seconds by default, too."""
 MOST_CONNECTIONS: Final = 16
 """Connections at a time; further ones are closed at once. A pair of Prometheus servers needs two."""
-_OPENMETRICS: Final = "application/openmetrics-text"
-_ACCEPTED: Final = f"{_OPENMETRICS}; version=1.0.0; escaping=allow-utf-8"
-"""How this server asks ``prometheus_client`` for OpenMetrics. Without an escaping, the library checks every
-character of every name, which takes 40 % of a scrape; the names here need none."""
+_COMPRESSION: Final = 6
+"""Level of gzip: with 9, a scrape of 40,000 samples takes twice the time, and is 5 % smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +48,13 @@ class EndpointOptions:
 
 
 class MetricsEndpoint:
-    """Serves the metrics of ``registry`` in threads."""
+    """Serves metrics in threads."""
 
-    def __init__(self, registry: Collector, options: EndpointOptions) -> None:
-        """Starts to listen. Raises OSError if that is not possible."""
+    def __init__(self, fill: Callable[[Exposition], object], options: EndpointOptions) -> None:
+        """Starts to listen. Raises OSError if that is not possible. ``fill`` adds all series to the
+        exposition of a scrape."""
         self._server = _Server(options)
-        self._server.set_app(_guarded(make_wsgi_app(registry), options))
+        self._server.set_app(_guarded(fill, options))
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.1,), name="stalltop-metrics", daemon=True
         )
@@ -78,8 +75,8 @@ class MetricsEndpoint:
         self._server.server_close()
 
 
-def _guarded(app: WSGIApplication, options: EndpointOptions) -> WSGIApplication:
-    """Returns ``app`` for the one path, behind the check of access."""
+def _guarded(fill: Callable[[Exposition], object], options: EndpointOptions) -> WSGIApplication:
+    """Returns the application that answers scrapes of the one path, behind the check of access."""
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         if options.needs_token:
@@ -90,8 +87,15 @@ def _guarded(app: WSGIApplication, options: EndpointOptions) -> WSGIApplication:
             return _refused(start, "421 Misdirected Request", "this endpoint has another host name")
         if environ["PATH_INFO"] != PATH:
             return _refused(start, "404 Not Found", f"the metrics are at {PATH}")
-        accept = environ.get("HTTP_ACCEPT", "")
-        return app({**environ, "HTTP_ACCEPT": _ACCEPTED if _OPENMETRICS in accept else ""}, start)
+        kind = OPENMETRICS if OPENMETRICS.partition(";")[0] in environ.get("HTTP_ACCEPT", "") else PLAIN
+        made = Exposition(openmetrics=kind is OPENMETRICS)
+        fill(made)
+        body, headers = made.text().encode(), [("Content-Type", kind)]
+        if "gzip" in environ.get("HTTP_ACCEPT_ENCODING", ""):
+            body = gzip.compress(body, _COMPRESSION)
+            headers.append(("Content-Encoding", "gzip"))
+        start("200 OK", headers)
+        return [body]
 
     return answer
 

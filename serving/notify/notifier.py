@@ -13,9 +13,10 @@ from stalltop.model.telling import Tellings
 from stalltop.model.window import Window
 from stalltop.serving.notify.alerts import ProblemAlert, alerts_of
 from stalltop.serving.notify.ledger import Ledger
-from stalltop.serving.notify.receivers import DeliveryError, Receiver
+from stalltop.serving.notify.receivers import Receiver
 from stalltop.serving.notify.told_file import ToldFile
 from stalltop.serving.notify.wording import worded
+from stalltop.serving.web_post import DeliveryError
 
 LONGEST_PAUSE_SECONDS: Final = 300.0
 """Longest pause after a delivery that failed; the first one is ``_FIRST_PAUSE_SECONDS``, each further one

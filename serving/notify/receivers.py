@@ -5,21 +5,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.error
-import urllib.request
-from base64 import b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from http.client import HTTPException
 from typing import Any, Final, Protocol
-from urllib.parse import unquote, urlsplit, urlunsplit
 
-from stalltop.model.errors import StalltopError
-from stalltop.model.text.clean import clean
 from stalltop.serving.notify.wording import WordedMessage, culprit, joined, victims
+from stalltop.serving.web_post import DeliveryError, post
 
-ANSWER_SECONDS: Final = 10.0
-"""Longest wait for the answer to a request."""
 COMMAND_SECONDS: Final = 30.0
 """Longest time that a command may run."""
 REFRESH_SECONDS: Final = 60.0
@@ -30,10 +22,6 @@ _PLAIN: Final = str.maketrans("*`", "∗'")
 """Replaces what would end the bold title, or begin code in it."""
 _MOST_CHARACTERS: Final = 3000
 """Slack shows the first 4,000 characters of a text, and escaping makes it longer."""
-
-
-class DeliveryError(StalltopError):
-    """A receiver did not take a message."""
 
 
 class Receiver(Protocol):
@@ -62,7 +50,7 @@ class Webhook:
 
     def deliver(self, message: WordedMessage) -> None:
         """Posts the JSON object."""
-        post(self._url, message.document())
+        _post(self._url, message.document())
 
 
 class SlackWebhook:
@@ -80,7 +68,7 @@ class SlackWebhook:
         body = joined(rest, _MOST_CHARACTERS).strip("\n").replace("```", "'''")
         bold = escaped(title).translate(_PLAIN)
         text = f"*{bold}*" + (f"\n```\n{escaped(body)}\n```" if body else "")
-        post(self._url, {"text": text})
+        _post(self._url, {"text": text})
 
 
 def escaped(text: str) -> str:
@@ -110,7 +98,7 @@ class Alertmanager:
         if before is not None and before != labels:
             sent.append({"labels": before, "endsAt": _time(0.0)})
         sent.append(self._alert(message, labels))
-        post(self._url, sent)
+        _post(self._url, sent)
         if message.message.alert is None:
             self._labels.pop(key, None)
         else:
@@ -184,34 +172,6 @@ class CommandReceiver:
             raise DeliveryError(f"{self._command[0]} ended with {done.returncode}")
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes an error of a redirect: a POST that is redirected becomes a GET, which delivers nothing."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-_OPENER: Final = urllib.request.build_opener(_NoRedirects)
-
-
-def post(url: str, content: Any) -> None:
-    """Posts ``content`` as JSON. Raises DeliveryError unless the answer is a success. Its message does not
-    have the path and the password of the URL, which are often secrets."""
-    place = urlsplit(url)
-    account, _, host = place.netloc.rpartition("@")
-    where = f"{place.scheme}://{host}"
-    headers = {"Content-Type": "application/json", "User-Agent": "stalltop"}
-    if account:
-        headers["Authorization"] = f"Basic {b64encode(unquote(account).encode()).decode()}"
-    request = urllib.request.Request(
-        urlunsplit(place._replace(netloc=host)), json.dumps(content).encode(), headers
-    )
-    try:
-        with _OPENER.open(request, timeout=ANSWER_SECONDS) as answer:
-            answer.read(1 << 16)
-    except urllib.error.HTTPError as error:
-        with error:
-            said = clean(error.read(200))
-        raise DeliveryError(f"{where} answered {error.code}: {said or error.reason}") from None
-    except (OSError, ValueError, HTTPException) as error:
-        raise DeliveryError(f"cannot reach {where}: {getattr(error, 'reason', '') or error}") from None
+def _post(url: str, content: Any) -> None:
+    """Posts ``content`` as JSON. Raises DeliveryError unless the answer is a success."""
+    post(url, json.dumps(content).encode(), "application/json")

@@ -78,7 +78,7 @@ def prometheus(folder: Path, port: int, scrape: str = "") -> Iterator[Prometheus
     log = folder / "prometheus.log"
     with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said, cwd=folder) as process:
         try:
-            wait_until(lambda: _answers(own) or process.poll() is not None, what="Prometheus")
+            wait_until(lambda: answers(own, "/-/ready") or process.poll() is not None, what="Prometheus")
             assert process.poll() is None, log.read_text()
             yield Prometheus(own)
         finally:
@@ -90,13 +90,21 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _answers(port: int) -> bool:
+def answers(port: int, path: str) -> bool:
+    """Returns whether a server on this port has success at ``path``."""
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as line:
         try:
-            line.request("GET", "/-/ready")
+            line.request("GET", path)
             return line.getresponse().status == 200
         except OSError:
             return False
+
+
+def served(port: int) -> str:
+    """Returns what the endpoint serves."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as line:
+        line.request("GET", "/metrics")
+        return line.getresponse().read().decode()
 
 
 @contextlib.contextmanager

@@ -27,10 +27,17 @@ from stalltop.formats.metrics.totals import ENDED_SECONDS
 from stalltop.model.merge.merging import merge
 from stalltop.model.window import Window
 from stalltop.recordings.read.reading import open_file
-from stalltop.serving.host.tracer_server import TracerServer
 from tests.kernel.harness import wait_until
-from tests.kernel.receivers.prometheus import FETCHED, PROMTOOL, ROOT, Prometheus, endpoint, prometheus
-from tests.unit.serving.host.tracers import TRACER, seated
+from tests.kernel.receivers.prometheus import (
+    FETCHED,
+    PROMTOOL,
+    ROOT,
+    Prometheus,
+    endpoint,
+    prometheus,
+    served,
+)
+from tests.kernel.receivers.published import PublishedWindows
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
 
@@ -42,36 +49,6 @@ pytestmark = [
 LEAST_CALLS = 500
 """Fewer calls say little about a p99."""
 DOCUMENT = (ROOT / "docs" / "metrics.md").read_text()
-
-
-class PublishedWindows:
-    """A tracer whose windows a test makes."""
-
-    def __init__(self, socket: Path) -> None:
-        self._seat = seated(socket)
-        self._server = TracerServer(self._seat.listener, TRACER)
-        self._server.start()
-
-    def publish(self, one: Window) -> None:
-        wait_until(lambda: self._server.clients, what="a client")
-        self._server.publish(one)
-
-    def close(self) -> None:
-        self._server.stop()
-        self._seat.close()
-
-
-@pytest.fixture
-def tracer(tracer_socket: Path) -> Iterator[PublishedWindows]:
-    made = PublishedWindows(tracer_socket)
-    yield made
-    made.close()
-
-
-def served(port: int) -> str:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as line:
-        line.request("GET", "/metrics")
-        return line.getresponse().read().decode()
 
 
 def promtool(*arguments: str, stdin: str = "") -> tuple[int, str]:

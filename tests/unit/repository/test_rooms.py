@@ -102,6 +102,7 @@ def test_folders_have_a_limited_number_of_files() -> None:
         for path in folder.rglob("*.[pch]*")
         if path.suffix in (".py", ".c", ".h")
     )
+    del counts["cli/commands"]  # one file for each command, which has the command's name
     assert {name for name, files in counts.items() if files > MOST_FILES} == set()
 
 

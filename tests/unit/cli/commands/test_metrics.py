@@ -19,6 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from stalltop.cli import main as cli
 from stalltop.cli.commands.metrics import listen_address
+from stalltop.cli.otlp import pairs
 from stalltop.serving.host.tracer_server import TracerServer
 from tests.tui.sources import numbered
 from tests.unit.serving.host.tracers import TRACER, seated
@@ -36,6 +37,7 @@ from tests.unit.serving.host.tracers import TRACER, seated
         (["--cert", "/no/such", "--key", "/no/such"], "No such file"),
         (["--token-file", "/dev/null"], "cannot use --token-file /dev/null"),
         (["--series", "0"], "--series"),
+        (["--otlp", "collector:4318"], "is no URL"),
     ],
 )
 def test_bad_usage_ends_with_exit_code_2(
@@ -69,14 +71,26 @@ def test_what_is_no_address(text: str) -> None:
         listen_address(text)
 
 
+def test_headers_in_another_form_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization")
+    assert cli.main(["metrics", "--simulated", "--otlp", "http://127.0.0.1:1"]) == 2
+    assert "OTEL_EXPORTER_OTLP_HEADERS" in capsys.readouterr().err
+
+
+def test_headers_are_decoded_as_the_specification_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x%3D, a = b ,")
+    assert pairs("OTEL_EXPORTER_OTLP_HEADERS") == {"authorization": "Bearer x=", "a": "b"}
+
+
 def test_a_missing_package_is_reported_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    assert cli.main(["metrics", "--simulated"]) == 1
-    told = capsys.readouterr().err
-    assert "Python package prometheus_client" in told
-    assert "./stalltop metrics" in told
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto", None)
+    assert cli.main(["metrics", "--simulated", "--otlp", "http://127.0.0.1:1"]) == 1
+    assert "Python package opentelemetry-proto" in capsys.readouterr().err
 
 
 def test_a_taken_port_is_reported(capsys: pytest.CaptureFixture[str]) -> None:

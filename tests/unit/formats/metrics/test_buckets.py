@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.formats.metrics.buckets import BUCKETS, EDGES, EDGES_NS, bucketed
+from stalltop.formats.metrics.buckets import EDGES, EDGES_NS, POWERS
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
 
@@ -23,7 +23,7 @@ def test_each_bucket_has_exactly_the_durations_up_to_its_edge(rows: list[list[in
     for number, durations in enumerate(rows):
         for duration in durations:
             dense[number, index_of(duration)] += np.uint64(1)
-    cumulative = np.cumsum(bucketed(Histograms.from_dense(dense)), axis=1).tolist()
+    cumulative = np.cumsum(POWERS.counted(Histograms.from_dense(dense)), axis=1).tolist()
     wanted = [
         [sum(duration <= edge for duration in durations) for edge in (*EDGES_NS, HIGHEST_NS)]
         for durations in rows
@@ -37,7 +37,7 @@ def test_no_counter_lies_on_both_sides_of_an_edge() -> None:
 
 
 def test_edges_are_seconds_and_double() -> None:
-    assert len(EDGES) == BUCKETS == 28
+    assert len(EDGES) == POWERS.number == 28
     assert EDGES[0] == "1.023e-06"
     assert EDGES[-1] == "+Inf"
     assert [round(float(edge) * 1e9) for edge in EDGES[:-1]] == list(EDGES_NS)

@@ -9,13 +9,13 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.metrics_core import GaugeMetricFamily
 
+from stalltop.formats.metrics.catalogue import HostMetric
+from stalltop.formats.metrics.exposition import Exposition
 from stalltop.serving.access import Access, known_hosts
 from stalltop.serving.metrics import endpoint as module
 from stalltop.serving.metrics.endpoint import EndpointOptions, MetricsEndpoint
@@ -27,17 +27,17 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 class OneGauge:
-    """A collector of one gauge. ``hold`` delays its scrapes until it is set."""
+    """Fills expositions with one gauge. ``hold`` delays scrapes until it is set."""
 
     def __init__(self) -> None:
         self.hold = threading.Event()
         self.hold.set()
         self.scrapes = threading.Semaphore(0)
 
-    def collect(self) -> Iterable[Metric]:
+    def fill(self, made: Exposition) -> None:
         self.scrapes.release()
         self.hold.wait()
-        return [GaugeMetricFamily("answer", "The answer.", 42.0)]
+        made.add(HostMetric("answer", "gauge", "The answer"), {}, 42)
 
 
 @pytest.fixture
@@ -49,10 +49,8 @@ def collector() -> OneGauge:
 def serving(
     collector: OneGauge, *, address: str = "127.0.0.1", token: bool = False, tls: ssl.SSLContext | None = None
 ) -> Iterator[int]:
-    registry = CollectorRegistry()
-    registry.register(collector)
     access = Access(known_hosts(("gpu7",)), TOKEN)
-    endpoint = MetricsEndpoint(registry, EndpointOptions(address, 0, access, token, tls))
+    endpoint = MetricsEndpoint(collector.fill, EndpointOptions(address, 0, access, token, tls))
     endpoint.start()
     try:
         yield endpoint.port
@@ -78,14 +76,14 @@ def test_prometheus_gets_openmetrics_compressed(collector: OneGauge) -> None:
     assert status == 200
     assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
     assert headers["Content-Encoding"] == "gzip"
-    assert gzip.decompress(body).endswith(b"answer 42.0\n# EOF\n")
+    assert gzip.decompress(body).endswith(b"answer 42\n# EOF\n")
 
 
 def test_other_clients_get_the_text_format(collector: OneGauge) -> None:
     with serving(collector) as port:
         status, headers, body = get(port)
     assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    assert body == b"# HELP answer The answer.\n# TYPE answer gauge\nanswer 42.0\n"
+    assert body == b"# HELP answer The answer.\n# TYPE answer gauge\nanswer 42\n"
 
 
 def test_there_is_one_path(collector: OneGauge) -> None:
@@ -157,7 +155,7 @@ def test_tls_serves_others_while_a_client_never_begins_its_handshake(
         connection = http.client.HTTPSConnection("localhost", port, context=trust)
         status, _, body = answer_of(connection, "/metrics", {"Authorization": f"Bearer {TOKEN}"})
         assert status == 200
-        assert b"answer 42.0" in body
+        assert b"answer 42" in body
         with pytest.raises((OSError, http.client.HTTPException)):
             get(port)  # no TLS
 
@@ -191,9 +189,8 @@ def test_connections_are_bounded_and_served_again_when_some_end(collector: OneGa
 
 
 def test_a_taken_port_is_an_error(collector: OneGauge) -> None:
-    registry = CollectorRegistry()
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         MetricsEndpoint(
-            registry,
+            collector.fill,
             EndpointOptions("127.0.0.1", taken.getsockname()[1], Access(known_hosts(())), False),
         )

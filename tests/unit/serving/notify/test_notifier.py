@@ -14,9 +14,9 @@ from stalltop.diagnosis.causes import TELLINGS
 from stalltop.serving.notify import notifier as module
 from stalltop.serving.notify.ledger import Ledger, ToldAlert
 from stalltop.serving.notify.notifier import Notifier
-from stalltop.serving.notify.receivers import DeliveryError
 from stalltop.serving.notify.told_file import ToldFile
 from stalltop.serving.notify.wording import WordedMessage
+from stalltop.serving.web_post import DeliveryError
 from tests.unit.serving.host.tracers import until
 from tests.unit.serving.notify.problems import problem, with_problems
 

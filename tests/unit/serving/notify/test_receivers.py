@@ -20,11 +20,11 @@ from stalltop.serving.notify.ledger import DueMessage, ToldAlert
 from stalltop.serving.notify.receivers import (
     Alertmanager,
     CommandReceiver,
-    DeliveryError,
     SlackWebhook,
     Webhook,
 )
 from stalltop.serving.notify.wording import WordedMessage, worded
+from stalltop.serving.web_post import DeliveryError
 from tests.unit.serving.notify.problems import NOW, problem, with_problems
 from tests.unit.serving.notify.web import KeptRequests, web_server
 

@@ -1,4 +1,4 @@
-"""Tests the exposition of a host's totals with the strict parser of prometheus_client."""
+"""Tests the exposition of a host's totals with the strict parsers of prometheus_client."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest as text_format
-from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
+from stalltop.formats.metrics import catalogue
 from stalltop.formats.metrics.catalogue import FIGURES, METRICS
-from stalltop.formats.metrics.families import HostCollector
+from stalltop.formats.metrics.exposition import Exposition
+from stalltop.formats.metrics.points import pass_on
 from stalltop.formats.metrics.totals import HostTotals
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.window import LOSSES, Window
@@ -25,13 +25,12 @@ from tests.windows.hostile import hostile_window
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def exposed(*windows: Window, most: int = 100) -> bytes:
-    registry = CollectorRegistry()
-    totals = HostTotals(most)
-    registry.register(HostCollector(totals, "1.2.3"))
+def exposed(*windows: Window, openmetrics: bool = True) -> bytes:
+    totals, made = HostTotals(100), Exposition(openmetrics=openmetrics)
     for one in windows:
         totals.add(one)
-    return bytes(generate_latest(registry))
+    pass_on(totals, "1.2.3", made)
+    return made.text().encode()
 
 
 def parsed(text: bytes) -> Series:
@@ -135,26 +134,35 @@ def test_before_the_first_window_there_is_only_the_version() -> None:
     assert parsed(exposed()) == {("stalltop_build_info", (("version", "1.2.3"),)): 1.0}
 
 
-def test_the_text_format_has_the_same_values() -> None:
-    registry = CollectorRegistry()
-    totals = HostTotals(100)
-    registry.register(HostCollector(totals, "1"))
-    totals.add(full_window())
+def test_the_text_format_has_the_same_values_and_no_times_of_creation() -> None:
     plain = {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_families(text_format(registry).decode())
+        for family in text_families(exposed(full_window(), openmetrics=False).decode())
         for sample in family.samples
     }
-    assert plain == parsed(generate_latest(registry))
+    assert plain == {
+        series: value
+        for series, value in parsed(exposed(full_window())).items()
+        if not series[0].endswith("_created")
+    }
 
 
-def test_a_scrape_may_ask_for_single_metrics() -> None:
-    registry = CollectorRegistry()
-    registry.register(HostCollector(HostTotals(100), "1"))
-    with pytest.raises(ValueError, match="Duplicated"):
-        registry.register(HostCollector(HostTotals(100), "1"))
-    only = generate_latest(registry.restricted_registry(["stalltop_build_info"])).decode()
-    assert 'stalltop_build_info{version="1"} 1.0' in only
+def test_both_formats_tell_the_types_of_the_catalogue() -> None:
+    known = {one.name: one for one in METRICS}
+    for family in text_string_to_metric_families(exposed(full_window()).decode()):
+        assert (family.type, family.unit) == (known[family.name].kind, known[family.name].unit)
+        assert family.documentation == f"{known[family.name].about}."
+    for family in text_families(exposed(full_window(), openmetrics=False).decode()):
+        kind = known[family.name.removesuffix("_info")].kind
+        assert family.type == ("gauge" if kind == "info" else kind)
+
+
+def test_labels_are_escaped() -> None:
+    name = 'a"b\\c\nd'
+    made = Exposition(openmetrics=True)
+    made.add(catalogue.PROBES, {"tenant": name}, 1)
+    made.add_histogram(catalogue.CALL_DURATION, {"tenant": name}, np.zeros(28, np.uint64), 0.0, 0.0)
+    assert {dict(labels)["tenant"] for _, labels in parsed(made.text().encode())} == {name}
 
 
 def test_names_follow_the_conventions() -> None:

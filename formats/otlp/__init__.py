@@ -1,0 +1,1 @@
+"""Windows as messages of the OpenTelemetry protocol (OTLP): metrics, and problems as log records."""
