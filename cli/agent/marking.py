@@ -37,6 +37,8 @@ class Marker:
             names |= {row.process for row in window.rows.keys}
             for chain in window.chains:
                 names |= {chain.process, *(part.process for part in chain.links)}
+            for stack in window.stacks:
+                names |= {text for frame in stack.frames for text in (frame.function, frame.file)}
             for charge in window.evidence.charges:
                 names |= {charge.culprit_process, charge.process}
         found = sorted((name for name in names if len(name) >= _LEAST), key=len, reverse=True)

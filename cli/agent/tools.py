@@ -156,8 +156,11 @@ class HostTools:
         )
 
     def stacks(self) -> Document:
-        """Shows stacks of threads that wait, if this stalltop captures stacks."""
-        return self._answer(self._place.window(), stacks="not available: this stalltop captures no stacks")
+        """Shows where slow calls came from: their stacks (function, file, line; innermost first), those with
+        the most time first. Empty if no call was slow enough, or if the tracer runs with --stacks off."""
+        window = self._place.window()
+        found = sorted(document(window)["stacks"], key=lambda stack: -stack["ns"])
+        return self._answer(window, stacks=found[:MOST], more=max(len(found) - MOST, 0))
 
     def devices(self) -> Document:
         """Lists the GPUs with their figures (null: not known) and who uses them."""
