@@ -86,12 +86,16 @@ def test_a_command_with_packages_of_its_own_adds_them_to_the_environment(checkou
     assert checkout.uses()[4:] == ["run check", "run serve"]
 
 
-@pytest.mark.parametrize("command", ["serve", "metrics"])
-def test_a_command_with_packages_of_its_own_may_be_the_first(checkout: Checkout, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "group"), [("serve", "serve"), ("mcp", "mcp"), ("agent", "fleet"), ("rollup", "fleet")]
+)
+def test_a_command_with_packages_of_its_own_may_be_the_first(
+    checkout: Checkout, command: str, group: str
+) -> None:
     checkout.run(command)
     checkout.run("check")
     assert checkout.uses() == ["pip", f"run {command}", "run check"]
-    assert (checkout.folder / ".venv" / f"{command}.ready").exists()
+    assert (checkout.folder / ".venv" / f"{group}.ready").exists()
 
 
 def test_packages_of_an_export_format_are_installed_at_its_first_use(checkout: Checkout) -> None:
