@@ -59,7 +59,8 @@ def test_shortened_output_shows_the_same(
         short.feed(less)
         assert short.shown() == whole.shown()
         if number not in forgets:
-            assert len(less) <= len(text)
+            # The place after characters of two cells is written, because terminals differ in their width.
+            assert len(less) <= len(text) or "日" in text
     # Plain text written afterwards appears at the same place and in the same style in both terminals.
     whole.feed("\x1b[4;1Hafter")
     short.feed(lean.shorten("\x1b[4;1Hafter"))

@@ -82,6 +82,7 @@ class StandInMonitor(MadeSource):
 
 def options(**given: object) -> argparse.Namespace:
     defaults = {"own": False, "socket": None, "attach": None, "memory": None, "budget": None, "sample": False}
+    defaults["stacks"] = None
     return argparse.Namespace(**{**defaults, "state": False, **given})
 
 
