@@ -57,7 +57,7 @@ def test_programs_at_uprobes_contain_a_tail_call(task: Mapping[str, int]) -> Non
     threads on that CPU would share."""
     compiled = prepare(tracing(list(task), [])).compiled
     at_uprobes = [program for program in compiled.programs if program.type == KPROBE]
-    assert len(at_uprobes) == 7
+    assert len(at_uprobes) == 8
     for program in at_uprobes:
         code = [program.code[at : at + 8] for at in range(0, len(program.code), 8)]
         assert TAIL_CALL in code, program.name
