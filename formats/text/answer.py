@@ -43,10 +43,10 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     """Return ``chain`` as a sentence. If its cause is not in ``tellings``, as in a file of another version,
     the sentence is the summary of the chain."""
     lost, short, shortest = _lost(chain, glyphs)
-    if fades(chain, window):
-        lost = short = shortest = f"not seen for {window.end - chain.seen:.0f} s"
     telling = tellings.get(chain.cause)
     said = Sentence(chain.summary or chain.title) if telling is None else _said(chain, window, telling)
+    if fades(chain, window):  # nothing is to be done now
+        return replace(said, lost=f"not seen for {window.end - chain.seen:.0f} s")
     said = replace(said, lost=lost, lost_short=short, lost_shortest=shortest)
     first, remedy = next(iter(chain.fixes), None), chain.remedy
     if first is not None and (remedy is None or (remedy.look and not first.look)):

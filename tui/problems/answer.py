@@ -85,6 +85,9 @@ class Answering:
         faults = [one for one in found.open if one.severity != "info" and one.id not in silenced]
         faults.sort(key=lambda one: fades(one, window))
         before = Standing() if still else self._standing
+        told = next((one for one in faults if one.id == before.shown), None)
+        if told is not None and fades(told, window) and not fades(faults[0], window):
+            before = Standing()  # what is present now is told at once
         self._standing = stand(before, faults, window.end)
         self.chain = next((one for one in faults if one.id == self._standing.shown), None)
         if self.chain is None:

@@ -78,6 +78,19 @@ def test_a_moment_of_the_past_always_shows_its_worst_problem(still: bool) -> Non
     assert shown(7, louder, B) == "a"
 
 
+def test_a_problem_that_is_not_seen_any_more_gives_way_to_a_present_one_at_once() -> None:
+    answering = Answering()
+    end = faulty(number=1).end
+    over, now = replace(A, seen=end - 4.0), replace(B, seen=end)
+    first = faulty(replace(A, seen=faulty(number=0).end), number=0)
+    answering.update(first, _listed(first), tellings=TELLINGS)
+    assert answering.chain is not None
+    assert answering.chain.id == "a"
+    both = faulty(over, now, number=1)
+    answering.update(both, _listed(both), tellings=TELLINGS)
+    assert answering.chain.id == "b"
+
+
 def _listed(window: Window) -> Listed:
     return listed(window)
 

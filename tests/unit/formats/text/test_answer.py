@@ -255,6 +255,7 @@ def test_a_problem_that_is_not_seen_any_more_has_no_present_loss(age: float, tol
     said = sentence_of(faulty("cpu_contention", HOG, seen=one.end - age), one, TELLINGS)
     assert said.lost == told
     assert said.times[-1] == ("516 ms/s" if age < 2 else told)
+    assert said.command == (PIN.command if age < 2 else "")
 
 
 def test_a_change_of_a_program_is_for_its_owner_and_a_command_is_not() -> None:
