@@ -26,7 +26,7 @@ _JOIN_SECONDS: Final = 60.0
 def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     """Measures and returns the tables. Raises StalltopError if the server cannot be started."""
     join = TextTable(
-        "Late join: the last summary of each host",
+        "fleet, late join: the last summary of each host",
         (
             "hosts",
             FigureColumn("sent/s", better="higher"),
@@ -61,7 +61,7 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
 def _steady(seconds: float) -> TextTable:
     """Measures a reader that follows hosts which send a summary a second."""
     table = TextTable(
-        f"{STEADY_HOSTS:,} hosts at 1 Hz for {seconds:.0f} s, read once a second",
+        f"fleet: {STEADY_HOSTS:,} hosts at 1 Hz for {seconds:.0f} s, read once a second",
         ("hosts", "sent", "read", FigureColumn("CPU", "%"), FigureColumn("refused")),
     )
     with LocalServer() as server:
