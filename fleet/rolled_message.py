@@ -48,7 +48,7 @@ def encoded_batch(batch: RolledBatch) -> bytes:
 
 
 def decoded_batch(content: bytes) -> RolledBatch:
-    """Returns the batch in a message. Raises OtherVersionError, and ValueError if it is none."""
+    """Decodes a message of merged windows. Raises OtherVersionError, and ValueError if it is malformed."""
     if not content:
         raise ValueError("the message is empty")
     if content[0] != VERSION:

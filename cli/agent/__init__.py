@@ -1,1 +1,1 @@
-"""Tools by which a language model asks about a host (Model Context Protocol)."""
+"""The tools of `stalltop mcp`, which answer a language model's questions about a host."""

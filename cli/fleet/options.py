@@ -19,7 +19,7 @@ _MOST_BYTES: Final = 4096
 
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--nats`` and the options of users and certificates."""
+    """Adds ``--nats`` and the options that choose a user and certificates."""
     group = parser.add_argument_group("NATS server (docs/fleet.md)")
     group.add_argument(
         "--nats",

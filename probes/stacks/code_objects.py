@@ -51,7 +51,7 @@ class SourceLine(NamedTuple):
     file: str
     """As the process knows it: in a container, its path there."""
     line: int
-    """0 if the instruction has no line."""
+    """The line of the instruction; 0 if the line table has none for it."""
 
 
 UNREAD: Final = SourceLine("", "", 0)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 NONE: Final = 0xFFFF
-"""Stands for a member that a version does not have."""
+"""The offset of a member that this version of CPython does not have."""
 
 
 class LineFormat(IntEnum):

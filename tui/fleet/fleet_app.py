@@ -260,7 +260,7 @@ class FleetApp(TerminalApp):
 
 @dataclass(frozen=True, slots=True)
 class FleetEnd:
-    """How a run of the screen ended."""
+    """Why the fleet's screen ended, and which host to show next."""
 
     exit_code: int
     opened: HostAddress | None

@@ -43,7 +43,7 @@ class FleetChoice:
     hosts: Collection[HostAddress] | None = None
     """Only these hosts; None: all."""
     of: str = ""
-    """What these hosts have in common, for the title."""
+    """What ``hosts`` have in common, such as a problem or a tenant; shown in the title."""
     filter: str = ""
     """Only rows whose text contains this, in any case."""
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from stalltop.cli import main as cli
 from stalltop.model.chain import Chain
-from stalltop.serving.host.tracer_server import TracerServer
 from stalltop.serving.notify import ledger
 from stalltop.tui.settings import host as known
 from tests.kernel.harness import wait_until
 from tests.kernel.receivers.alertmanager import FETCHED, alertmanager
-from tests.unit.serving.host.tracers import TRACER, seated
+from tests.unit.serving.host.tracers import publishing
 from tests.unit.serving.notify.problems import problem, with_problems
 from tests.unit.serving.notify.web import web_server
 
@@ -40,27 +38,9 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return path
 
 
-@contextlib.contextmanager
-def host_with(problems: list[Chain], socket: Path) -> Iterator[None]:
+def host_with(problems: list[Chain], socket: Path) -> AbstractContextManager[None]:
     """A tracer whose windows have ``problems``, which may change."""
-    seat = seated(socket)
-    server = TracerServer(seat.listener, TRACER)
-    server.start()
-    ended = threading.Event()
-
-    def publish() -> None:
-        while not ended.wait(0.05):
-            server.publish(with_problems(*problems, end=time.time()))
-
-    thread = threading.Thread(target=publish, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        server.stop()
-        seat.close()
+    return publishing(socket, lambda: with_problems(*problems, end=time.time()))
 
 
 def test_alertmanager_takes_an_alert_that_opens_gets_worse_and_ends(

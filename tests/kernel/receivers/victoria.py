@@ -17,7 +17,7 @@ FETCHED = VICTORIA.is_file()
 
 
 def otlp(port: int) -> str:
-    """Returns the URL of its receiver."""
+    """Returns the URL to which VictoriaMetrics on ``port`` accepts OTLP."""
     return f"http://127.0.0.1:{port}/opentelemetry"
 
 

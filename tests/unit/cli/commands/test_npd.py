@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stalltop.cli import main as cli
-from stalltop.model.window import Coverage, Window
-from stalltop.serving.host.tracer_server import TracerServer
-from tests.unit.serving.host.tracers import TRACER, seated
+from stalltop.model.window import Coverage
+from tests.unit.serving.host.tracers import publishing
 from tests.unit.serving.notify.problems import problem, with_problems
-
-
-@contextmanager
-def traced(socket: Path, one: Window) -> Iterator[None]:
-    """A tracer that publishes ``one`` again and again."""
-    seat = seated(socket)
-    server = TracerServer(seat.listener, TRACER)
-    server.start()
-    ended = threading.Event()
-
-    def publish() -> None:
-        while not ended.wait(0.05):
-            server.publish(one)
-
-    thread = threading.Thread(target=publish, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        server.stop()
-        seat.close()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +32,7 @@ def test_the_worst_problem_decides(
         problem("pcie_link", severity="low"),
         problem("x", severity="info"),
     )
-    with traced(tracer_socket, window):
+    with publishing(tracer_socket, lambda: window):
         assert cli.main(["npd", *arguments]) == code
     assert capsys.readouterr().out == f"{line}\n"
 
@@ -70,7 +43,7 @@ def test_an_unknown_cause_is_refused(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_long_line_is_cut(tracer_socket: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with traced(tracer_socket, with_problems(replace(problem(), summary="x" * 200))):
+    with publishing(tracer_socket, lambda: with_problems(replace(problem(), summary="x" * 200))):
         assert cli.main(["npd"]) == 1
     assert len(capsys.readouterr().out.rstrip("\n")) == 80
 
@@ -81,6 +54,6 @@ def test_what_is_not_known_is_no_problem_and_no_health(
     assert cli.main(["npd"]) == 2
     assert capsys.readouterr().out == "no stalltop traces this host\n"
     window = replace(with_problems(problem()), coverage=Coverage(tracing="permission denied"))
-    with traced(tracer_socket, window):
+    with publishing(tracer_socket, lambda: window):
         assert cli.main(["npd"]) == 2
     assert capsys.readouterr().out == "permission denied\n"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,3 +72,26 @@ def tracing(seat: TracerSeat, source: Source, tracer: Tracer = TRACER, **options
     server = TracerServer(seat.listener, tracer)
     server.start()
     return SharedSource(source, seat, server, **options)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def publishing(path: Path, make: Callable[[], Window]) -> Iterator[None]:
+    """A tracer that publishes what ``make`` returns, twenty times a second."""
+    seat = seated(path)
+    server = TracerServer(seat.listener, TRACER)
+    server.start()
+    ended = threading.Event()
+
+    def publish() -> None:
+        while not ended.wait(0.05):
+            server.publish(make())
+
+    thread = threading.Thread(target=publish, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        server.stop()
+        seat.close()

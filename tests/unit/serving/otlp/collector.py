@@ -18,39 +18,27 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
+from tests.unit.serving.notify.web import KeptRequests
+
 _KINDS: dict[str, tuple[Any, Any]] = {
     "/v1/metrics": (ExportMetricsServiceRequest, ExportMetricsServiceResponse),
     "/v1/logs": (ExportLogsServiceRequest, ExportLogsServiceResponse),
 }
 
 
-class Collected:
-    """What the receiver was sent. ``status`` and ``headers`` are those of the next answers."""
+class Collected(KeptRequests):
+    """What the receiver was sent: messages, not JSON. ``status`` is that of the next answers."""
 
     def __init__(self) -> None:
-        self.port = 0
+        super().__init__()
         self.status = 200
-        self.headers: dict[str, str] = {}
         self.answers: dict[str, Any] = {}
         """Answer by path; by default an empty one."""
-        self.got: list[tuple[str, Any]] = []
-        """Path and message of each request that was answered with 200."""
         self.sent_headers: dict[str, str] = {}
-        self.tries = 0
-        self.changed = threading.Condition()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-    def wait(self, count: int) -> list[tuple[str, Any]]:
-        with self.changed:
-            assert self.changed.wait_for(lambda: len(self.got) >= count, 100)
-            return list(self.got)
-
-    def wait_for_tries(self, count: int) -> None:
-        with self.changed:
-            assert self.changed.wait_for(lambda: self.tries >= count, 100)
 
 
 @contextlib.contextmanager
