@@ -45,8 +45,6 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     lost, short, shortest = _lost(chain, glyphs)
     telling = tellings.get(chain.cause)
     said = Sentence(chain.summary or chain.title) if telling is None else _said(chain, window, telling)
-    if fades(chain, window):  # nothing is to be done now
-        return replace(said, lost=f"not seen for {window.end - chain.seen:.0f} s")
     said = replace(said, lost=lost, lost_short=short, lost_shortest=shortest)
     first, remedy = next(iter(chain.fixes), None), chain.remedy
     if first is not None and (remedy is None or (remedy.look and not first.look)):
@@ -60,6 +58,16 @@ def sentence_of(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs
     # What a command shows is said in a few words: the long text describes the same as the sentence.
     long = remedy.text if not few or not remedy.look else ""
     return replace(said, command=remedy.command, looks=remedy.look, effects=_forms(long, few))
+
+
+def sentence_now(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyphs = UNICODE) -> Sentence:
+    """Return ``chain`` as a sentence for a live screen. If its cause is not seen any more, the sentence says
+    so in place of the lost time, and has no fix: nothing is to be done now."""
+    said = sentence_of(chain, window, tellings, glyphs)
+    if not fades(chain, window):
+        return said
+    lost = f"not seen for {window.end - chain.seen:.0f} s"
+    return replace(said, lost=lost, lost_short="", lost_shortest="", advice=(), command="", effects=())
 
 
 def fades(chain: Chain, window: Window) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
-from stalltop.formats.text.answer import fades, healthy, sentence_of, slowest
+from stalltop.formats.text.answer import fades, healthy, sentence_now, slowest
 from stalltop.formats.text.chains import name_of
 from stalltop.model.chain import SEVERITIES, Chain
 from stalltop.model.row_key import RowKey
@@ -97,7 +97,7 @@ class Answering:
             mark=MARK[shown.severity],
             severity=shown.severity,
             role=ROLE[shown.severity],
-            sentence=sentence_of(shown, window, tellings, glyphs),
+            sentence=sentence_now(shown, window, tellings, glyphs),
             more=tuple(_named(one, window) for one in faults if one is not shown),
             copy_key=key("copy"),
             list_key=key("warnings"),

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from stalltop.diagnosis.causes import TELLINGS
-from stalltop.formats.text.answer import answer_lines, healthy, sentence_of, slowest
+from stalltop.formats.text.answer import answer_lines, healthy, sentence_now, sentence_of, slowest
 from stalltop.formats.text.chains import cost, each_second, sureness_and_baseline
 from stalltop.model.actions.catalogue import briefly
 from stalltop.model.chain import OTHERS, Chain, Fix, Link
@@ -252,10 +252,12 @@ def test_what_a_command_does_is_told_in_a_few_words(command: str, words: str) ->
 @pytest.mark.parametrize(("age", "told"), [(1.0, "516 ms of each second"), (4.0, "not seen for 4 s")])
 def test_a_problem_that_is_not_seen_any_more_has_no_present_loss(age: float, told: str) -> None:
     one = two()
-    said = sentence_of(faulty("cpu_contention", HOG, seen=one.end - age), one, TELLINGS)
+    chain_ = faulty("cpu_contention", HOG, seen=one.end - age)
+    said = sentence_now(chain_, one, TELLINGS)
     assert said.lost == told
     assert said.times[-1] == ("516 ms/s" if age < 2 else told)
     assert said.command == (PIN.command if age < 2 else "")
+    assert sentence_of(chain_, one, TELLINGS).command == PIN.command, "alerts and reports stay as they are"
 
 
 def test_a_change_of_a_program_is_for_its_owner_and_a_command_is_not() -> None:
