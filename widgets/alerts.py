@@ -183,7 +183,7 @@ class AlertList(Lines, can_focus=True):
         if not self.has_focus:
             self._drawn_rows = rows
         if not rows and self._rows:
-            return [line_of([("  the problem above is the only one", paint.dim)], width)]
+            return [line_of([("  no other problem", paint.dim)], width)]
         shown = rows[self._top : self._top + height]
         hidden = _hidden(self._top, len(shown), len(rows), focused=self.has_focus)
         tail = "  ".join(part for part in (hidden, self._tail) if part)

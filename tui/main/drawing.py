@@ -59,6 +59,8 @@ class Drawing:
         """The path to the row under the cursor when the tables were last drawn."""
         self._alerts_of: Window | None = None
         """The window for which the list of problems was made last."""
+        self._told = ""
+        """The id of the problem that the first lines told last; empty if they told none."""
 
     @property
     def whole(self) -> bool:
@@ -101,6 +103,7 @@ class Drawing:
         arrangement = self._arrangement
         arrangement.at, arrangement.devices = window.end, len(window.devices.devices)
         arrangement.graphs = self._graphs_chosen()
+        self._fit_anew_for_another_problem()
         arrangement.detail = self._detail_needs(window)
         past = () if app.options.still else moments.past
         normals = moments.newest.newest.normals if moments.newest is not None else {}
@@ -109,6 +112,18 @@ class Drawing:
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
         self.graphs()
         self._show_detail(window)
+
+    def _fit_anew_for_another_problem(self) -> None:
+        """Forget the heights that panels had, if the first lines tell another problem than before: the panels
+        now show something else, and the way to its cause must not wait for their lines."""
+        chain = self._panel.answering.chain
+        told = "" if chain is None else chain.id
+        if told and told != self._told:
+            self._tables.room.forget_lines()
+            self._panel.room.forget_height()
+            self._detail_whole.forget()
+            self._detail_chain.forget()
+        self._told = told
 
     def _detail_needs(self, window: Window) -> DetailNeeds:
         """Return what the panel about the first problem needs. Its needs shrink only after some time, so that

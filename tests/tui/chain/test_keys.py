@@ -133,7 +133,7 @@ async def test_an_empty_list_says_where_its_only_problem_is_shown() -> None:
         ended = faulty(LATE, number=1)
         await screen.feed(ended)
         await screen.until(lambda: "H title of loader_disk" not in screen.text())
-        await screen.sees("the problem above is the only one")
+        await screen.sees("no other problem")
 
 
 async def test_the_focus_moves_to_the_list_and_back_at_once() -> None:
