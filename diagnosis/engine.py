@@ -11,6 +11,7 @@ from typing import Final
 from stalltop.diagnosis.blame import Blame, ChainKey, first_culprit
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.held import HeldLimits
 from stalltop.diagnosis.normals import Normal, Normals
 from stalltop.diagnosis.rules import RULES
 from stalltop.diagnosis.series import Series
@@ -94,6 +95,8 @@ class Diagnosis:
         self._followed: dict[str, _Followed] = {}
         self._closed: dict[str, Chain] = {}
         """Closed chains by id."""
+        self._held_newest, self._held_lately = HeldLimits(), HeldLimits()
+        """The limits that fixes propose, of the newest window and of the merged ones."""
 
     def add(self, window: Window) -> Window:
         """Diagnoses ``window``, the newest one. Returns it with the chains that are open at its end, the
@@ -128,7 +131,9 @@ class Diagnosis:
         self._series.add(newest)
         blamed = self._blamed(newest)
         normal = _normal(self.normals, newest)
-        facts = self._facts(newest, normal, blamed)
+        self._held_newest.forget(newest.end)
+        self._held_lately.forget(newest.end)
+        facts = self._facts(newest, normal, blamed, held=self._held_newest)
         self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
         # If the newest window shows no cause and no cause is followed, the merged windows rarely show one.
@@ -136,7 +141,8 @@ class Diagnosis:
         if len(self._recent) > 1 and (now_seen or self._followed):
             joined = _joined(self._recent)
             normal = _normal(self.normals, joined, known=newest).with_others(normal)
-            lately = suspicions(self._facts(joined, normal, blamed, tuple(self._recent)), self._rules)
+            merged = self._facts(joined, normal, blamed, tuple(self._recent), held=self._held_lately)
+            lately = suspicions(merged, self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
 
@@ -162,6 +168,8 @@ class Diagnosis:
         normal: Normal,
         blamed: Mapping[ChainKey, Blame],
         parts: Sequence[Window] = (),
+        *,
+        held: HeldLimits,
     ) -> Facts:
         return Facts(
             window,
@@ -172,6 +180,7 @@ class Diagnosis:
             longest_ns=self._series.longest_ns,
             blamed=blamed,
             parts=parts,
+            held=held,
         )
 
     def _follow(self, newest: Window, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.diagnosis.blame import Blame, ChainKey
+from stalltop.diagnosis.held import HeldLimits
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -85,11 +86,13 @@ class Facts:
         longest_ns: Mapping[RowKey, int] = _NONE_LONGEST,
         blamed: Mapping[ChainKey, Blame] = _NONE_BLAMED,
         parts: Sequence[Window] = (),
+        held: HeldLimits | None = None,
     ) -> None:
         """``normal`` has (p50_ns, p99_ns) of the rows with a baseline. ``series`` has the points that
         ``trend`` returns. ``usual`` has the values for ``Row.usual_ns``. ``longest_ns`` has the duration of
         the longest call of each row in the last minutes. ``blamed`` has the culprits that each chain has
-        blamed so far. ``parts`` are the windows that were merged to ``window``, oldest first."""
+        blamed so far. ``parts`` are the windows that were merged to ``window``, oldest first. ``held`` has
+        the limits that fixes of earlier windows proposed."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
@@ -118,6 +121,12 @@ class Facts:
         self._longest_ns = longest_ns
         self._blamed = blamed
         self._parts = parts
+        self._held = HeldLimits() if held is None else held
+
+    def held_limit(self, tenant: str, resource: str, limit: float) -> float:
+        """Returns the limit of a ``resource`` that a fix proposes for ``tenant``: ``limit``, or the one that
+        was proposed before if it is still about right."""
+        return self._held.hold((tenant, resource), limit, self.window.end)
 
     def used_cpus(self, tenant: str) -> float:
         """Returns how many CPUs ``tenant`` used on average since it first used one: CPU time is the

@@ -15,7 +15,7 @@ from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, ranked
-from stalltop.diagnosis.wording.figures import duration
+from stalltop.diagnosis.wording.figures import duration, figure
 from stalltop.diagnosis.wording.fixes import keep_all_off
 from stalltop.model.actions.cpu_places import reserved
 from stalltop.model.actions.placeholders import limit_values
@@ -49,7 +49,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
     fixes = _keep_off_victim(facts, loss, large)
     for who, _ in told[:1]:
         room = has_idle_cpu(facts, who.tenant, reserved(facts.window, loss.last.pid))
-        quota = _halve(facts, loss, who)
+        quota = _limited(facts, loss, who)
         if quota is not None:
             # A process that is moved to a busy CPU takes the time of somebody else there.
             first = quota.command and not (room and _lives(facts, who))
@@ -63,22 +63,23 @@ def contention(facts: Facts, loss: Loss) -> Description:
     )
 
 
-def _halve(facts: Facts, loss: Loss, culprit: Who) -> Fix | None:
-    """Returns a fix that halves the CPU time of the tenant of ``culprit``; None if the quota would be below
-    ``LEAST_QUOTA``, or if the tenant is no cgroup of its own."""
+def _limited(facts: Facts, loss: Loss, culprit: Who) -> Fix | None:
+    """Returns a fix that limits the tenant of ``culprit`` to about half of the CPUs that it uses; None if the
+    quota would be below ``LEAST_QUOTA``, or if the tenant is no cgroup of its own."""
     tenant = culprit.tenant
-    half = facts.used_cpus(tenant) / 2
-    if half < LEAST_QUOTA or tenant.startswith(OUTSIDE):
+    used = facts.used_cpus(tenant)
+    quota = facts.held_limit(tenant, "cpus", used / 2)
+    if quota < LEAST_QUOTA or tenant.startswith(OUTSIDE):
         return None
     taken = sum(ns for who, ns in loss.culprits.items() if who.tenant == tenant)
-    name, limit = facts.name(tenant), limit_values(half)["limit"]
-    gain = duration(facts.per_second(taken) / 2)
-    command = commands.limit_cpus(facts, tenant, half)
+    name, limit, now = facts.name(tenant), limit_values(quota)["limit"], figure(used)
+    gain = duration(facts.per_second(taken) * (1 - quota / used))
+    command = commands.limit_cpus(facts, tenant, quota)
     return Fix(
-        f"limit {name} to {limit} CPUs, half of what it uses: {facts.name(loss.victim.tenant)} gains up to "
-        f"{gain} of each second, {name} takes twice as long{commands.needs(command)}",
+        f"limit {name} to {limit} CPUs, it uses {now} now: {facts.name(loss.victim.tenant)} gains up to "
+        f"{gain} of each second, {name} takes longer{commands.needs(command)}",
         command,
-        short="halve its CPU time",
+        short=f"it uses {now} CPUs now",
     )
 
 

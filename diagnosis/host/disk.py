@@ -199,10 +199,14 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
     """Returns fixes that reduce the load from the culprit that loads the device most."""
     name, device = facts.name(culprit.tenant), culprit.device
     rate, write = block.bytes_per_second(facts, device, culprit.tenant)
-    command = commands.limit_disk(facts, culprit.tenant, device, rate / 2, write=write) if rate else ""
-    verb = "writes to" if write else "reads from"
-    text = f"limit what {name} {verb} {device} to half of its {figure(rate / 1e6)} MB/s ({_LIMIT_FILES})"
-    limit = Fix(text, command, short=f"halve what it {verb} {device}")
+    verb, resource = ("writes to", "writes") if write else ("reads from", "reads")
+    allowed = facts.held_limit(culprit.tenant, f"{device} {resource}", rate / 2)
+    command = commands.limit_disk(facts, culprit.tenant, device, allowed, write=write) if rate else ""
+    now = f"{figure(rate / 1e6)} MB/s"
+    text = (
+        f"limit what {name} {verb} {device} to about half of the {now} that it {resource} now ({_LIMIT_FILES})"
+    )
+    limit = Fix(text, command, short=f"it {resource} {now} now")
     if not culprit.pid:
         return [limit]
     text = f"let {culprit.process} of {name} use {device} only when nobody else does"

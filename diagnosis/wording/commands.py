@@ -83,10 +83,20 @@ def limit_disk(facts: Facts, tenant: str, device: str, bytes_per_s: float, *, wr
     """Returns a command that limits how many bytes per second a tenant reads from a block device, or writes
     to it. '' if no command does that."""
     what = "write" if write else "read"
-    # Two digits: the limit does not change with each window.
-    rate = str(int(float(f"{max(bytes_per_s, 1.0):.1e}")))
-    given = {"device_path": shlex.quote(f"/dev/{device}"), f"{what}_rate": rate}
+    given = {
+        "device_path": shlex.quote(f"/dev/{device}"),
+        # Podman's units are powers of 1024, those of systemd are powers of 1000.
+        f"{what}_rate_1024": _in_unit(bytes_per_s, 1024, ("kb", "mb")),
+        f"{what}_rate_1000": _in_unit(bytes_per_s, 1000, ("K", "M")),
+    }
     return _on_tenant(facts, tenant, (f"container_{what}s", f"unit_{what}s"), given)
+
+
+def _in_unit(bytes_per_s: float, base: int, units: tuple[str, str]) -> str:
+    """Returns a rate with two digits in ``units``, of ``base`` and of ``base ** 2`` bytes, such as ``1400mb``:
+    a command with all digits would be wider than a narrow terminal."""
+    power = 2 if bytes_per_s >= base**2 else 1
+    return f"{max(int(float(f'{bytes_per_s / base**power:.1e}')), 1)}{units[power - 1]}"
 
 
 def thaw(facts: Facts, tenant: str) -> str:

@@ -4,14 +4,10 @@ change while somebody types it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
+from stalltop.diagnosis.held import CLEARLY
 from stalltop.model.actions.catalogue import figures_of
 from stalltop.model.chain import Fix
-
-CLEARLY: Final = 1.3
-"""A command gets new figures if one of them is larger or smaller by at least this factor: "half of what it
-uses" stays about true, and nobody reads a command that changes."""
 
 
 def steady(now: Sequence[Fix], before: Sequence[Fix], *, same: bool) -> tuple[Fix, ...]:
@@ -27,6 +23,8 @@ def steady(now: Sequence[Fix], before: Sequence[Fix], *, same: bool) -> tuple[Fi
         if then is None or not figures:
             return fix
         pairs = zip(figures, figures_of(then.command)[1], strict=True)
+        if then.command == fix.command:
+            return fix
         close = all(old / CLEARLY < new < old * CLEARLY for new, old in pairs)
         return then if close else fix
 

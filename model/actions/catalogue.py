@@ -128,12 +128,12 @@ ACTIONS: Final = (
            lasting="the same command with the previous limit"),
     # Docker sets such limits only when it creates a container.
     HostCommand("container_reads", "tenant",
-           "{podman} update --device-read-bps {device_path}:{read_rate} {container}",
-           "limits what it reads from {device_path} to {read_rate} bytes/s", "", DISK,
+           "{podman} update --device-read-bps {device_path}:{read_rate_1024} {container}",
+           "limits what it reads from {device_path} to {read_rate_1024}/s", "", DISK,
            lasting="the same command with a higher rate"),
     HostCommand("container_writes", "tenant",
-           "{podman} update --device-write-bps {device_path}:{write_rate} {container}",
-           "limits what it writes to {device_path} to {write_rate} bytes/s", "", DISK,
+           "{podman} update --device-write-bps {device_path}:{write_rate_1024} {container}",
+           "limits what it writes to {device_path} to {write_rate_1024}/s", "", DISK,
            lasting="the same command with a higher rate"),
     HostCommand("container_pause", "tenant", "{tool} pause {container}",
            "freezes all its processes; they keep their memory and GPU memory",
@@ -159,12 +159,12 @@ ACTIONS: Final = (
            "sets its memory limit to {memory_mib} MiB until a reboot",
            "{systemctl} set-property --runtime {unit} MemoryMax=", MEMORY, usual=True),
     HostCommand("unit_reads", "tenant",
-           "{systemctl} set-property --runtime {unit} 'IOReadBandwidthMax={device_path} {read_rate}'",
-           "limits its reads from {device_path} to {read_rate} B/s until reboot",
+           "{systemctl} set-property --runtime {unit} 'IOReadBandwidthMax={device_path} {read_rate_1000}'",
+           "limits reads from {device_path} to {read_rate_1000}B/s until reboot",
            "{systemctl} set-property --runtime {unit} IOReadBandwidthMax=", DISK, usual=True),
     HostCommand("unit_writes", "tenant",
-           "{systemctl} set-property --runtime {unit} 'IOWriteBandwidthMax={device_path} {write_rate}'",
-           "limits its writes to {device_path} to {write_rate} B/s until reboot",
+           "{systemctl} set-property --runtime {unit} 'IOWriteBandwidthMax={device_path} {write_rate_1000}'",
+           "limits writes to {device_path} to {write_rate_1000}B/s until reboot",
            "{systemctl} set-property --runtime {unit} IOWriteBandwidthMax=", DISK, usual=True),
     HostCommand("unit_freeze", "tenant", "{systemctl} freeze {unit}",
            "freezes all its processes; they keep their memory and GPU memory",
@@ -295,7 +295,7 @@ _FIGURES: Final = re.compile(
     r"(?<=--cpus )[\d.]+|(?<=CPUQuota=)\d+|(?<=limits=cpu=)[\d.]+|(?<=\"cpu\":\")[\d.]+"
     r"|(?<=echo ')\d+(?= 100000')|(?<=echo )\d+(?= > \S*cfs_quota_us)"
     r"|(?<=--memory )\d+|(?<=--memory-swap )\d+|(?<=MemoryMax=)\d+|(?<=echo )\d+(?=M > )"
-    r"|(?<=[a-z\d]:)\d+(?= \S+$)|(?<= )\d+(?='$)|(?<=-pl )\d+"
+    r"|(?<=[a-z\d]:)\d+(?=[km]b \S+$)|(?<= )\d+(?=[KM]'$)|(?<=-pl )\d+"
 )
 """Limits and rates in commands: figures that are computed from what was measured."""
 

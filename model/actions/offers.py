@@ -179,7 +179,8 @@ def _is(action: HostCommand, command: str, values: Values) -> bool:
 
 _PROPOSED: Final = frozenset(
     (
-        *("cpus", "memory_mib", "swap_mib", "device_path", "read_rate", "write_rate", "stopped"),
+        *("cpus", "memory_mib", "swap_mib", "device_path", "stopped"),
+        *(f"{what}_rate_{base}" for what in ("read", "write") for base in (1000, 1024)),
         *limit_values(1.0),
     )
 )

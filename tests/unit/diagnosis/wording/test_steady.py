@@ -12,8 +12,8 @@ from stalltop.model.chain import Fix
 @pytest.mark.parametrize(
     ("command", "figures"),
     [
-        ("podman update --device-read-bps /dev/vda:290000000 adde53211a4f", (290e6,)),
-        ("systemctl set-property --runtime a.service 'IOReadBandwidthMax=/dev/vda 29'", (29,)),
+        ("podman update --device-read-bps /dev/vda:290mb adde53211a4f", (290,)),
+        ("systemctl set-property --runtime a.service 'IOReadBandwidthMax=/dev/vda 29M'", (29,)),
         ("docker update --cpus 0.38 db-dump", (0.38,)),
         ("docker update --memory 128m --memory-swap 256m x1", (128, 256)),
         ("systemctl set-property --runtime a.service CPUQuota=45%", (45,)),
@@ -45,6 +45,12 @@ def test_a_command_keeps_figures_that_are_nearly_right(then: str, now: str, show
     (fix,) = steady((Fix("now", now),), before, same=not now.endswith("b"))
     assert fix.command == shown
     assert (fix.text == "earlier") == (shown == then)
+
+
+def test_a_command_that_is_the_same_is_explained_with_new_figures() -> None:
+    quota = "docker update --cpus 14 a"
+    (fix,) = steady((Fix("it uses 23 CPUs now", quota),), (Fix("it uses 28 CPUs now", quota),), same=True)
+    assert fix.text == "it uses 23 CPUs now"
 
 
 def test_a_limit_stays_first_while_the_culprit_is_the_same() -> None:

@@ -1,0 +1,23 @@
+"""Tests that the limits of fixes stay the same while the use that they are computed from varies."""
+
+from __future__ import annotations
+
+from stalltop.diagnosis.held import CLEARLY, KEPT_SECONDS, HeldLimits
+
+
+def test_a_limit_changes_only_if_the_use_clearly_does() -> None:
+    held = HeldLimits()
+    assert held.hold("encoder", 14.0, 0.0) == 14.0
+    assert held.hold("encoder", 14.0 / CLEARLY + 0.1, 1.0) == 14.0
+    assert held.hold("encoder", 14.0 * CLEARLY - 0.1, 2.0) == 14.0
+    assert held.hold("encoder", 14.0 * CLEARLY + 0.1, 3.0) == 14.0 * CLEARLY + 0.1
+    assert held.hold("backup", 9.0, 3.0) == 9.0
+
+
+def test_a_limit_of_long_ago_is_forgotten() -> None:
+    held = HeldLimits()
+    held.hold("encoder", 14.0, 0.0)
+    assert held.hold("encoder", 13.0, KEPT_SECONDS) == 14.0
+    assert held.hold("encoder", 13.0, 3 * KEPT_SECONDS) == 13.0
+    held.forget(5 * KEPT_SECONDS)
+    assert held.hold("encoder", 14.0, 5 * KEPT_SECONDS) == 14.0
