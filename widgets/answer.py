@@ -1,5 +1,5 @@
-"""The two lines above the header: the worst problem as a sentence with its fix, and how many more there
-are."""
+"""The two or three lines above the header: the worst problem as a sentence with its fix, and how many more
+there are."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from textual import events
 from textual.message import Message
 
 from stalltop.model.text.figures import fit
-from stalltop.model.text.sentence import Sentence, cells
+from stalltop.model.text.sentence import Sentence, SentencePart, SentenceRole, cells
 from stalltop.model.text.words import numbered
 from stalltop.widgets.drawing.lines import Lines
-from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.palette import Palette, palette
 from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
 
+LINES = 2
+"""Number of lines that show a problem which they have room for."""
 _INDENT = 3
 """Cells before the text of both lines: the first line has the letter of the severity there."""
+_BREAK = 16
+"""Cells that the break between two lines of a sentence may leave empty."""
 _COPIED = " the command"
 """Says what the key copies, where there is room."""
 _LEAST_ABOUT = 24
@@ -29,7 +33,7 @@ _LEAST_ABOUT = 24
 
 @dataclass(frozen=True, slots=True)
 class AnswerState:
-    """What the two lines show."""
+    """What the lines show."""
 
     mark: str = " "
     """The letter of the severity."""
@@ -79,6 +83,8 @@ class AnswerLines(Lines):
     def lines(self, width: int, height: int, paint: Palette) -> list[Line]:
         """Return the sentence, and below it its fix with what the fix does."""
         state = self._state
+        if height > LINES and state.sentence is not None:
+            return self._in_full(state.sentence, width, paint)
         role: Style = getattr(paint, state.role)
         first: list[Part] = [(" ", None), (state.mark, role), (" ", None)]
         room = width - _INDENT - 1
@@ -96,13 +102,7 @@ class AnswerLines(Lines):
         if state.severity and cells(sentence.parts()) + longer <= room:
             first[1] = (state.severity.upper(), role)
         said = [(printable(text), part) for text, part in sentence.fitted(room, self.glyphs)]
-        loud = role if not role.bgcolor else paint.bad
-        styles = {
-            "victim": loud + Style(bold=True),
-            "culprit": paint.text + Style(bold=True),
-            "text": paint.text,
-            "lost": loud,
-        }
+        loud, styles = _styles(role, paint)
         first += [(text, styles[part]) for text, part in said]
         if height == 1:
             whole = cells(said) == cells(sentence.parts())
@@ -113,6 +113,34 @@ class AnswerLines(Lines):
         times = () if told else sentence.times
         below = self._remedy((*times, ""), loud, room, paint) or self._cut(room, paint)
         return [line_of(first, width), *self._second(below, room, paint, width)][:height]
+
+    def wanted(self, width: int) -> int:
+        """Return how many lines the problem needs in ``width`` cells: one more than ``LINES`` if these would
+        leave out part of the sentence, or cut the command."""
+        sentence, room = self._state.sentence, width - _INDENT - 1
+        if sentence is None:
+            return LINES
+        said = sentence.fitted(room, self.glyphs)
+        told = any(part == "lost" for _, part in said)
+        whole = cells(said) in {cells(sentence.parts(lost=lost)) for lost in (*sentence.times, "")}
+        if not (sentence.command or sentence.advice):
+            return LINES if whole and (told or not sentence.lost) else LINES + 1
+        times = () if told else sentence.times
+        below = self._remedy(times or ("",), Style(), room, palette(self.app))
+        return LINES if whole and below else LINES + 1
+
+    def _in_full(self, sentence: Sentence, width: int, paint: Palette) -> list[Line]:
+        """Return the whole sentence in two lines, and below it its fix."""
+        state, room = self._state, width - _INDENT - 1
+        role: Style = getattr(paint, state.role)
+        loud, styles = _styles(role, paint)
+        said = sentence.fitted(2 * room - _BREAK, self.glyphs)
+        first, second = _in_two([(printable(text), part) for text, part in said], room)
+        lines: list[list[Part]] = [[(" ", None), (state.mark, role), (" ", None)], [(" " * _INDENT, None)]]
+        for line, parts in zip(lines, (first, second), strict=True):
+            line += [(text, styles[part]) for text, part in parts]
+        below = self._remedy(("",), loud, room, paint) or self._cut(room, paint)
+        return [*(line_of(line, width) for line in lines), *self._second(below, room, paint, width)]
 
     def _remedy(self, times: Sequence[str], loud: Style, room: int, paint: Palette) -> list[Part]:
         """Return the lost time (one of ``times``) and what to do, for ``room`` cells; nothing if the command
@@ -206,6 +234,38 @@ class AnswerLines(Lines):
                 return alone if cell_len(alone) <= room else text
             text = longer
         return self.glyphs.plain(text)
+
+
+def _styles(role: Style, paint: Palette) -> tuple[Style, dict[SentenceRole, Style]]:
+    """Return the style of what is loud in a problem of the severity that ``role`` shows, and the styles of
+    the parts of its sentence."""
+    loud = role if not role.bgcolor else paint.bad
+    return loud, {
+        "victim": loud + Style(bold=True),
+        "culprit": paint.text + Style(bold=True),
+        "text": paint.text,
+        "lost": loud,
+    }
+
+
+def _in_two(parts: Sequence[SentencePart], room: int) -> tuple[list[SentencePart], list[SentencePart]]:
+    """Divide a sentence into two lines at the last blank that leaves at most ``room`` cells to the first."""
+    whole = "".join(text for text, _ in parts)
+    blanks = [at for at, one in enumerate(whole) if one == " " and cell_len(whole[:at]) <= room]
+    if cell_len(whole) <= room or not blanks:
+        return list(parts), []
+    return _slice(parts, 0, blanks[-1]), _slice(parts, blanks[-1] + 1, len(whole))
+
+
+def _slice(parts: Sequence[SentencePart], start: int, end: int) -> list[SentencePart]:
+    """Return the characters of a sentence from ``start`` up to ``end``."""
+    found, at = [], 0
+    for text, part in parts:
+        piece = text[max(start - at, 0) : max(end - at, 0)]
+        at += len(text)
+        if piece:
+            found.append((piece, part))
+    return found
 
 
 def _cells(parts: list[Part]) -> int:

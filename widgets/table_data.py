@@ -60,6 +60,9 @@ class TableRow:
     """A mark of one character at the end of the first column."""
     second_mark: Cell | None = None
     """A mark of one character between the first column and the second one."""
+    across: Cell | None = None
+    """Text in place of cells without a figure (``Glyphs.missing``) after the first column, if there is room
+    for it."""
 
 
 class TableRows(Sequence[TableRow]):

@@ -156,9 +156,16 @@ class TableDrawing:
         glyphs = self._glyphs
         sign = glyphs.cursor if marked else glyphs.place
         parts: list[Part] = [(sign if cursor else " ", over or paint.dim)]
+        replaced = self._replaced(row, shown) if row.across is not None else range(0)
         for place, (index, column, wide) in enumerate(shown.columns):
             cell = row.cells[index]
-            if cell.parts:
+            if place in replaced:
+                if place > replaced.start or row.across is None:
+                    continue
+                room = sum(one + 1 for _, _, one in shown.columns[replaced.start : replaced.stop]) - 1
+                text = " " + printable(row.across.text)
+                parts.append((text + " " * (room - cell_len(text)), self._under(row.across.role, over)))
+            elif cell.parts:
                 parts += [(text, self._style(role)) for text, role in cell.parts]
             elif place == 0:
                 mark = row.mark if wide > 4 else None
@@ -177,6 +184,22 @@ class TableDrawing:
                 continue
             parts.append((" ", over))
         return line_of(parts, width, over)
+
+    def _replaced(self, row: TableRow, shown: ColumnsInView) -> range:
+        """Return the places in ``shown`` of the cells that ``row.across`` replaces: the widest run of cells
+        without a figure; none if it is too narrow."""
+        assert row.across is not None
+        best, width, start, wide_now = range(0), 0, 1, 0
+        for place, (index, _, wide) in enumerate(shown.columns):
+            cell = row.cells[index]
+            empty = place > 0 and cell.text.strip() in ("", self._glyphs.missing)
+            if not empty or (cell.parts and "".join(text for text, _ in cell.parts).strip()):
+                start, wide_now = place + 1, 0
+                continue
+            wide_now += wide + 1
+            if wide_now > width:
+                best, width = range(start, place + 1), wide_now
+        return best if cell_len(printable(row.across.text)) + 1 < width else range(0)
 
     def _add(self, parts: list[Part], cell: Cell, column: Column, wide: int, over: Style | None) -> None:
         """Add the text of ``cell`` to ``parts``, ``wide`` cells wide, and the blank after it. ``cell.parts``

@@ -203,9 +203,8 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
     allowed = facts.held_limit(culprit.tenant, f"{device} {resource}", rate / 2)
     command = commands.limit_disk(facts, culprit.tenant, device, allowed, write=write) if rate else ""
     now = f"{figure(rate / 1e6)} MB/s"
-    text = (
-        f"limit what {name} {verb} {device} to about half of the {now} that it {resource} now ({_LIMIT_FILES})"
-    )
+    half = f"about half of the {now} that it {resource} now"
+    text = f"limit what {name} {verb} {device} to {half} ({_LIMIT_FILES})"
     limit = Fix(text, command, short=f"it {resource} {now} now")
     if not culprit.pid:
         return [limit]

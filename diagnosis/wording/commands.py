@@ -93,8 +93,8 @@ def limit_disk(facts: Facts, tenant: str, device: str, bytes_per_s: float, *, wr
 
 
 def _in_unit(bytes_per_s: float, base: int, units: tuple[str, str]) -> str:
-    """Returns a rate with two digits in ``units``, of ``base`` and of ``base ** 2`` bytes, such as ``1400mb``:
-    a command with all digits would be wider than a narrow terminal."""
+    """Returns a rate with two digits in one of ``units``, of ``base`` and of ``base ** 2`` bytes, such as
+    ``1400mb``: a command with all digits would be wider than a narrow terminal."""
     power = 2 if bytes_per_s >= base**2 else 1
     return f"{max(int(float(f'{bytes_per_s / base**power:.1e}')), 1)}{units[power - 1]}"
 

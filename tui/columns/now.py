@@ -138,7 +138,7 @@ def _starved_values(rows: Grouped) -> Values:
 
 def _errors(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     errors = int(rows.value("errors", i))
-    return Cell(figures.count(errors, style.glyphs), "bad") if errors else Cell("")
+    return Cell(figures.count(errors, style.glyphs), "bright") if errors else Cell("")
 
 
 def _bytes(rows: Grouped, i: int, style: ColumnStyle) -> Cell:

@@ -15,6 +15,7 @@ from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.tables.sizes import NO_DETAIL
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList, AlertRow
+from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import DeviceRows
 from stalltop.widgets.drawing.lines import Lines
@@ -74,6 +75,7 @@ class Arrangement:
         panel = self._screen.query_one("#alerts", AlertPanel)
         keys = self._screen.query_one("#keys", KeyLine)
         return Needs(
+            answer=self._screen.query_one("#answer", AnswerLines).wanted(self._screen.app.size.width),
             devices=self.devices,
             warnings=panel.room.need(self.at),
             tables=tables.needs(),

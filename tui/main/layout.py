@@ -33,6 +33,9 @@ BARS_FROM = 12
 ANSWER_LINES, ANSWER_FROM = 2, 18
 """Number of lines that show the worst problem, and the least number of terminal lines
 for that. A smaller terminal has one such line."""
+LONG_ANSWER_FROM = 24
+"""Least number of terminal lines at which there are as many of these lines as the whole problem and its whole
+command need."""
 CAPTION_FROM = 20
 """Least number of terminal lines at which the caption of a demonstration is shown."""
 TWO_TABLES_FROM = 20
@@ -57,6 +60,8 @@ Enlarged = Literal["", "tables", "warnings"]
 class Needs:
     """What the panels of the main screen need to show all of their content."""
 
+    answer: int = ANSWER_LINES
+    """Lines that the worst problem needs."""
     devices: int = 1
     """Lines of the list of devices."""
     warnings: int = 1
@@ -175,6 +180,8 @@ def layout(
     boxes = frames == "box"
     roomy = width >= HISTORY_FROM and height >= ROOMY_FROM and not enlarged
     answer = ANSWER_LINES if height >= ANSWER_FROM and not enlarged else 1
+    if answer > 1 and height >= LONG_ANSWER_FROM:
+        answer = needs.answer
     caption = needs.caption if height >= CAPTION_FROM and not enlarged else 0
     timeline = int(needs.timeline == "needed" or (roomy and needs.timeline == "roomy"))
     keys = int("keys" in shown or needs.keys)

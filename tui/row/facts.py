@@ -85,7 +85,9 @@ def facts(window: Window, path: Path) -> RowFacts:
     nested = (key.nested for key in window.rows.keys if own(key))
     named = [chain for chain in window.chains if any(own(key) for key in keys_of(chain, window))]
     takes = steady(
-        chain for chain in window.chains if chain not in named and any(map(own, culprits_of(chain, window)))
+        chain
+        for chain in window.chains
+        if chain not in named and any(own(key) for key, _ in culprits_of(chain, window))
     )
     processes = processes_of(window, path, scoped)
     pids = {(use.tenant, use.pid) for use in processes}

@@ -45,7 +45,7 @@ SMALL_SHARE = 0.005
 """While problems cost time, operations without a loss are shown only if they take this part of the time."""
 INCOMPLETE = Cell("?", "warn")
 """Marks a row whose figures do not contain all of its calls."""
-CULPRIT = Cell("<", "accent")
+CULPRIT = "<"
 """Marks the row of a culprit, after the mark of what the row itself loses."""
 LEGEND_FROM = 110
 """Least width in cells at which a table has room for a legend of all parts of a split."""
@@ -229,8 +229,12 @@ def drawn(
         texts = (_name(line, view, level, found), *(cell(one, rows, i, style) for one in cells))
         key = line.key
         mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
-        culprit = CULPRIT if key in rows.added else None
-        return TableRow(key, texts, rows.labels[i][level.own], mark, culprit)
+        found_guilty = rows.added.get(key)
+        if found_guilty is None:
+            return TableRow(key, texts, rows.labels[i][level.own], mark)
+        culprit = Cell(CULPRIT, found_guilty.role)
+        across = Cell(found_guilty.does, found_guilty.role) if rows.at[i] < 0 else None
+        return TableRow(key, texts, rows.labels[i][level.own], mark, culprit, across)
 
     if isinstance(lines, FlatRows):
         flat = lines

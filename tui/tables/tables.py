@@ -40,10 +40,7 @@ from stalltop.widgets.table import Role, Table, TableData
 NAMED_FROM: Final = 100
 """Least width in cells of a first table whose frame names what its keys group by, unless the line of keys
 does."""
-_CULPRITS: Final[tuple[tuple[str, Role], ...]] = (
-    (f"   {CULPRIT.text}", CULPRIT.role),
-    (" causes a problem", "dim"),
-)
+_CAUSES: Final = " causes a problem"
 """What the title of a table with culprits says about their mark."""
 _GROWN: Final = 1.3
 """If a window is this many times as long as the one before, as in the first seconds of tracing, the lines
@@ -236,7 +233,7 @@ class Tables(Panel):
         assert self.window is not None
         against, view = self.against, self.views.in_order(view)
         found = row_losses(self._chains, self.window, view, self.tellings)
-        culprits = culprit_rows(self._chains, self.window, view) if against is None else {}
+        culprits = culprit_rows(self._chains, self.window, view, self.main.glyphs) if against is None else {}
         past = self._past if self._looks_back else NO_TRENDS
         compared = None if against is None else against.window
         have = available(self.window, compared, past, loses=any(found.lost_ms_per_s.values()))
@@ -259,7 +256,10 @@ class Tables(Panel):
             have=self._needs.hold(view.by, have, self.window.end),
         )
         if against is None:
-            return replace(data, title=data.title + _CULPRITS) if culprits else data
+            if not culprits:
+                return data
+            worst = next(iter(culprits.values())).role
+            return replace(data, title=(*data.title, (f"   {CULPRIT}", worst), (_CAUSES, "dim")))
         return replace(data, title=(*data.title, (changes_text(against), "warn")), legend=())
 
     @property

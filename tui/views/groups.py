@@ -20,6 +20,7 @@ from stalltop.model.rows.pivot import Groups, RowNaming, bounded, pivot
 from stalltop.model.sharing.placing import Labels, held_bytes, placement
 from stalltop.model.window import OpenCall, Window
 from stalltop.tui.views.reduced import marked
+from stalltop.widgets.table import Role
 
 if TYPE_CHECKING:
     from stalltop.model.comparing.difference import Difference
@@ -60,6 +61,10 @@ class AddedRow:
 
     labels: tuple[str, ...]
     processes: frozenset[Process]
+    does: str = ""
+    """What these processes do to others, such as ``slows chat-server by 371 ms/s``."""
+    role: Role = "accent"
+    """The role of ``does``, and of the mark of the row: the severity of the worst problem that they cause."""
 
 
 NOTHING_ADDED: Mapping[Key, AddedRow] = MappingProxyType({})

@@ -32,7 +32,7 @@ CONTENTS = ((1, 3, 2), (4, 61, 6), (40, 61, 90), (61, 4, 6), (4, 9, 1), (0, 0, 0
 
 def needs(*rows: int, graphs: int = 3, devices: int = 2, warnings: int = 7) -> Needs:
     first, second, third = [*map(TableNeeds, rows), NO_TABLE, NO_TABLE][:3]
-    return Needs(devices, warnings, (first, second, third), graphs)
+    return Needs(devices=devices, warnings=warnings, tables=(first, second, third), graphs=graphs)
 
 
 def place(found: ScreenLayout, name: str) -> PanelPlace:

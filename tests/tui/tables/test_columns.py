@@ -203,7 +203,7 @@ def test_percentiles_of_few_calls_are_unsure_and_errors_stand_out() -> None:
     data = look(window([Calls(key(), [1_000], errors=1)]), View())
     found = {column.id: cell for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}
     assert [name for name, cell in found.items() if cell.unsure] == ["p50", "p95", "p99"]
-    assert found["errors"].role == "bad"
+    assert found["errors"].role == "bright"
 
 
 @pytest.mark.parametrize(("ns", "role"), [(850_000, "dim"), (14_700_000, "text"), (2_500_000_000, "bright")])
