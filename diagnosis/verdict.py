@@ -12,15 +12,7 @@ from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.suspicion import Rule, Suspicion
 from stalltop.diagnosis.together import together
-from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
-
-SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
-    (0.5, "critical"),  # the program runs at half its speed or less
-    (0.2, "high"),  # a fifth of the threads' time is lost
-    (0.05, "medium"),  # more than the difference between two runs of one program
-)
-"""(least share, severity): how severe a loss is if it takes at least this share of the losing threads' time.
-A smaller loss has the least severity of its cause."""
+from stalltop.model.chain import SEVERITIES, SEVERITY_OF_SHARE, Chain, Link, Severity
 
 PART_OF_ANOTHER: Final = 0.3
 """If a loss is smaller than this part of the same tenant's largest loss, it becomes a factor of the largest

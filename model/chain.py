@@ -13,6 +13,13 @@ from stalltop.model.row_key import RowKey
 Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """Severities, worst first. ``info`` marks no fault, but a fact: which resource limits a workload."""
+SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
+    (0.5, "critical"),  # the program runs at half its speed or less
+    (0.2, "high"),  # a fifth of the threads' time is lost
+    (0.05, "medium"),  # more than the difference between two runs of one program
+)
+"""(least share, severity): how severe a loss is if it takes at least this share of the losing threads' time.
+A smaller loss has the least severity of its cause."""
 
 ESTIMATED: Final = frozenset(("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks"))
 """Ids of the causes whose loss is estimated from how far the clocks of a device are below their highest."""

@@ -118,6 +118,8 @@ class TableData:
     """Lines to show if there are no rows."""
     legend: tuple[tuple[str, Role], ...] = ()
     """Text at the right end of the title line; shown only if all of it fits."""
+    filling: int = 0
+    """The number of rows that are shown only because the table has lines for them."""
 
     def key(self, at: int) -> Hashable:
         """Return the key of the row at a position."""

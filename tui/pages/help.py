@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
+from stalltop.model.chain import SEVERITY_OF_SHARE
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.window import PARTS
 from stalltop.tui.columns.catalogue import COLUMNS
@@ -14,11 +15,12 @@ from stalltop.tui.keys.page_keys import PAGES, PageKeys
 from stalltop.tui.pages.filter_help import TERMS
 from stalltop.widgets.page import PageLine
 
+_SHARES: Final = ", ".join(f"{share:.0%}".removesuffix("%") for share, _ in SEVERITY_OF_SHARE)
 SIGNS = (
     ("~14.7ms", "uncertain: few calls, or by chance"),
     ("ns ms s", "dim below 1 ms, bold from 1 s on"),
     ("516ms/s", "516 ms lost of each second; above 1s/s: summed over threads"),
-    ("C H M L", "critical, high, medium, low problem"),
+    ("C H M L", f"critical, high, medium, low problem: takes {_SHARES} % of the time, or less"),
     ("name C", "a problem involves this row ({why}: which)"),
     ("name <", "the culprit of a problem ({why}: which)"),
     ("name ?", "not all calls are counted ({problems}: why)"),

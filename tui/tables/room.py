@@ -11,7 +11,7 @@ from textual.layout import Layout
 
 from stalltop.tui.keys.actions import bindings
 from stalltop.tui.screens.steady import Steady
-from stalltop.tui.tables.sizes import NO_TABLE, PanelPlace, TableNeeds, TablesLayout
+from stalltop.tui.tables.sizes import HEADS, NO_TABLE, PanelPlace, TableNeeds, TablesLayout
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.placing import RegionLayout
 from stalltop.widgets.table import Table
@@ -63,6 +63,11 @@ class TableRoom:
             return self._panel.app.size.width
         return place.width - place.frame.columns
 
+    def rows_of(self, widget: Table) -> int:
+        """Return for how many rows a table has lines; 0 if it is not shown yet."""
+        place = self._placed.get(str(widget.id))
+        return 0 if place is None else place.height - HEADS - place.frame.bottom
+
     def for_legend(self) -> GroupTable:
         """Return the one of the first two tables that has more room for a legend: the wider one. If both are
         equally wide, it is the second: the frame of the first one also shows the keys of the keyboard that
@@ -78,11 +83,11 @@ class TableRoom:
         data = widget.data
         if not data.columns:
             return TableNeeds(GUESS)  # it was not shown yet
-        lines = len(data.rows) or len(without_rows(data.empty, self.cells_of(widget)))
+        lines = len(data.rows) - data.filling or len(without_rows(data.empty, self.cells_of(widget)))
         return TableNeeds(self._steady[str(widget.id)].need(lines, at))
 
     def place(self, layout: TablesLayout) -> list[GroupTable]:
-        """Place tables and graphs as ``layout`` says. Returns the visible tables whose width has changed:
+        """Place tables and graphs as ``layout`` says. Returns the visible tables whose size has changed:
         their content must be made again."""
         placed = {place.name: place for place in layout.places}
         if placed == self._placed:
@@ -103,9 +108,9 @@ class TableRoom:
             table
             for table in self._tables
             if (now := placed.get(str(table.id))) is not None
-            and ((was := before.get(str(table.id))) is None or _cells(was) != _cells(now))
+            and ((was := before.get(str(table.id))) is None or _room(was) != _room(now))
         ]
 
 
-def _cells(place: PanelPlace) -> int:
-    return place.width - place.frame.columns
+def _room(place: PanelPlace) -> tuple[int, int]:
+    return place.width - place.frame.columns, place.height

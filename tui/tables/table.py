@@ -73,10 +73,12 @@ class FlatRows(Sequence[TreeRow]):
     """The rows of a table that is no tree, in their order. Each is made when it is read: of a thousand rows a
     screen shows about forty."""
 
-    def __init__(self, rows: Grouped, order: NDArray[np.int64], folded: int = 0) -> None:
-        """``folded``: the number of rows that ``order`` leaves out because they repeat figures of others."""
+    def __init__(self, rows: Grouped, order: NDArray[np.int64], folded: int = 0, filling: int = 0) -> None:
+        """``folded``: the number of rows that ``order`` leaves out because they repeat figures of others, or
+        matter little. ``filling``: the number of such rows that ``order`` has because there is room."""
         self.rows = rows
         self.folded = folded
+        self.filling = filling
         self.order: list[int] = order.tolist()
 
     def __len__(self) -> int:
@@ -117,14 +119,16 @@ def table(
     worst: WorstFirst | None = None,
     added: Mapping[Key, AddedRow] = NOTHING_ADDED,
     have: Collection[Need] | None = None,
+    lines_free: int = 0,
 ) -> TableData:
     """Return the table of ``window`` that ``view`` describes, for ``width`` cells.
 
     Shares are parts of the time of all outermost calls below the view's path; a filter does not change them.
     ``letters``: draw parts of the time as letters and patterns, for terminals with few colours. ``marks``:
     marks of rows, by key. ``against``: the window to compare with. ``chosen``: ids of the columns; none: the
-    usual ones. ``pictures``: include the columns that are drawings. ``lost``, ``worst`` and ``added``: as in
-    ``lines_of``. ``have``: the needs of columns that count as met; None: those that the data meets.
+    usual ones. ``pictures``: include the columns that are drawings. ``lost``, ``worst``, ``added`` and
+    ``lines_free``: as in ``lines_of``. ``have``: the needs of columns that count as met; None: those that the
+    data meets.
     """
     have = available(window, against, past, loses=any(lost.values())) if have is None else have
     shown = columns(view.by, width, have, chosen, tree=view.is_tree)
@@ -139,8 +143,8 @@ def table(
     uses_past = any(BY_ID[name].needs == "past" for name in (*ids, sort))
     found = parse(view.filter)
     trends = past if uses_past else NO_TRENDS
-    lines = lines_of(window, view, found, against, trends, marks, lost, worst, added)
-    folded = lines.folded if isinstance(lines, FlatRows) else 0
+    lines = lines_of(window, view, found, against, trends, marks, lost, worst, added, lines_free)
+    folded, filling = (lines.folded, lines.filling) if isinstance(lines, FlatRows) else (0, 0)
     return TableData(
         title(view, glyphs, folded, short=width < LEGEND_FROM),
         shown,
@@ -151,6 +155,7 @@ def table(
         legend(_parts(window, width), glyphs=glyphs, letters=letters)
         if legend_shown and _in_view("split", shown, width)
         else (),
+        filling,
     )
 
 
@@ -269,13 +274,15 @@ def lines_of(
     lost: Mapping[Key, float] = MappingProxyType({}),
     worst: WorstFirst | None = None,
     added: Mapping[Key, AddedRow] = NOTHING_ADDED,
+    lines_free: int = 0,
 ) -> Sequence[TreeRow]:
     """Return all rows in the order of ``view``; in a tree, children follow their parent.
 
     ``found`` is the filter of the view. Of ``marks`` only the keys are used: those rows have a mark. ``lost``
     is the time (ms/s) that rows lose through problems. ``worst`` remembers the order of earlier windows;
     None: rows are sorted by their figures in this window alone. ``added``: further rows of the first level,
-    which follow the rows that lose time.
+    which follow the rows that lose time. ``lines_free``: rows that matter little are shown up to this number
+    of rows.
     """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
@@ -310,14 +317,16 @@ def lines_of(
             order = order[np.argsort(_marked(rows, rows.groups.between)[order], kind="stable")]
         if view.only in ("busy", "warned") and not (number and view.only == "warned"):
             order = order[_kept(rows, view, marks)[order]]
-        folded = 0
+        folded = filling = 0
         if level.view.by == "operation" and view.only in ("", "busy") and not view.filter:
             hidden = _repeated(rows, marks)[order]
             if view.sort == WORST and not view.only:
-                hidden |= _small(rows, marks)[order]
+                small = np.flatnonzero(_small(rows, marks)[order] & ~hidden)
+                filling = min(max(lines_free - int((~hidden).sum()) + len(small), 0), len(small))
+                hidden[small[filling:]] = True
             folded, order = int(hidden.sum()), order[~hidden]
         if not view.is_tree:
-            return FlatRows(rows, order, folded)
+            return FlatRows(rows, order, folded, filling)
         lines.append([TreeRow(rows, i, number) for i in order.tolist()])
     return _unfolded(lines, view, levels)
 

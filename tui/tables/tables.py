@@ -254,6 +254,7 @@ class Tables(Panel):
             chosen=self.views.columns.get(view.by, ()),
             past=past,
             have=self._needs.hold(view.by, have, self.window.end),
+            lines_free=self.room.rows_of(widget),
         )
         if against is None:
             if not culprits:
