@@ -120,6 +120,8 @@ class TableData:
     """Text at the right end of the title line; shown only if all of it fits."""
     filling: int = 0
     """The number of rows that are shown only because the table has lines for them."""
+    could_fill: int = 0
+    """The number of rows that would be shown if there were enough lines for them, ``filling`` included."""
 
     def key(self, at: int) -> Hashable:
         """Return the key of the row at a position."""

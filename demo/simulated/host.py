@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stalltop.demo.faults import Family, InjectedFault, Timetable
 from stalltop.demo.simulated.habits import PEOPLE, Person
+from stalltop.demo.simulated.network import data_server
 from stalltop.model.devices.labels import label_of
 from stalltop.model.evidence import (
     HOST_GAP,
@@ -32,6 +33,7 @@ from stalltop.model.evidence import (
     TenantUse,
 )
 from stalltop.model.row_key import RowKey
+from stalltop.model.thread_evidence import ThreadEvidence
 from stalltop.model.window import SPLITS, U64
 
 PERIOD_SECONDS: Final = 90.0
@@ -248,6 +250,8 @@ def evidence(keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, 
     cpu_ns: Counter[str] = Counter()
     for process in processes:
         cpu_ns[process.tenant] += process.cpu_ns
+    ranks = tuple(_ranks(keys, calls, cast))
+    late = next((rank.pid for rank in ranks if cast.late_rank and rank.rank == 1), 0)
     return Evidence(
         charges=tuple(_charges(keys, split_ns, cast)),
         block_io=tuple(_block_io(keys, split_ns, seconds, cast)),
@@ -256,7 +260,8 @@ def evidence(keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, 
             for tenant, ns in cpu_ns.items()
         ),
         processes=tuple(processes),
-        ranks=tuple(_ranks(keys, calls, cast)),
+        ranks=ranks,
+        threads=ThreadEvidence(servers=(data_server(late, seconds),) if late else ()),
     )
 
 

@@ -12,12 +12,11 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import WAITS, blamed
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording import commands
+from stalltop.diagnosis.wording.connections import connection, servers_of
 from stalltop.diagnosis.wording.culprits import main_process, named, ranked
-from stalltop.diagnosis.wording.figures import duration, size
 from stalltop.diagnosis.wording.looks import at_line
 from stalltop.model.chain import Fix
 from stalltop.model.telling import Telling
-from stalltop.model.thread_evidence import Server
 
 SURE: Final = 0.9
 """Confidence that a program waits for a server of this host, whose threads are seen to end the waits. It is
@@ -63,11 +62,10 @@ def _here(facts: Facts, loss: Loss) -> Description:
 
 def _elsewhere(facts: Facts, loss: Loss) -> Description:
     who = loss.last
-    known = {each.pid: each.servers for each in facts.window.evidence.threads.servers}
-    servers = known.get(who.pid, ())
+    servers = servers_of(facts, who.pid)
     where = " or ".join(server.address for server in servers) or "another host"
     depth = len(loss.path) + 2
-    texts = [f"{who.process} is connected to {_moved(facts, server)}" for server in servers]
+    texts = [f"{who.process} is connected to {connection(facts, server)}" for server in servers]
     links = [link_of(who, "factor", text, depth=depth) for text in texts]
     if len(servers) == 1:  # If there are several servers, it is not known which one it waits for.
         links = [replace(links[0], share=1.0, ns_per_s=facts.per_second(loss.ns))]
@@ -85,17 +83,6 @@ def _elsewhere(facts: Facts, loss: Loss) -> Description:
         confidence=SURE_ELSEWHERE * loss.sure,
         unknown=("what the server does meanwhile: it is not on this host",),
     )
-
-
-def _moved(facts: Facts, server: Server) -> str:
-    """Returns the address of a server, with the rates of bytes in both directions and the round-trip time."""
-    said = [server.address]
-    if server.received_bytes or server.sent_bytes:
-        received, sent = (size(facts.per_second(n)) for n in (server.received_bytes, server.sent_bytes))
-        said.append(f"{received}/s received, {sent}/s sent")
-    if server.rtt_ns:
-        said.append(f"round trip {duration(server.rtt_ns)}")
-    return ", ".join(said)
 
 
 CAUSES: Final = (

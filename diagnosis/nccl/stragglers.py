@@ -15,6 +15,7 @@ from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import NOTICEABLE, SECOND_NS, DeviceCalls, Usage
 from stalltop.diagnosis.wording import commands
+from stalltop.diagnosis.wording.connections import connection, servers_of
 from stalltop.diagnosis.wording.figures import duration
 from stalltop.diagnosis.wording.fixes import EQUAL_WORK, keep_off
 from stalltop.diagnosis.wording.looks import at_line
@@ -190,6 +191,12 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
             depth=3,
         )
     ]
+    servers = servers_of(facts, late.pid) if part == "network" else ()
+    # If there are several servers, it is not known which one it waits for.
+    share, ns_per_s = (links[0].share, links[0].ns_per_s) if len(servers) == 1 else (None, None)
+    for server in servers:
+        text = f"it is connected to {connection(facts, server)}"
+        links.append(link_of(late, "reason", text, share=share, ns_per_s=ns_per_s, depth=4))
     taken: defaultdict[tuple[str, int, str], int] = defaultdict(int)
     for charge in facts.charges_of(late.pid):
         if charge.kind == part:
@@ -248,7 +255,9 @@ def _look(facts: Facts, late: Rank, part: str) -> Fix:
     if part == "runqueue":
         return Fix("see which processes run", "top -H", look=True)
     if part == "network":
-        command = commands.in_network_of(late.pid, "ss -tinp state established")
+        servers = servers_of(facts, late.pid)
+        which = f"dst {servers[0].address}" if len(servers) == 1 else "state established"
+        command = commands.in_network_of(late.pid, f"ss -tinp {which}")
         return Fix("see for which connections it waits", command, look=True, short="shows its connections")
     return at_line(facts, Who(late.tenant, late.pid, late.process), "sleeps" if part == "sleep" else "waits")
 
@@ -277,8 +286,12 @@ def _straggler_fixes(facts: Facts, late: Rank, part: str, reasons: Sequence[Link
             short=f"shows what rank {late.rank} computes",
         )
         return [*fixes, Fix(equal, short=f"give rank {late.rank} as much work as the others"), look, own]
+    if part == "network":
+        ahead = f"let rank {late.rank} read its data ahead of its steps"
+        how = "more workers of its DataLoader, a larger prefetch_factor, or a copy of the data on this host"
+        return [*fixes, _look(facts, late, part), Fix(f"{ahead}: {how}", short=ahead)]
     if part:
-        return [*fixes, own, _look(facts, late, part), Fix(equal)]
+        return [*fixes, own, _look(facts, late, part)]
     clocks = Fix(
         f"{equal}, and a device with the same clocks",
         "nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,temperature.gpu --format=csv",

@@ -84,7 +84,7 @@ class TableRoom:
         if not data.columns:
             return TableNeeds(GUESS)  # it was not shown yet
         lines = len(data.rows) - data.filling or len(without_rows(data.empty, self.cells_of(widget)))
-        return TableNeeds(self._steady[str(widget.id)].need(lines, at))
+        return TableNeeds(self._steady[str(widget.id)].need(lines, at), more=data.could_fill)
 
     def place(self, layout: TablesLayout) -> list[GroupTable]:
         """Place tables and graphs as ``layout`` says. Returns the visible tables whose size has changed:

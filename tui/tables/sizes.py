@@ -52,6 +52,9 @@ class TableNeeds:
     """Number of lines with content below the column heads."""
     wanted: bool = True
     """Whether there is such a table."""
+    more: int = 0
+    """Number of further rows, which matter little: they get lines that would make a graph taller than
+    ``TALL_GRAPH``."""
 
 
 NO_TABLE = TableNeeds(wanted=False)
@@ -177,6 +180,12 @@ def _stacked(
         heights.append(min(HEADS + third.rows, left - for_band))
         names.append("third")
         left -= heights[-1]
+    if fillers and not third.wanted:
+        # Tables show rows that matter little before graphs get taller than they need to be.
+        plenty = left - room.detail.whole - room.edges - TALL_GRAPH
+        for at in reversed(range(len(heights))):
+            more = max(min((first, second)[at].more, plenty), 0)
+            heights[at], left, plenty = heights[at] + more, left - more, plenty - more
     if not fillers or left < LEAST_GRAPH:
         # The table that lacks the most lines gets what is left; if none lacks any, the last one.
         needs = [HEADS + one.rows for one in (first, second, third)][: len(heights)]

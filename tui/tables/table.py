@@ -73,9 +73,12 @@ class FlatRows(Sequence[TreeRow]):
     """The rows of a table that is no tree, in their order. Each is made when it is read: of a thousand rows a
     screen shows about forty."""
 
-    def __init__(self, rows: Grouped, order: NDArray[np.int64], folded: int = 0, filling: int = 0) -> None:
+    def __init__(
+        self, rows: Grouped, order: NDArray[np.int64], folded: int = 0, filling: tuple[int, int] = (0, 0)
+    ) -> None:
         """``folded``: the number of rows that ``order`` leaves out because they repeat figures of others, or
-        matter little. ``filling``: the number of such rows that ``order`` has because there is room."""
+        matter little. ``filling``: the number of rows that matter little which ``order`` has because there is
+        room, and with those that it does not have."""
         self.rows = rows
         self.folded = folded
         self.filling = filling
@@ -144,7 +147,7 @@ def table(
     found = parse(view.filter)
     trends = past if uses_past else NO_TRENDS
     lines = lines_of(window, view, found, against, trends, marks, lost, worst, added, lines_free)
-    folded, filling = (lines.folded, lines.filling) if isinstance(lines, FlatRows) else (0, 0)
+    folded, filling = (lines.folded, lines.filling) if isinstance(lines, FlatRows) else (0, (0, 0))
     return TableData(
         title(view, glyphs, folded, short=width < LEGEND_FROM),
         shown,
@@ -155,7 +158,7 @@ def table(
         legend(_parts(window, width), glyphs=glyphs, letters=letters)
         if legend_shown and _in_view("split", shown, width)
         else (),
-        filling,
+        *filling,
     )
 
 
@@ -317,13 +320,14 @@ def lines_of(
             order = order[np.argsort(_marked(rows, rows.groups.between)[order], kind="stable")]
         if view.only in ("busy", "warned") and not (number and view.only == "warned"):
             order = order[_kept(rows, view, marks)[order]]
-        folded = filling = 0
+        folded, filling = 0, (0, 0)
         if level.view.by == "operation" and view.only in ("", "busy") and not view.filter:
             hidden = _repeated(rows, marks)[order]
             if view.sort == WORST and not view.only:
                 small = np.flatnonzero(_small(rows, marks)[order] & ~hidden)
-                filling = min(max(lines_free - int((~hidden).sum()) + len(small), 0), len(small))
-                hidden[small[filling:]] = True
+                shown = min(max(lines_free - int((~hidden).sum()) + len(small), 0), len(small))
+                hidden[small[shown:]] = True
+                filling = shown, len(small)
             folded, order = int(hidden.sum()), order[~hidden]
         if not view.is_tree:
             return FlatRows(rows, order, folded, filling)

@@ -16,6 +16,7 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.verdict import severity_of
 from stalltop.model.evidence import HOST_GAP, Charge, Evidence, ProcessUse, Rank
 from stalltop.model.row_key import RowKey
+from stalltop.model.thread_evidence import Server, Servers, ThreadEvidence
 from stalltop.model.window import OpenCall
 from tests.unit.diagnosis.programs import found
 from tests.windows.evidence import BATCH, SERVE, TRAIN, Spent, charge, row, window
@@ -44,12 +45,13 @@ def _job(
     charges: Sequence[Charge] = (),
     open_calls: Sequence[OpenCall] = (),
     late_sync_ms: float = 200.0,
+    threads: ThreadEvidence = ThreadEvidence(),  # noqa: B008  (it cannot be changed)
 ) -> list[Suspicion]:
     rows = [
         *_step(WAITING, TRAIN, 900, running=50),
         *_step(LATE, SERVE, late_sync_ms, **(late_gap or {"running": 50})),
     ]
-    evidence = Evidence(ranks=ranks)
+    evidence = Evidence(ranks=ranks, threads=threads)
     return found(window(rows, evidence=evidence, charges=charges, open_calls=open_calls))
 
 
@@ -89,8 +91,23 @@ def test_what_to_do_about_a_straggler_follows_from_what_it_waits_for(part: str, 
     (told,) = _job(*_ONE_LATE, late_gap={"running": 50, part: 700})
     (look,) = [fix for fix in told.fixes if fix.command]
     assert look.command == command
-    assert told.fixes[0].short.startswith("rank 1 ")
-    assert told.fixes[0].short.endswith(" than the other ranks")
+    if part == "network":
+        assert told.fixes[1].short == "let rank 1 read its data ahead of its steps"
+    else:
+        assert told.fixes[0].short.startswith("rank 1 ")
+        assert told.fixes[0].short.endswith(" than the other ranks")
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_straggler_that_waits_for_the_network_is_told_with_its_servers(servers: int) -> None:
+    known = [Server(f"10.20.0.{number}:2049", 0, 5_000_000, 14_000_000) for number in range(servers)]
+    threads = ThreadEvidence(servers=(Servers(LATE, tuple(known)),))
+    (told,) = _job(*_ONE_LATE, late_gap={"running": 50, "network": 700}, threads=threads)
+    found_servers = [link for link in told.links if "connected to" in link.text]
+    assert [link.text.split()[4].rstrip(",") for link in found_servers] == [one.address for one in known]
+    assert [link.share is None for link in found_servers] == [servers > 1] * servers
+    which = "dst 10.20.0.0:2049" if servers == 1 else "state established"
+    assert told.fixes[0].command == f"nsenter -t {LATE} -n ss -tinp {which}"
 
 
 def test_a_straggler_that_computes_inside_a_call_is_told_which_call() -> None:
