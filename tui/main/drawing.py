@@ -159,8 +159,10 @@ class Drawing:
         app = self._screen.stalltop
         if app.options.still or not app.pictures:
             return 0
-        faults = (chain for chain in self._panel.found.open if chain.severity != "info")
-        return self._graphs.choose(self._moments.past, next(faults, None), live=not self._moments.frozen)
+        told = self._panel.answering.chain
+        if told is None:
+            told = next((chain for chain in self._panel.found.open if chain.severity != "info"), None)
+        return self._graphs.choose(self._moments.past, told, live=not self._moments.frozen)
 
     def graphs(self) -> None:
         """Fill the graphs that are visible."""

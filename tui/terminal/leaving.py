@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from stalltop.tui.terminal.abilities import drawn_on
 from stalltop.tui.terminal.interrupts import REQUESTS, exit_code
@@ -31,6 +31,9 @@ RESTORE = (
 """Ends an unfinished sequence. Turns off bracketed paste, mouse reports and their encodings, resize and focus
 reports, the keyboard protocol and the alternate screen. Turns on line wrapping and the cursor, and resets the
 style."""
+
+_WRITING: Final = "textual-output"
+"""Name of the thread of Textual that writes to the terminal."""
 
 
 class Leaving:
@@ -65,6 +68,8 @@ class Leaving:
             # A signal that is ignored from the start (nohup) stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._on_signal)
+        self._hook_before = threading.excepthook
+        threading.excepthook = self._on_thread_error
         self._thread.start()
         return self
 
@@ -75,6 +80,7 @@ class Leaving:
         self._screen_ended.set()
         self._ring()
         self._thread.join()
+        threading.excepthook = self._hook_before
         for number, handler in self._before.items():
             signal.signal(number, handler)
         for end in self._bell:
@@ -90,6 +96,13 @@ class Leaving:
         if not self._asked:
             self._asked, self._number = True, number
         self._ring()
+
+    def _on_thread_error(self, error: threading.ExceptHookArgs) -> None:
+        """Report an error of a thread, but not that Textual's writing thread cannot write to a terminal that
+        is gone: that ends the app in its own way."""
+        written = error.thread is not None and error.thread.name == _WRITING
+        if not (written and isinstance(error.exc_value, OSError) and self.lost()):
+            self._hook_before(error)
 
     def _ring(self) -> None:
         # If the pipe is full, the bytes in it wake the thread.
@@ -137,7 +150,7 @@ class Leaving:
             # interrupts it, and the rest of its output goes to /dev/null.
             os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._descriptor)
             for thread in threading.enumerate():
-                if thread.name == "textual-output" and thread.ident is not None:
+                if thread.name == _WRITING and thread.ident is not None:
                     signal.pthread_kill(thread.ident, REQUESTS[0])
             if self._attributes is not None:
                 termios.tcsetattr(own, termios.TCSANOW, self._attributes)

@@ -133,6 +133,21 @@ def test_a_lost_terminal_ends_the_program_even_where_sighup_is_ignored() -> None
             assert terminal.process.wait(60) == 129
 
 
+def test_a_terminal_that_is_lost_while_it_is_written_leaves_no_traceback(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    start = (
+        f"import os, sys; os.dup2(os.open({str(errors)!r}, os.O_WRONLY | os.O_CREAT), 2);"
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    for number in range(5):  # not each loss happens during a write
+        with PseudoTerminal("-c", start, *PROGRAM, "flood") as terminal:
+            terminal.sees("CONTAINER")
+            time.sleep(0.03 * number)
+            terminal.hang_up()
+            assert terminal.process.wait(60) == 129
+        assert errors.read_text() == ""
+
+
 def test_a_program_ends_although_its_terminal_is_not_read() -> None:
     with PseudoTerminal(*PROGRAM, "flood", size=(200, 60)) as terminal:
         terminal.sees("CONTAINER")
