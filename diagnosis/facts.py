@@ -134,12 +134,21 @@ class Facts:
         use = self.use(tenant)
         if use is None:
             return 0.0
+        used = self.seconds_since(
+            lambda part: any(one.cpu_ns for one in part.evidence.tenants if one.tenant == tenant)
+        )
+        return use.cpu_ns / 1e9 / used
+
+    def seconds_since(self, seen: Callable[[Window], bool]) -> float:
+        """Returns the length in seconds of the window without the parts before the first one in which
+        something was ``seen``: what begins in the middle of a window has the rate that it has from then
+        on."""
         seconds = self.seconds
         for part in self._parts:
-            if any(one.cpu_ns for one in part.evidence.tenants if one.tenant == tenant):
+            if seen(part):
                 break
             seconds -= part.seconds
-        return use.cpu_ns / 1e9 / (seconds if seconds > 0 else self.seconds)
+        return seconds if seconds > 0 else self.seconds
 
     @cached_property
     def callers(self) -> tuple[int, ...]:

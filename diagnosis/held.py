@@ -7,7 +7,10 @@ from collections.abc import Hashable
 from typing import Final
 
 CLEARLY: Final = 1.3
-"""A held limit is replaced if the new one is larger or smaller by at least this factor."""
+"""A held limit is replaced if the new one is smaller by at least this factor."""
+FAR_ABOVE: Final = 3.0
+"""A held limit is replaced by a larger one only if that is larger by at least this factor: a limit that rises
+with the load of the culprit would end up at a load that already did harm."""
 KEPT_SECONDS: Final = 30.0
 """A limit that was not proposed for longer than this is forgotten."""
 
@@ -22,7 +25,7 @@ class HeldLimits:
         """Returns the limit to propose: the one proposed for ``what`` before, unless ``limit``, the one that
         the present use asks for, differs clearly. ``now`` is the end of the window (Unix seconds)."""
         before, at = self._held.get(what, (limit, now))
-        if not (0.0 <= now - at <= KEPT_SECONDS and before / CLEARLY < limit < before * CLEARLY):
+        if not (0.0 <= now - at <= KEPT_SECONDS and before / CLEARLY < limit < before * FAR_ABOVE):
             before = limit
         self._held[what] = before, now
         return before

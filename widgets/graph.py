@@ -142,7 +142,7 @@ class Graph(Lines):
         if data.shown is not None and 0 <= data.shown - (len(data.values) - wanted) < wanted:
             cursor = (data.shown - (len(data.values) - wanted)) // each
         marks = [getattr(paint, role) for role in data.roles]
-        tables = [shades(style, paint.ground, height) for style in (*marks, paint.accent)]
+        tables = [shades(style, paint.ground, height) for style in (*marks, paint.meter)]
         shown = []
         for number, text in enumerate(rows):
             parts: list[Part] = [(self._scale(data, number, height), paint.dim)] if axis else []

@@ -10,7 +10,8 @@ from stalltop.model.window import PartName
 
 Role = (
     Literal["", "text", "dim", "bright", "label", "accent", "good", "warn", "bad", "head", "critical"]
-    | Literal["running_line", "gpu_line"]
+    | Literal["running_line", "runqueue_line", "disk_line", "memory_line", "lock_line"]
+    | Literal["gpu_line", "network_line", "process_line", "sleep_line", "other_line"]
     | PartName
 )
 """The name of a style of the palette; empty: plain."""

@@ -166,7 +166,7 @@ class TableDrawing:
                 text = " " + printable(row.across.text)
                 parts.append((text + " " * (room - cell_len(text)), self._under(row.across.role, over)))
             elif cell.parts:
-                parts += [(text, self._style(role)) for text, role in cell.parts]
+                parts += [(text, self._under_piece(role, over)) for text, role in cell.parts]
             elif place == 0:
                 mark = row.mark if wide > 4 else None
                 room, whole = wide - 2 if mark else wide, printable(cell.text)
@@ -245,6 +245,14 @@ class TableDrawing:
             # Warnings stay visible under the cursor: their colour becomes the background.
             return over + Style(color=self._paint.ground.bgcolor, bgcolor=style.color)
         return style + over
+
+    def _under_piece(self, role: Role, over: Style | None) -> Style:
+        """Return the style of ``role`` for a piece of a drawing, on the ground of the cursor's row ``over``
+        unless the piece has a ground of its own."""
+        style = self._style(role)
+        if over is None or over.bgcolor is None or style.bgcolor is not None:
+            return style
+        return style + Style(bgcolor=over.bgcolor)
 
     def _style(self, role: Role) -> Style:
         style: Style = getattr(self._paint, role or "text")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.model.evidence import BlockIo
+from stalltop.model.window import Window
 
 OTHERS_LOAD: Final = 0.3
 """Other tenants are to blame for waits for a device only if they take at least this part of its busy time."""
@@ -84,11 +85,16 @@ def bytes_per_second(facts: Facts, device: str, tenant: str) -> tuple[float, boo
     """Returns the larger one of a tenant's read rate and write rate at a device, in bytes per second, and
     whether it is the write rate."""
     moved = {False: 0, True: 0}
-    for io in facts.window.evidence.block_io:
-        if io.device == device and io.tenant == tenant:
-            moved[io.write] += io.bytes
+    for io in _of(facts.window, device, tenant):
+        moved[io.write] += io.bytes
     write = moved[True] > moved[False]
-    return facts.per_second(moved[write]), write
+    seconds = facts.seconds_since(lambda part: any(io.bytes for io in _of(part, device, tenant)))
+    return moved[write] / seconds, write
+
+
+def _of(window: Window, device: str, tenant: str) -> Iterator[BlockIo]:
+    """Yields the requests of ``tenant`` to ``device``."""
+    return (io for io in window.evidence.block_io if io.device == device and io.tenant == tenant)
 
 
 def _by_device(records: Iterable[BlockIo]) -> dict[str, list[BlockIo]]:

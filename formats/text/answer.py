@@ -29,12 +29,15 @@ _NEARLY_ALL: Final = 0.9
 _LEAST_NAMED: Final = 0.3
 """If the first culprit took less than this part of the loss, the sentence names no culprit: many share the
 fault, and whoever acts against one of them gains little."""
-UNSEEN_SECONDS: Final = 2.5
+UNSEEN_SECONDS: Final = 1.5
 """A chain whose cause was not seen for longer than this has no present loss. It stays open for some seconds
 more, because many causes come and go."""
 UNSURE_SECONDS: Final = 3.0
 """Seconds after the start of tracing in which it is too early to say that there is no problem: most causes
 are reported after two to three seconds."""
+FULL_PERCENT: Final = 95.0
+"""CPU use (%) from which on a host without a problem is not simply called healthy: whoever needs a CPU next
+will wait."""
 _ROWS_AT_ONCE: Final = 16
 """Number of rows whose p99 ``slowest`` computes in one step."""
 
@@ -187,9 +190,11 @@ def healthy(
     if coverage.tracing:
         return f"Nothing is traced: {coverage.tracing}", ""
     untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
-    no_problems = "No problems."
+    no_problems, busy = "No problems.", busy_percent(window)
     if verdict_in > 0:
         no_problems = f"Measuring: first verdict in {math.ceil(verdict_in)} s."
+    elif busy:
+        no_problems = f"No problem found, although the CPUs are {busy:.0f} % busy."
     elif untraced:
         processes = coverage.processes + untraced
         no_problems = f"No problems in {coverage.processes} of {processes} processes ({untraced} untraced)."
@@ -203,6 +208,12 @@ def healthy(
     key, p99_ns = found
     name = name_of(key.tenant, window)
     return f"{no_problems} {number}", f"slowest p99 {key.operation} {amount(p99_ns, glyphs)} ({name})"
+
+
+def busy_percent(window: Window) -> float:
+    """Return how busy the CPUs of the host are, if hardly any CPU time is left, else 0.0 (%)."""
+    used = window.system.cpu_percent if window.system is not None else 0.0
+    return used if used >= FULL_PERCENT else 0.0
 
 
 def slowest(window: Window, kept: RowKey | None = None) -> tuple[RowKey, int] | None:

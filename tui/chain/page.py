@@ -94,7 +94,7 @@ def steps(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
     """Return the links as a tree, each with its share and its time."""
     links = [link for link in chain.links if link.role != "factor"]
     lines = []
-    roles = {"culprit": "accent"}
+    roles = {"culprit": "bright"}
     for at, link in enumerate(links):
         branch, below = branches(links, at, glyphs)
         share = figures.percent(100 * link.share, glyphs) if link.share is not None else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.tui.columns.catalogue import SPLIT_CELLS
-from stalltop.tui.views.groups import Grouped
+from stalltop.tui.views.groups import Grouped, Key
 from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.table import Cell
 
@@ -28,6 +28,8 @@ class ColumnStyle:
     colours."""
     split_cells: int = SPLIT_CELLS
     """The width of such a bar, in cells."""
+    loud: Mapping[Key, Collection[str]] = field(default_factory=dict)
+    """The parts of the split that problems of a row are about, by its key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,9 @@ def _bar(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 def _split(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     split_ns = rows.groups.split_ns
     parts = None if split_ns is None else split_ns[rows.places[i]]
-    return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters, most=style.split_cells))
+    loud = style.loud.get(rows.keys[i], ())
+    drawn = bar(parts, glyphs=style.glyphs, letters=style.letters, most=style.split_cells, loud=loud)
+    return Cell("", parts=drawn)
 
 
 def _problem_time(rows: Grouped, i: int, style: ColumnStyle) -> Cell:

@@ -1,6 +1,7 @@
 """Draws where the time of calls went as a bar of a few cells, and explains its letters and colours.
 
-Normal work (running, waiting for the GPU) is drawn as a line, waits are drawn as blocks that the eye finds.
+Normal work (running, waiting for the GPU) is drawn as a line. Waits are drawn as blocks that the eye finds
+or, where no problem is about them, as lines too.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from stalltop.tui.columns.catalogue import SPLIT_CELLS
 from stalltop.widgets.table import Role
 
 Pieces = tuple[tuple[str, Role], ...]
-_LINES: Final[Mapping[PartName, Role]] = {"running": "running_line", "gpu": "gpu_line"}
-"""The parts that are normal work, with the role of their lines."""
+_WORK: Final[Collection[PartName]] = ("running", "gpu")
+"""The parts that are normal work."""
+_LINES: Final[Mapping[PartName, Role]] = {name: f"{name}_line" for name in SPLITS}  # type: ignore[misc]
+"""The role of the line of each part."""
 
 
 def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
@@ -36,8 +39,11 @@ def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
     return full
 
 
-def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool = False) -> Pieces:
-    """Draw ``length`` cells of the part ``name``: its letter, then a line or a block in its colour.
+def piece(
+    name: PartName, length: int, *, glyphs: Glyphs, letters: bool = False, quiet: bool = False
+) -> Pieces:
+    """Draw ``length`` cells of the part ``name``: its letter, then a line or a block in its colour; a line if
+    the part is normal work, or ``quiet``.
 
     With ``letters``, for terminals with few colours, the cells after the letter contain a character that no
     other part uses. So any two parts that are adjacent in a bar look different.
@@ -45,15 +51,23 @@ def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool = False)
     letter = PARTS[name].letter[:length]
     if letters:
         return ((letter.ljust(length, glyphs.part_fills[SPLITS.index(name)]), "text"),)
-    if name in _LINES:
+    if name in _WORK or quiet:
         line: Pieces = ((glyphs.part_line * (length - 1), _LINES[name]),) if length > 1 else ()
         return (letter, "text"), *line
     return ((letter.ljust(length), name),)
 
 
-def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLIT_CELLS) -> Pieces:
+def bar(
+    parts_ns: U64 | None,
+    *,
+    glyphs: Glyphs,
+    letters: bool,
+    most: int = SPLIT_CELLS,
+    loud: Collection[str] = PARTS,
+) -> Pieces:
     """Draw the bar of one row, from the times of its parts, shape (len(PARTS),); None: not measured.
 
+    Waits are drawn as blocks if they are among ``loud``, the parts that a problem is about, else as lines.
     With ``letters`` the parts are drawn as letters and patterns, for terminals with few colours.
     """
     if parts_ns is None:
@@ -61,7 +75,7 @@ def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLI
     pieces: list[tuple[str, Role]] = []
     for name, length in zip(SPLITS, cells(parts_ns, most), strict=True):
         if length:
-            pieces += piece(name, length, glyphs=glyphs, letters=letters)
+            pieces += piece(name, length, glyphs=glyphs, letters=letters, quiet=name not in loud)
     return tuple(pieces) or ((" " * most, "text"),)
 
 
@@ -72,6 +86,6 @@ def legend(parts: Collection[str] = PARTS, *, glyphs: Glyphs, letters: bool) -> 
         if name not in parts:
             continue
         blanks = "  " if pieces else ""
-        sign = ((part.letter, "text"),) if letters else piece(name, 1 + (name in _LINES), glyphs=glyphs)
+        sign = ((part.letter, "text"),) if letters else piece(name, 1 + (name in _WORK), glyphs=glyphs)
         pieces += [(blanks, "text"), *sign, (f" {part.short}", "dim")]
     return (*pieces, (" ", "text"))

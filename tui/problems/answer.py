@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
-from stalltop.formats.text.answer import fades, healthy, sentence_now, slowest
+from stalltop.formats.text.answer import busy_percent, fades, healthy, sentence_now, slowest
 from stalltop.formats.text.chains import name_of
 from stalltop.model.chain import SEVERITIES, Chain
 from stalltop.model.row_key import RowKey
@@ -141,7 +141,7 @@ class Answering:
             told += [_fact(facts[0], facts, window)] if facts else []
         about = ", ".join(told)
         return AnswerState(
-            role="bad" if bad else "text" if verdict_in > 0 else "good",
+            role="bad" if bad else "text" if verdict_in > 0 or busy_percent(window) else "good",
             text=text,
             slowest=last_part,
             about=about,

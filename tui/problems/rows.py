@@ -28,6 +28,8 @@ class RowLosses:
     """For each row with a large enough part of a problem's loss: the letter of the worst such problem."""
     lost_ms_per_s: dict[Key, float]
     """The time (ms/s) that each of these rows loses through such problems."""
+    parts: dict[Key, set[str]]
+    """For each of these rows: the parts of the split in which such problems cost time."""
 
 
 def row_losses(
@@ -41,6 +43,7 @@ def row_losses(
     """
     marks: dict[Key, Cell] = {}
     lost: dict[Key, float] = {}
+    parts: dict[Key, set[str]] = {}
     levels = range(len(view.levels()) if view.is_tree else 1)
     at: dict[RowKey, int] | None = None
     for chain in chains:
@@ -48,7 +51,8 @@ def row_losses(
             continue
         at = dict(zip(window.rows.keys, range(len(window.rows)), strict=True)) if at is None else at
         telling = tellings.get(chain.cause)
-        weights = _weights(keys_of(chain, window), at, window, telling.parts if telling else ())
+        costly = telling.parts if telling else ()
+        weights = _weights(keys_of(chain, window), at, window, costly)
         for level in levels:
             shares: dict[Key, float] = {}
             for row, key in grouped_keys(chain, window, view, level):
@@ -57,8 +61,9 @@ def row_losses(
                 # A problem of a whole device is one of all its tenants.
                 if share >= LEAST_SHARE or not chain.tenant:
                     lost[key] = lost.get(key, 0.0) + share * chain.lost_ms_per_s
+                    parts.setdefault(key, set()).update(costly or SPLITS)
                     marks.setdefault(key, Cell(MARK[chain.severity], ROLE[chain.severity]))
-    return RowLosses(marks, lost)
+    return RowLosses(marks, lost, parts)
 
 
 def _weights(

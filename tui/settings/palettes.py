@@ -7,15 +7,47 @@ It does not import Textual, because the command line needs the names of the them
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from stalltop.model.text.part_colours import PART_COLOURS
 
-_PARTS = {
-    **{f"role-{name}": f"{part.letter} on {part.background}" for name, part in PART_COLOURS.items()},
-    "role-running_line": PART_COLOURS["running"].background,
-    "role-gpu_line": PART_COLOURS["gpu"].background,
-}
+if TYPE_CHECKING:  # the command line needs the names of the themes before numpy is loaded
+    from stalltop.model.window import PartName
+
+_LEAST_LIGHT, _MOST_LIGHT = 0x60, 0xB0
+"""The strongest channel of a line's colour on a dark ground is at least the first, and the mean of the
+channels on a light ground at most the second, so that a thin line is seen."""
+
+
+_CALM: Final[tuple[PartName, ...]] = ("running", "gpu")
+"""The parts that are normal work: their lines need not be seen."""
+
+
+def _line(colour: str, *, dark: bool) -> str:
+    """Return the colour of a line of a part whose blocks have ``colour``, on a ground that is ``dark`` or
+    light: the same hue, lighter or darker where the line would hardly be seen."""
+    channels = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    mean = sum(channels) / 3
+    if dark and mean < _LEAST_LIGHT:
+        channels = [round(one + (255 - one) * 0.35) for one in channels]
+    elif not dark and mean > _MOST_LIGHT:
+        channels = [round(one * 0.65) for one in channels]
+    return "#" + "".join(f"{one:02x}" for one in channels)
+
+
+def _parts(*, dark: bool) -> dict[str, str]:
+    """Return the styles of the parts of a call's time, as blocks and as lines."""
+    blocks = {f"role-{name}": f"{part.letter} on {part.background}" for name, part in PART_COLOURS.items()}
+    lines = {
+        f"role-{name}_line": part.background
+        if name in ("running", "gpu")
+        else _line(part.background, dark=dark)
+        for name, part in PART_COLOURS.items()
+    }
+    return {**blocks, **lines}
+
+
+_PARTS = _parts(dark=True)
 _PATTERNS = dict.fromkeys(_PARTS, "ansi_default")
 """For terminals with too few colours: all parts of a bar have the same colour, and patterns distinguish
 them."""
@@ -27,6 +59,7 @@ _DARK = {
     "role-label": "#8fb0cc",
     "role-head": "bold #9ed2ff",
     "role-accent": "#5fb4f5",
+    "role-meter": "#5aa89c",
     "role-good": "#6cc9b0",
     "role-warn": "#f7c44d",
     "role-bad": "bold #ff8066",
@@ -44,6 +77,7 @@ _LIGHT = {
     "role-label": "#35638a",
     "role-head": "bold #0b4f8a",
     "role-accent": "#0f6cbd",
+    "role-meter": "#2f7f72",
     "role-good": "#08705a",
     "role-warn": "#8f5600",
     "role-bad": "bold #98201e",
@@ -51,7 +85,7 @@ _LIGHT = {
     "role-cursor": "bold #10161c on #c4def5",
     "role-bar": "#20262c on #e3e9ee",
     "role-critical": "bold #ffffff on #98201e",
-    **_PARTS,
+    **_parts(dark=False),
 }
 _CONTRAST = {
     "role-ground": "#ffffff on #000000",
@@ -61,6 +95,7 @@ _CONTRAST = {
     "role-label": "#ffffff",
     "role-head": "bold #ffff66",
     "role-accent": "#66d9ff",
+    "role-meter": "#7dffcf",
     "role-good": "#7dffcf",
     "role-warn": "bold #ffc83d",
     "role-bad": "bold #ff9a85",
@@ -78,6 +113,7 @@ _TERMINAL = {
     "role-label": "ansi_cyan",
     "role-head": "bold ansi_default",
     "role-accent": "ansi_cyan",
+    "role-meter": "ansi_green",
     "role-good": "ansi_green",
     "role-warn": "bold ansi_yellow",
     "role-bad": "bold ansi_red",
@@ -97,6 +133,7 @@ _SAFE = {
     "role-label": "#56b4e9",
     "role-head": "bold #f0e442",
     "role-accent": "#56b4e9",
+    "role-meter": "#009e73",
     "role-good": "#009e73",
     "role-warn": "#e69f00",
     "role-bad": "bold #d55e00",

@@ -123,6 +123,7 @@ def table(
     added: Mapping[Key, AddedRow] = NOTHING_ADDED,
     have: Collection[Need] | None = None,
     lines_free: int = 0,
+    loud: Mapping[Key, Collection[str]] = MappingProxyType({}),
 ) -> TableData:
     """Return the table of ``window`` that ``view`` describes, for ``width`` cells.
 
@@ -131,13 +132,13 @@ def table(
     marks of rows, by key. ``against``: the window to compare with. ``chosen``: ids of the columns; none: the
     usual ones. ``pictures``: include the columns that are drawings. ``lost``, ``worst``, ``added`` and
     ``lines_free``: as in ``lines_of``. ``have``: the needs of columns that count as met; None: those that the
-    data meets.
+    data meets. ``loud``: the parts of the split that problems of a row are about, by its key.
     """
     have = available(window, against, past, loses=any(lost.values())) if have is None else have
     shown = columns(view.by, width, have, chosen, tree=view.is_tree)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     ids = [column.id for column in shown[1:]]
-    style = ColumnStyle(glyphs=glyphs, letters=letters, split_cells=_split_cells(shown, width))
+    style = ColumnStyle(glyphs=glyphs, letters=letters, split_cells=_split_cells(shown, width), loud=loud)
     shown = tuple(
         replace(column, width=style.split_cells) if column.id == "split" else column for column in shown
     )

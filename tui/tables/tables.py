@@ -255,6 +255,7 @@ class Tables(Panel):
             past=past,
             have=self._needs.hold(view.by, have, self.window.end),
             lines_free=self.room.rows_of(widget),
+            loud=found.parts,
         )
         if against is None:
             if not culprits:

@@ -24,6 +24,9 @@ class Palette:
     label: Style
     head: Style
     accent: Style
+    """What can be pressed, chosen or copied."""
+    meter: Style
+    """Bars and graphs of figures that are not bad."""
     good: Style
     warn: Style
     bad: Style
@@ -44,7 +47,15 @@ class Palette:
     sleep: Style
     other: Style
     running_line: Style
+    runqueue_line: Style
+    disk_line: Style
+    memory_line: Style
+    lock_line: Style
     gpu_line: Style
+    network_line: Style
+    process_line: Style
+    sleep_line: Style
+    other_line: Style
 
     def level(self, percent: float | None) -> Style:
         """Return the style of a utilization, ``percent`` (0 to 100)."""
@@ -52,7 +63,7 @@ class Palette:
             return self.dim
         if percent >= 90:
             return self.bad
-        return self.warn if percent >= 75 else self.accent
+        return self.warn if percent >= 75 else self.meter
 
 
 ROLES = tuple(field.name for field in fields(Palette))
