@@ -99,9 +99,12 @@ class AnswerLines(Lines):
             first.append((fit(text, min(cell_len(text), room), self.glyphs), role))
             return [line_of(first, width), *self._second(below, room, paint, width)][:height]
         longer = len(state.severity) - len(state.mark)
-        if state.severity and cells(sentence.parts()) + longer <= room:
+        fitting = sentence.fitted(room - longer, self.glyphs)
+        if state.severity and cells(fitting) in {cells(sentence.parts(lost=one)) for one in sentence.times}:
             first[1] = (state.severity.upper(), role)
-        said = [(printable(text), part) for text, part in sentence.fitted(room, self.glyphs)]
+        else:
+            fitting = sentence.fitted(room, self.glyphs)
+        said = [(printable(text), part) for text, part in fitting]
         loud, styles = _styles(role, paint)
         first += [(text, styles[part]) for text, part in said]
         if height == 1:

@@ -203,7 +203,7 @@ class Table(Lines, can_focus=True):
         self._side, self._reveal = columns.side, False
         self._keep_in_view()
         if not data.columns:
-            return shown
+            return shown + (drawing.without_rows() if data.empty else [])
         head, self._heads = drawing.head(columns)
         shown.append(head)
         if not data.rows:

@@ -36,7 +36,7 @@ _OTHERS: Final[dict[str, Any]] = {
     "memory_clock_max_mhz": 2619,
     "power_limit_default_watts": 700.0,
     "power_limit_max_watts": 700.0,
-    "slowdown_celsius": 90.0,
+    "slowdown_celsius": 80.0,
     "shutdown_celsius": 95.0,
     "nvlinks": 18,
     "nvlinks_active": 18,
@@ -62,14 +62,19 @@ def simulated_devices(
     random: np.random.Generator,
     *,
     hot: bool = False,
+    starved: bool = False,
 ) -> Devices:
     """Returns the devices as they are ``age`` seconds after the start. ``holders`` are the processes on them,
-    as (PID, tenant id, label of the device). ``hot`` says whether heat throttles the first device."""
+    as (PID, tenant id, label of the device). ``hot`` says whether heat throttles the first device,
+    ``starved`` whether its programs lack CPU time or data."""
     devices = []
     for index in range(plot.gpus):
         wave = 0.5 + 0.5 * math.sin(2 * math.pi * (age / 37 + index / 3))
-        busy = min(100.0, max(0.0, 70 + 25 * wave + float(random.normal(0, 2))))
-        celsius = 58 + 0.24 * busy
+        steady = 70 + 25 * wave
+        busy = min(100.0, max(0.0, steady + float(random.normal(0, 2))))
+        celsius = 58 + 0.24 * steady  # a heat sink evens out what changes within seconds
+        if starved and index == 0:
+            busy, celsius = 0.5 * busy, celsius - 12
         held = hot and index == 0
         if held:
             busy, celsius = max(busy, 94.0), 88.0

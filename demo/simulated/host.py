@@ -137,6 +137,11 @@ class Cast:
     hot: bool = True
     """Whether heat throttles the clocks of the first device."""
 
+    @property
+    def starved(self) -> bool:
+        """Whether the programs on the first device lack CPU time, data or a lock."""
+        return not (self.hog is None and self.copier is None and self.holder is None)
+
     def at(self, family: Family | None) -> Cast:
         """Returns the cast while a fault of ``family`` is active; None: while no fault is active."""
         return replace(

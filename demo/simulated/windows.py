@@ -146,7 +146,9 @@ class SimulatedSource:
             rows=rows,
             tenants=dict(self._tenants),
             open_calls=self._open_calls(age),
-            devices=simulated_devices(age, self._plot, self._holders, self._random, hot=cast.hot),
+            devices=simulated_devices(
+                *(age, self._plot, self._holders, self._random), hot=cast.hot, starved=cast.starved
+            ),
             allocations=allocations(self._plot, tuple(self._tenants.values())),
             system=self._system(age, busy=cast.hog is not None),
             evidence=replace(

@@ -312,7 +312,7 @@ def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
         first = Fix(check)  # it draws little, or somebody lowered its power cap already
     else:
         text = (
-            f"until its cooling is mended, let GPU {device.index} draw {lower} W: slower, but steady clocks"
+            f"until its cooling is repaired, let GPU {device.index} draw {lower} W: slower, but steady clocks"
         )
         command = f"nvidia-smi -i {device.index} -pl {lower}"
         first = Fix(f"{text}; {check}", command, short="slower, but steady clocks; check its fans")

@@ -46,8 +46,8 @@ def row_of(facts: Facts, key: RowKey) -> Row | None:
 
 def doing(key: RowKey) -> str:
     """Returns the end of a sentence that says where time is lost: ``in cudaMalloc`` or ``between its
-    calls``."""
-    return "between its calls" if key.operation == HOST_GAP else f"in {key.operation}"
+    GPU calls``."""
+    return "between its GPU calls" if key.operation == HOST_GAP else f"in {key.operation}"
 
 
 def effect(facts: Facts, loss: Loss) -> Link:

@@ -31,7 +31,7 @@ CAUSES: Final = (
         "nccl_straggler",
         "Straggler",
         "all ranks of a collective wait for the last one",
-        Telling("enters collectives late", "waits for a straggler"),
+        Telling("arrives late at collectives", "waits for a straggler"),
     ),
 )
 
@@ -46,6 +46,8 @@ by a few per cent."""
 APART: Final = 3.0
 """A straggler is later than the median of the other ranks by at least this factor. Jitter makes all ranks
 late in turn."""
+_FEW: Final = 20
+"""Below this number of collectives a text has the number, not a percentage."""
 EXPLAINED: Final = 0.3
 """A difference between the ranks is named as the reason only if it explains at least this part of the
 lateness."""
@@ -113,8 +115,8 @@ def _straggler(
     culprit = link_of(
         late,
         "culprit",
-        f"rank {late.rank} enters {duration(mean_ns)} late on average, and last in {late.last:,} of "
-        f"{numbered(late.joined, 'collective')}",
+        f"rank {late.rank} arrives {duration(mean_ns)} late on average, "
+        f"last in {_part(late.last, late.joined)}",
         share=1.0,
         ns_per_s=facts.per_second(lost),
         depth=2,
@@ -152,6 +154,15 @@ def _straggler(
     # The chain has the rows of all ranks that wait, so that a user finds it from each of these rows.
     rows = (row.key for usage in (worst, *waiting) for row in _waits_in(usage).rows)
     return replace(told, title=f"Straggler: rank {late.rank}", rows=tuple(dict.fromkeys(rows)))
+
+
+def _part(last: int, joined: int) -> str:
+    """Returns in how many of ``joined`` collectives a rank was the last one, ``last``, as text."""
+    if last == joined:
+        return f"each of {numbered(joined, 'collective')}" if joined < _FEW else "each collective"
+    if joined < _FEW:
+        return f"{last} of {numbered(joined, 'collective')}"
+    return f"{100 * last / joined:.0f} % of the collectives"
 
 
 def _waits_in(usage: Usage) -> DeviceCalls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from textual.screen import Screen
@@ -48,6 +49,8 @@ class Arrangement:
         """Whether there is a time line, and whether it is shown only where there is plenty of room."""
         self.caption = 0
         """Lines of the caption of a demonstration."""
+        self._beside_at: object = None
+        """The size of the terminal and the panels for which tables stood side by side last."""
         self.at: object = None
         """Identifies the window that is shown."""
         self.layout = ScreenLayout()
@@ -58,12 +61,15 @@ class Arrangement:
         screen = self._screen
         width, height = screen.app.size
         tables = screen.query_one(Tables)
+        shape = width, height, self.panels, self.enlarged, tables.views.first.by, tables.views.first.path
+        needs = replace(self._needs(tables), beside=self._beside_at == shape)
         found = layout(
-            *(width, height, self.panels, self.enlarged, self._needs(tables)),
+            *(width, height, self.panels, self.enlarged, needs),
             plain=self.plain,
             share=self.share,
             gives=tables.views.first.by != "operation",
         )
+        self._beside_at = shape if found.beside else None
         if found != self.layout:
             self._apply(found, tables, width, height)
         else:

@@ -13,6 +13,7 @@ from stalltop.tui.graphs.panels import GraphPanels
 from stalltop.tui.keys.footer import footer
 from stalltop.tui.main.arrangement import Arrangement
 from stalltop.tui.main.opens import Opens
+from stalltop.tui.main.selection import selected
 from stalltop.tui.main.status import header_state, recording_text, silent_seconds, starting_text
 from stalltop.tui.past.moments import Moments
 from stalltop.tui.past.recall import timespan
@@ -133,7 +134,7 @@ class Drawing:
             return NO_DETAIL
         width, frames = app.size.width, self._arrangement.layout.frames
         sides = 2 * (frames == "box")
-        chain = self._panel.answering.chain
+        chain = selected(self._panel, self._tables, window)
         whole, least = self._opens.detail_lines(
             window, chain, self._detail_path, width - sides, detail_cells(width) - sides
         )
@@ -142,17 +143,22 @@ class Drawing:
         )
 
     def _show_detail(self, window: Window) -> None:
-        """Fill the panel about the first problem if it is visible; without a problem, it is about the row
-        under the cursor."""
+        """Fill the panel about the first or the selected problem if it is visible; without a problem, it is
+        about the row under the cursor."""
         place = next((one for one in self._arrangement.layout.tables.places if one.name == DETAIL), None)
         if place is None:
             return
-        chain, path = self._panel.answering.chain, self._tables.path_here()
+        chain, path = selected(self._panel, self._tables, window), self._tables.path_here()
         self._detail_path = path
         if chain is not None or path:
             width, height = place.width - place.frame.columns, place.height - place.frame.lines
             text = self._opens.detail(window, chain, path, width, height)
             self._screen.query_one("#detail", TextPanel).show(text)
+
+    def follow_cursor(self) -> None:
+        """Show the problem of the row or line to which the user moved the cursor."""
+        if self.whole and self._moments.window is not None:
+            self._show_detail(self._moments.window)
 
     def _graphs_chosen(self) -> int:
         """Choose the figures of the graphs for the moment that is shown. Returns their number."""

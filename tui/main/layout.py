@@ -77,6 +77,9 @@ class Needs:
     """Whether there is a time line, and whether it is shown only where there is plenty of room."""
     keys: bool = False
     """Whether the last line is needed for a message or for text that the user types."""
+    beside: bool = False
+    """Whether two tables stood side by side so far: they stay there, because a problem that comes and goes
+    must not turn the screen round."""
     reading: bool = False
     """Whether the list of problems has the focus. It then takes up to half of the screen."""
 
@@ -202,7 +205,7 @@ def layout(
     kept = 1 - timeline if needs.timeline else 0
     spare = left - host - devices - warnings - filled - (_EDGES if boxes else 0) - kept
     # Tables as wide as the terminal show more columns. They stand side by side if there are not enough lines.
-    beside = wide and (bool(enlarged) or spare < (GOOD_GRAPH if needs.fillers else 0))
+    beside = wide and (bool(enlarged) or needs.beside or spare < (GOOD_GRAPH if needs.fillers else 0))
     if (
         "warnings" in shown
         and not (enlarged or beside)

@@ -6,12 +6,12 @@ from collections.abc import Hashable
 
 from stalltop.formats.text.chains import name_of
 from stalltop.model.chain import Chain
+from stalltop.tui.main.selection import is_unmoved, row_chains
 from stalltop.tui.main.view import MainView
 from stalltop.tui.main_keys.files import READ_SECONDS, FileKeys
 from stalltop.tui.main_keys.panels import PanelKeys
 from stalltop.tui.problems.alert_panel import COVERAGE_LINE, QUIET_LINE
-from stalltop.tui.problems.chains import chains_of, stands
-from stalltop.tui.problems.culprit_rows import chains_by
+from stalltop.tui.problems.chains import stands
 from stalltop.tui.tables.steps import TableSteps
 from stalltop.tui.views.groups import Path, scope
 from stalltop.tui.views.processes import processes_of
@@ -178,13 +178,8 @@ class ProblemKeys:
     def _unmoved(self) -> Chain | None:
         """Return the chain that the first lines of the screen show, while the first table has the focus and
         shows all rows of the host, and the user did not move its cursor."""
-        tables = self._main.tables
-        widget, view = tables.here
-        if self._main.panel.has_focus or widget is not tables.main or widget.chosen_key is not None:
-            return None
-        if view.path or view.filter:
-            return None
-        return self._main.panel.answering.chain
+        panel = self._main.panel
+        return panel.answering.chain if is_unmoved(panel, self._main.tables) else None
 
     def _told(self) -> Chain | None:
         """Return the chain that the first lines of the screen show. Returns None if the user selected
@@ -216,7 +211,5 @@ class ProblemKeys:
         window = self._main.shown
         if window is None:
             return []
-        widget, view = self._main.tables.here
-        shown = widget.cursor_key, self._main.panel.found.open, window, view
-        found = chains_of(*shown) or chains_by(*shown)
+        found = row_chains(self._main.panel, self._main.tables, window)
         return sorted(found, key=lambda chain: chain.id != self._came_from)

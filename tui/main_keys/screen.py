@@ -59,6 +59,11 @@ class MainScreen(MainView):
     def _alert_chosen(self, message: AlertList.LineChosen) -> None:
         self.problems.open(message.key)
 
+    @on(AlertList.Moved)
+    @on(Table.Moved)
+    def _cursor_moved(self) -> None:
+        self.drawing.follow_cursor()
+
     @on(AnswerLines.Chosen)
     def _answer_chosen(self) -> None:
         self.problems.open_answer()

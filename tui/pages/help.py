@@ -17,25 +17,29 @@ from stalltop.widgets.page import PageLine
 
 _SHARES: Final = ", ".join(f"{share:.0%}".removesuffix("%") for share, _ in SEVERITY_OF_SHARE)
 SIGNS = (
-    ("~14.7ms", "uncertain: few calls, or by chance"),
-    ("ns ms s", "dim below 1 ms, bold from 1 s on"),
-    ("516ms/s", "516 ms lost of each second; above 1s/s: summed over threads"),
     ("C H M L", f"critical, high, medium, low problem: takes {_SHARES} % of the time, or less"),
     ("name C", "a problem involves this row ({why}: which)"),
     ("name <", "the culprit of a problem ({why}: which)"),
     ("name ?", "not all calls are counted ({problems}: why)"),
+    ("516ms/s", "516 ms lost of each second; above 1s/s: summed over threads"),
+    ("~14.7ms", "uncertain: few calls, or by chance"),
+)
+"""The meaning of the most important signs that are not columns, for the help. ``{why}`` and the like are
+keys."""
+MORE_SIGNS = (
+    ("ns ms s", "dim below 1 ms, bold from 1 s on"),
     ("! -", "a gap, a loss or a hanging call; a remark"),
     ("3x", "three problems of one kind"),
     ("(name)", "call inside another call ({rows} shows it)"),
     ("traced 15/16", "15 of 16 processes are traced ({problems}: why)"),
     ("missed", "calls that no row contains ({problems}: why)"),
     ("partial", "events that lack some figures"),
-    ("host", "layer of times that are no calls; in no total"),
+    ("host", "time outside calls; not part of any total"),
     ("probes", "CPU time of tracing in the programs"),
     ("own", "CPU time and memory of stalltop"),
     ("NET RDMA", "bytes/s in and out; coloured: port errors"),
 )
-"""The meaning of signs and figures that are not columns, for the help. ``{why}`` and the like are keys."""
+"""The meaning of other signs and figures."""
 
 HelpDetail = Literal["all", "sentences", "labels"]
 """How much the help says: all; without columns, filters and the keys of other pages; keys with a label
@@ -46,14 +50,15 @@ _GAP = 2
 
 
 def help_page(of: str = "", detail: HelpDetail = "all", cells: int = 78) -> list[PageLine]:
-    """Return the help: what letters, colours and marks mean; the keys of the screen on which the user asked;
+    """Return the help: what the most important letters and marks mean; the keys of the screen on which the
+    user asked; where time goes, and other signs;
     with ``detail`` "all" also the keys of other screens, the columns, and the syntax of filters.
 
     ``of`` is the class name of the screen on which the user asked for help; the keys of a page come before
     those of the main screen. ``cells`` is the width of a column of the help.
     """
     here = [page for page in PAGES if of in page.screens]
-    lines = [*_legend(), *_where_time_goes()]
+    lines = _signs("Legend", SIGNS)
     for page in here:
         lines += _page_keys(page)
     for heading, actions in groups().items():
@@ -65,6 +70,7 @@ def help_page(of: str = "", detail: HelpDetail = "all", cells: int = 78) -> list
             lines.append(PageLine())
     if detail == "labels":
         lines.append(PageLine())
+    lines += [*_where_time_goes(), *_signs("More signs", MORE_SIGNS)]
     if detail != "all":
         said = f"{key('palette')} finds any action by a word, {key('columns')} explains the columns"
         return [*lines, PageLine(((said, "dim"),))]
@@ -93,10 +99,10 @@ def _labels(actions: Sequence[Action], cells: int) -> list[PageLine]:
     return lines
 
 
-def _legend() -> list[PageLine]:
-    lines = [PageLine((("Legend", "head"),))]
+def _signs(heading: str, signs: Sequence[tuple[str, str]]) -> list[PageLine]:
+    lines = [PageLine(((heading, "head"),))]
     asked = {"{why}": key("chains"), "{problems}": key("warnings"), "{rows}": key("only")}
-    for name, meaning in SIGNS:
+    for name, meaning in signs:
         for sign, pressed in asked.items():
             meaning = meaning.replace(sign, pressed)
         lines.append(_pair(name, meaning, "label"))

@@ -55,6 +55,7 @@ def rows_of(lines: Sequence[PageLine], width: int) -> int:
 def _columns(lines: Sequence[PageLine], width: int, height: int) -> list[list[_Row]]:
     """Return the rows of each column."""
     columns: list[list[_Row]] = [[]]
+    heading: _Row = ()
     for at, line in enumerate(lines):
         rows = wrapped(line, width) if line.parts else [()]
         needed = len(rows)
@@ -62,6 +63,9 @@ def _columns(lines: Sequence[PageLine], width: int, height: int) -> list[list[_R
             needed += len(wrapped(lines[at + 1], width))
         if len(columns[-1]) + needed > height and columns[-1]:
             columns.append([])
+            if heading and rows[0] and not _is_heading(line) and height > 2:
+                columns[-1].append((*heading, (", continued", "dim")))
+        heading = (rows[0] if _is_heading(line) else heading) if line.parts else ()
         for row in rows:
             if not row and not columns[-1]:
                 continue  # no column begins with an empty row

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from stalltop.formats.text.chains import sureness
+from stalltop.formats.text.chains import name_of, sureness
 from stalltop.model.actions.offers import Offer, for_chain
 from stalltop.model.chain import Chain, Fix
 from stalltop.model.text import figures
@@ -26,6 +26,10 @@ _MOST_OFFERS = 3
 """The most commands that the panel shows: the first ones help most, and a page lists all."""
 _HEADED_FROM = 6
 """Least height in lines at which the columns have headings."""
+_LEAST_WITH_FIX: Final = 4
+"""Least height in lines at which steps between what is slow and its root give way to what helps."""
+_LEAST_STEPS: Final = 2
+"""Number of steps that are always shown."""
 ROW_SECONDS: Final = 5.0
 """Seconds after which the text about a row is made anew, while there is no problem. Collecting what is known
 of a row every second would be a fifth of the screen's CPU time; the table has the row's newest figures."""
@@ -52,7 +56,9 @@ class Details:
         if chain.harms_only_itself:
             about += ", harms only itself"
         lines = problem_lines(chain, window, self._offers_for(window, chain), frame)
-        return PanelText(f"why: {chain.title}", about, lines)
+        faults = [one for one in window.chains if one.open and one.severity not in ("info", "low")]
+        whose = f" {name_of(chain.tenant, window)}" if len(faults) > 1 and chain.tenant else ""
+        return PanelText(f"why{whose}: {chain.title}", about, lines)
 
     def needs(
         self, window: Window, chain: Chain | None, path: Path, frame: Frame, narrow: int
@@ -61,8 +67,11 @@ class Details:
         ``narrow`` cells; 0 without a chain."""
         if chain is None:
             return len(self._row(window, path, frame)[1]), 0
-        whole = len(problem_lines(chain, window, self._offers_for(window, chain), frame))
-        return whole, filled(steps(chain, window, frame.glyphs), _column(narrow))
+        offers = self._offers_for(window, chain)
+        whole = len(problem_lines(chain, window, offers, frame))
+        width = _column(narrow)
+        first = _commands(offers[:1], 0, frame.glyphs)
+        return whole, filled(steps(chain, window, frame.glyphs), width) + filled(first, width)
 
     def _offers_for(self, window: Window, chain: Chain) -> Sequence[Offer]:
         if self._offers_of != (chain.id, chain.fixes):
@@ -106,6 +115,9 @@ def problem_lines(chain: Chain, window: Window, offers: Sequence[Offer], frame: 
     if width < frame.width:
         more = more if filled([*why, *more], width) <= height else []
         return _beside([*why, *more], _what_to_do(offers, width, height, frame.glyphs, headed), frame)
+    first = filled(_commands(offers[:1], 0, frame.glyphs)[:2], width)
+    if not headed and filled(why, width) + first > height >= _LEAST_WITH_FIX:
+        why = _fewer(why, width, height - min(first, 2))
     gap = [PageLine()] if headed else []
     left = height - filled(why, width) - len(gap)
     do = _what_to_do(offers, width, left, frame.glyphs, headed) if left > 0 else []
@@ -113,6 +125,16 @@ def problem_lines(chain: Chain, window: Window, offers: Sequence[Offer], frame: 
     if filled(whole, width) > height:
         whole = [*why, *gap, *do]
     return fitted(whole, width, height, frame.glyphs)
+
+
+def _fewer(why: Sequence[PageLine], width: int, height: int) -> list[PageLine]:
+    """Return the steps ``why`` without some of those between what is slow and its root, so that they fit into
+    ``height`` lines of ``width`` cells: what is slow, the root, and what helps tell most."""
+    kept = list(why)
+    while len(kept) > _LEAST_STEPS and filled(kept, width) > height:
+        between = [at for at, line in enumerate(kept[1:], 1) if line.parts[-1][1] != "bright"]
+        del kept[between[0] if between else -1]
+    return kept
 
 
 def _column(width: int) -> int:

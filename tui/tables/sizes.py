@@ -207,8 +207,10 @@ def _two_heights(
     whole = one + other if second.wanted else one
     least = TABLE_BESIDE_CHAIN if chain else TABLE_BESIDE_GRAPHS
     least += min(one, LEAST_TABLE + 1) if second.wanted else 0
+    if chain and second.wanted:
+        least = min(least, max(2 * LEAST_TABLE, usable - for_band))
     for_band = min(for_band, usable - least)
-    if for_band >= GOOD_GRAPH and whole > usable - for_band:
+    if for_band >= (LEAST_GRAPH if chain else GOOD_GRAPH) and whole > usable - for_band:
         usable -= for_band
     if not second.wanted:
         return [min(max(one, LEAST_TABLE), usable)]

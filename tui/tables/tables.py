@@ -37,11 +37,13 @@ from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import PLURAL, View
 from stalltop.widgets.table import Role, Table, TableData
 
-NAMED_FROM: Final = 100
+NAMED_FROM: Final = 76
 """Least width in cells of a first table whose frame names what its keys group by, unless the line of keys
 does."""
-_CAUSES: Final = " causes a problem"
+_CAUSES: Final = " culprit"
 """What the title of a table with culprits says about their mark."""
+_STARTING: Final = ("calls are counted from the next second on", "the first verdict takes some seconds more")
+"""What the first table shows before there is data."""
 _GROWN: Final = 1.3
 """If a window is this many times as long as the one before, as in the first seconds of tracing, the lines
 that tables needed before do not count: rows of so few calls come and go."""
@@ -97,7 +99,8 @@ class Tables(Panel):
         yield from self._among
 
     def on_mount(self) -> None:
-        """Hide all but the first table until there is room for them."""
+        """Hide all but the first table until there is room for them, and say what the first one waits for."""
+        self.main.show(TableData((("containers", "head"),), empty=_STARTING))
         for widget in (*self.others, *self._among):
             widget.display = False
 
@@ -173,7 +176,7 @@ class Tables(Panel):
         """Return what the tables need to show all of their content."""
         at = None if self.window is None else self.window.end
         # Without rows the other tables would only repeat why the first one has none.
-        others = len(self._besides()) if self.main.data.rows or not self.main.data.columns else 0
+        others = len(self._besides()) if self.main.data.rows else 0
         wanted = (True, *(number < others for number in range(len(self.others))))
         first, second, third = (
             self.room.needs(widget, at, wanted=one) for widget, one in zip(self.all, wanted, strict=True)
@@ -223,9 +226,11 @@ class Tables(Panel):
         named = self.room.cells_of(self.main) >= NAMED_FROM and self.app.size.width < SPELT_FROM
         hints: list[tuple[str, Role]] = []
         for by in GROUPED_BY:
-            hints += [(" ", "")] if hints else []
-            hints.append((actions.key(by), "head" if by == self.views.first.by else "accent"))
-            hints += [(f" {PLURAL[by]}", "dim")] if named else []
+            hints += [("  " if named else " ", "")] if hints else []
+            key, name = actions.key(by), PLURAL[by]
+            hints.append((key, "head" if by == self.views.first.by else "accent"))
+            if named:
+                hints.append((name.removeprefix(key) if name.startswith(key) else f" {name}", "dim"))
         self.main.hints = tuple(hints)
 
     def data(self, widget: GroupTable, view: View) -> TableData:

@@ -203,8 +203,8 @@ def title(
     """Return the title of a table: the path to its rows, the filter, and the order if no heading shows it.
 
     ``folded``: the number of rows that are left out because they repeat figures of others, or matter little;
-    the title names the key that shows them. If it is ``short``, it does not also name the usual order, worst
-    first, because a legend needs the room.
+    the title names the key that shows them. If it is ``short``, it does not name the usual order, worst
+    first, because keys and a legend need the room.
     """
     parts: list[tuple[str, Role]] = []
     for step in view.path:
@@ -222,11 +222,11 @@ def title(
         parts.append((f"   filter: {view.filter}", "warn"))
         if error:
             parts.append((f"   {error}", "bad"))
-    if view.sort == WORST and not (short and folded and view.descending):
+    if view.sort == WORST and not (short and view.descending):
         # No heading shows this order, because it is the order of no column.
         parts.append(("   worst first" if view.descending else "   worst last", "dim"))
     if folded:
-        shows = f" +{folded}" if short else f" shows {folded} more"
+        shows = f" +{folded} hidden" if short else f" shows {folded} more"
         parts += [("  " if short else "   ", "dim"), (key("only"), "accent"), (shows, "dim")]
     return tuple(parts)
 
