@@ -11,8 +11,8 @@ import operator
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from stalltop.model.chain import SEVERITIES, Chain, Fix, Link
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.evidence import BlockIo, Evidence, ProcessUse, Rank, TenantUse
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.network_ports import NetworkPort
 from stalltop.model.row_key import RowKey
 from stalltop.model.stacks.stack import StackCount
 from stalltop.model.window import U64, Rows, Window
@@ -41,6 +42,24 @@ class PackedParts(NamedTuple):
 
 
 _NOTHING = PackedParts()
+
+
+class Glance(NamedTuple):
+    """Figures of a window's evidence that graphs of the past show, without unpacking it."""
+
+    disk_bytes: int = 0
+    """Bytes that were read from block devices and written to them."""
+    late_ns: float | None = None
+    """Mean time in ns by which the latest rank was late for collectives; None without ranks that were
+    compared."""
+    network_ports: tuple[NetworkPort, ...] = ()
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Self:
+        """Returns the figures of ``evidence``."""
+        late = [rank.late_ns / rank.joined for rank in evidence.ranks if rank.joined]
+        moved = sum(io.bytes for io in evidence.block_io)
+        return cls(moved, max(late, default=None), evidence.network_ports)
 
 
 def _as_call(kind: type) -> Callable[[Any], tuple[type, tuple[Any, ...]]]:
@@ -128,6 +147,7 @@ class Packed:
     objects. The keys themselves, which windows share, are not counted."""
     peak: Peak
     """Peak of the window; in a merged window, the combined peak of the windows that it was merged from."""
+    glance: Glance = field(default_factory=Glance)
 
     @property
     def call_counts(self) -> U64:
@@ -199,6 +219,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         + len(window.coverage.libraries)
         + len(window.coverage.missing)
         + len(window.allocations)
+        + len(window.evidence.network_ports)
     )
     return Packed(
         window=replace(window, rows=Rows.empty(), calls=CapturedCalls(), normals={}, **_NOTHING._asdict()),
@@ -210,6 +231,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         _calls=calls,
         bytes=arrays + len(packed) + len(calls) + 8 * len(rows) + _OBJECT_BYTES * objects,
         peak=Peak.of(window) if peak is None else peak,
+        glance=Glance.of(window.evidence),
     )
 
 

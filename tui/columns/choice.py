@@ -37,8 +37,8 @@ BESIDE_CELLS = 13
 _ENDS_DIFFER: frozenset[Dimension] = frozenset({"process", "pod"})
 """Dimensions whose names end with what tells them apart: a PID, or the id of a pod."""
 _SPARED = ("p95", "max")
-"""Columns that tables of tenants and processes narrower than ``WIDER`` place after those of resources: they
-say little about calls of many operations."""
+"""Columns that tables of tenants and processes narrower than ``WIDER`` do not have: they say little about
+calls of many operations."""
 _SPARED_NARROW = ("p50", "p95", "max")
 """The same, in all tables of tenants and processes narrower than ``WIDE``: these columns come after those of
 resources. The calls of a tenant are of many operations, so that their median says little."""
@@ -79,7 +79,7 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
         fitting, spare = _fitting(first, by, width)
         return tuple(dict.fromkeys((*fitting, *more, *spare, *last)))
     if by in OF_TENANTS and width < WIDER:
-        first, last = tuple(one for one in first if one not in _SPARED), (*_SPARED, *last)
+        first = tuple(one for one in first if one not in _SPARED)
     # Shorter names leave room for the trend.
     trend = offered(("trend",), have) if name_cells(by) < NAME_CELLS else ()
     return _within((*first, *more, *last, *trend), by, width)

@@ -20,7 +20,8 @@ for a problem are not known, the first of these replace them."""
 _CLOCKS = ("problems", "clocks", "power")
 _MEMORY = ("problems", "gpu_memory", "p99")
 _CPU = ("problems", "run_queue", "p99")
-_DISK = ("problems", "disk", "p99")
+_DISK = ("problems", "disk", "disk_bytes", "p99")
+_RANKS = ("problems", "late_rank", "p99")
 _GPU = ("problems", "gpu", "p99")
 _NETWORK = ("problems", "network", "p99")
 _HANGS = ("problems", "gpu", "calls")
@@ -40,7 +41,8 @@ OF_CAUSE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             ("gpu_neighbours", "gpu_bound", "sync_storm", "gpu_lost", "gpu_xid", "gpu_ecc"), _GPU
         ),
         **dict.fromkeys(("tcp_retransmits", "remote_service"), _NETWORK),
-        **dict.fromkeys(("nccl_straggler", "nccl_hang", "late_rank", "hung_call"), _HANGS),
+        **dict.fromkeys(("nccl_straggler", "late_rank"), _RANKS),
+        **dict.fromkeys(("nccl_hang", "hung_call"), _HANGS),
     }
 )
 """The figures for a problem, by its cause; other causes use ``_CALLS``."""

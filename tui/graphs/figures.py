@@ -121,8 +121,21 @@ def _waiting(part: Packed, subject: Subject) -> float | None:
 
 def _network(part: Packed, subject: Subject) -> float | None:
     """Return the bytes received and sent per second; None if no port was read."""
-    moved = throughput(part.window.evidence.network_ports, part.window.seconds)
+    moved = throughput(part.glance.network_ports, part.window.seconds)
     return None if moved is None else moved.rx_bytes + moved.tx_bytes
+
+
+def _disk_bytes(part: Packed, subject: Subject) -> float | None:
+    """Return the bytes read and written per second on block devices; None if that is not traced."""
+    if part.window.coverage.tracing:
+        return None
+    return part.glance.disk_bytes / (part.window.seconds or 1.0)
+
+
+def _lateness(part: Packed, subject: Subject) -> float | None:
+    """Return by how many ns the latest rank is late for a collective, on average; None without ranks that
+    were compared."""
+    return part.glance.late_ns
 
 
 def _system(name: str) -> Value:
@@ -200,6 +213,23 @@ FIGURES: Final = (
         _system("io_pressure_percent"),
         _unit("%"),
         _hundred,
+        peak=True,
+    ),
+    GraphFigure(
+        "disk_bytes",
+        "disk bytes/s",
+        "Bytes that are read from block devices and written to them",
+        _disk_bytes,
+        lambda value, glyphs: figures.size(value, glyphs).strip(),
+        least=1e3,
+    ),
+    GraphFigure(
+        "late_rank",
+        "lateness of the last rank",
+        "Mean time by which the latest rank of a job is late for collectives",
+        _lateness,
+        _duration,
+        least=1e3,
         peak=True,
     ),
     GraphFigure(

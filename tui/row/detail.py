@@ -22,7 +22,7 @@ from stalltop.widgets.page import PageLine, PanelText
 
 TWO_COLUMNS_FROM = 110
 """Least width in cells at which what to do stands beside the causes, not below them."""
-_MOST_OFFERS = 3
+_MOST_OFFERS = 5
 """The most commands that the panel shows: the first ones help most, and a page lists all."""
 _HEADED_FROM = 6
 """Least height in lines at which the columns have headings."""
@@ -109,13 +109,14 @@ def problem_lines(chain: Chain, window: Window, offers: Sequence[Offer], frame: 
     panel. The chain comes first; what has no room is left out."""
     width, height = _column(frame.width), frame.height
     why, more = steps(chain, window, frame.glyphs), remarks(chain, window)
-    headed = height >= _HEADED_FROM and filled(why, width) < height
+    first = filled(_commands(offers[:1], 0, frame.glyphs)[:2], width)
+    beside = width < frame.width
+    headed = height >= _HEADED_FROM and filled(why, width) + (1 if beside else 2 + first) <= height
     if headed:
         why = [PageLine((("  SHARE  LOST/S  from what is slow to its cause", "dim"),)), *why]
-    if width < frame.width:
+    if beside:
         more = more if filled([*why, *more], width) <= height else []
         return _beside([*why, *more], _what_to_do(offers, width, height, frame.glyphs, headed), frame)
-    first = filled(_commands(offers[:1], 0, frame.glyphs)[:2], width)
     if not headed and filled(why, width) + first > height >= _LEAST_WITH_FIX:
         why = _fewer(why, width, height - min(first, 2))
     gap = [PageLine()] if headed else []
@@ -132,8 +133,9 @@ def _fewer(why: Sequence[PageLine], width: int, height: int) -> list[PageLine]:
     ``height`` lines of ``width`` cells: what is slow, the root, and what helps tell most."""
     kept = list(why)
     while len(kept) > _LEAST_STEPS and filled(kept, width) > height:
-        between = [at for at, line in enumerate(kept[1:], 1) if line.parts[-1][1] != "bright"]
-        del kept[between[0] if between else -1]
+        culprits = [at for at, line in enumerate(kept) if line.parts[-1][1] == "bright"]
+        between = [at for at in range(1, len(kept) - 1) if at not in culprits]
+        del kept[culprits[-1] if len(culprits) > 1 else between[0] if between else -1]
     return kept
 
 

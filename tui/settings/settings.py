@@ -38,6 +38,8 @@ GRAPHS = (
     "cpu",
     "run_queue",
     "disk",
+    "disk_bytes",
+    "late_rank",
     "network",
 )
 """The figures that graphs can show, by the ids in ``tui.graphs.figures``."""

@@ -205,7 +205,7 @@ async def test_the_first_lines_tell_the_worst_problem_and_how_many_more() -> Non
         ]
         # The list repeats the problem only if the list has the focus.
         assert screen.text().count("title of cpu_contention") == 1  # in the panel with the way to its cause
-        assert "why: title of cpu_contention" in screen.text()
+        assert "why train: title of cpu_contention" in screen.text()
         await screen.press("a")
         await screen.until(lambda: screen.text().count("title of cpu_contention") == 2)
         await screen.press("escape")
