@@ -150,10 +150,14 @@ def columns(
     chosen: Sequence[str] = (),
     *,
     tree: bool = False,
+    sort: str = "",
 ) -> tuple[Column, ...]:
     """Return the columns of a table grouped ``by`` on ``width`` cells: the name, then the chosen or usual
-    ones. In a ``tree`` the column of names is wider, because names are indented."""
+    ones, and the column by which a user sorts (``sort``). In a ``tree`` the column of names is wider, because
+    names are indented."""
     ids = defaults(by, width, have)
+    if sort in _SPARED and sort not in ids:
+        ids = (sort, *ids)
     if chosen and "mark" not in have:
         # A chosen column of resources is shown with dashes if they were not measured.
         ids = offered(chosen, {*have, "use", "owner", "held"})

@@ -164,8 +164,8 @@ def _what_to_do(
         return []
     more = len(offers) - _MOST_OFFERS
     offers = offers[:_MOST_OFFERS]
-    rest = f" ({more} more)" if more > 0 else ""
-    head = f"what to do: {key('copy')} copies the first command, {key('commands')} lists all{rest}"
+    rest = f"{more} more" if more > 0 else "all"
+    head = f"what to do: {key('copy')} copies the first command, {key('commands')} lists {rest}"
     front = [PageLine(((head, "dim"),))] if headed else []
     fewer = [(number, 1) for number in range(len(offers), 0, -1)]
     lines: list[PageLine] = []

@@ -135,7 +135,7 @@ def table(
     data meets. ``loud``: the parts of the split that problems of a row are about, by its key.
     """
     have = available(window, against, past, loses=any(lost.values())) if have is None else have
-    shown = columns(view.by, width, have, chosen, tree=view.is_tree)
+    shown = columns(view.by, width, have, chosen, tree=view.is_tree, sort=view.sort)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     ids = [column.id for column in shown[1:]]
     style = ColumnStyle(glyphs=glyphs, letters=letters, split_cells=_split_cells(shown, width), loud=loud)

@@ -55,7 +55,7 @@ async def test_the_list_of_problems_grows_at_once_and_shrinks_late() -> None:
         await screen.until(lambda: lines_of(panel) == 1)
         for number, chains in enumerate((CHAINS, (LATE,)), 1):
             await screen.feed(faulty(*chains, number=number))
-            await screen.sees("why: title of nccl")
+            await screen.sees("title of nccl_straggler ─")
             await screen.until(lambda: lines_of(panel) == 3)
         await screen.feed(faulty(STORM, number=3))  # another problem is told: panels get new heights
         await screen.sees("why: title of sync_storm")

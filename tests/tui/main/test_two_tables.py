@@ -63,7 +63,7 @@ async def test_a_short_second_table_leaves_its_room_to_the_first() -> None:
 
 
 async def test_tables_side_by_side_have_a_legend_of_splits_and_the_layer_of_operations() -> None:
-    async with running(pictured(), size=(200, 40)) as screen:
+    async with running(pictured(), size=(200, 32)) as screen:
         for wanted in ("containers", "operations"):
             if wanted == "operations":
                 await screen.press("o")
