@@ -100,9 +100,12 @@ class AnswerLines(Lines):
             return [line_of(first, width), *self._second(below, room, paint, width)][:height]
         longer = len(state.severity) - len(state.mark)
         fitting = sentence.fitted(room - longer, self.glyphs)
-        if state.severity and cells(fitting) in {
-            cells(sentence.parts(lost=one)) for one in sentence.times or ("",)
-        }:
+        fits = cells(fitting) <= room - longer
+        if (
+            state.severity
+            and fits
+            and cells(fitting) in {cells(sentence.parts(lost=one)) for one in sentence.times or ("",)}
+        ):
             first[1] = (state.severity.upper(), role)
         else:
             fitting = sentence.fitted(room, self.glyphs)
