@@ -24,8 +24,8 @@ _RESERVED: Final = frozenset((OTHER, ITSELF, LINUX))
 _SLURM: Final = re.compile(r"slurm:job_(\d+)(?:/|$)")
 """The number of the job in the id of a tenant."""
 
-_OF_JOBS: Final = ("job", "partition", "account")
-"""Labels of tenants (``probes.tenants.jobs``) that become labels of the job's metric."""
+_OF_JOBS: Final = {"job_name": "job", "partition": "partition", "account": "account", "gpus": "gpus"}
+"""Labels of the job's metric, and the labels of its tenants that they are made of (``probes.tenants.jobs``)."""
 
 
 class TenantLabels(NamedTuple):
@@ -177,9 +177,8 @@ class WindowLabels:
             job = _SLURM.match(tenant.id)
             if job is not None:
                 told = dict(tenant.labels)
-                own = JobLabels(
-                    job[1], *(told.get(name, "") for name in _OF_JOBS), tenant.user, told.get("gpus", "")
-                )
+                of_job = {field: told.get(label, "") for field, label in _OF_JOBS.items()}
+                own = JobLabels(job[1], user=tenant.user, **of_job)
                 # Steps of a job may know less than others.
                 before = found.get(job[1], own)
                 found[job[1]] = JobLabels(*(one or other for one, other in zip(before, own, strict=True)))

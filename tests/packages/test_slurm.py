@@ -47,8 +47,8 @@ def submitted(tree: Tree, name: str, gpus: int) -> str:
     return tree.output(*command, f"/home/{USER}/job.sh", user=USER).strip()
 
 
-def tenant_of(tree: Tree, number: str) -> dict[str, Any] | None:
-    """Returns the tenant of a job that makes calls, as ``stalltop once`` shows it."""
+def tenant_of(tree: Tree, number: str) -> dict[str, Any]:
+    """Returns the tenant of a job that makes calls, as ``stalltop once`` shows it; {} if there is none."""
     window = json.loads(tree.output("stalltop", "once", "--seconds", "2", "--json"))
     assert not window["probes"]["tracing"], window["probes"]
     calling = {row["tenant"] for row in window["operations"] if row["operation"] == "cudaLaunchKernel"}
@@ -56,7 +56,7 @@ def tenant_of(tree: Tree, number: str) -> dict[str, Any] | None:
         if tenant["id"] in calling and re.match(rf"slurm:job_{number}(/|$)", tenant["id"]):
             found: dict[str, Any] = tenant
             return found
-    return None
+    return {}
 
 
 def test_a_job_has_its_labels_on_rows_in_metrics_and_in_the_recording(cluster: Tree) -> None:

@@ -64,16 +64,22 @@ class Prometheus:
 @contextlib.contextmanager
 def prometheus(folder: Path, port: int, scrape: str = "") -> Iterator[Prometheus]:
     """Runs Prometheus for the endpoint at ``port``. ``scrape`` is added to its section."""
-    settings = folder / "prometheus.yml"
-    settings.write_text(
+    settings = (
         "global: {scrape_interval: 1s}\n"
         "scrape_configs:\n"
         "  - job_name: stalltop\n"
         "    honor_labels: true\n"
         f"    static_configs: [{{targets: ['127.0.0.1:{port}']}}]\n{scrape}"
     )
-    own = free_port()
-    command = [str(PROMETHEUS), f"--config.file={settings}", f"--storage.tsdb.path={folder / 'tsdb'}"]
+    with _running(PROMETHEUS, folder, settings, free_port()) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _running(program: Path, folder: Path, content: str, own: int, *options: str) -> Iterator[Prometheus]:
+    settings = folder / "prometheus.yml"
+    settings.write_text(content)
+    command = [str(program), f"--config.file={settings}", f"--storage.tsdb.path={folder / 'tsdb'}", *options]
     command += [f"--web.listen-address=127.0.0.1:{own}", "--log.level=warn"]
     log = folder / "prometheus.log"
     with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said, cwd=folder) as process:
