@@ -25,7 +25,7 @@ _SLURM: Final = re.compile(r"slurm:job_(\d+)(?:/|$)")
 """The number of the job in the id of a tenant."""
 
 _OF_JOBS: Final = {"job_name": "job", "partition": "partition", "account": "account", "gpus": "gpus"}
-"""Labels of the job's metric, and the labels of its tenants that they are made of (``probes.tenants.jobs``)."""
+"""Labels of the metric of a job, and the labels of its tenants that they are made of."""
 
 
 class TenantLabels(NamedTuple):

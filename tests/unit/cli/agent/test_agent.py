@@ -18,7 +18,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from scripts.agent_sessions import SCENARIOS, called, command, investigated
+from scripts.agent_sessions import SCENARIOS, called, command, investigated, verdict
 from stalltop.cli import main as cli
 from stalltop.cli.agent.marking import CLOSE, MEANING, OPEN, Marker, unmarked
 from stalltop.cli.agent.server import NAMES, agent_server
@@ -199,9 +199,19 @@ CULPRITS = {"noisy-neighbour": "video-encoder", "slow-disk": "nightly-backup", "
 @pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_a_loop_of_tool_calls_finds_the_culprit_over_stdio(scenario: str) -> None:
     async with Client(command("--simulated", scenario, "--no-state")) as one:
-        _, explained, rows = await investigated(one)
-    assert unmarked(explained.answer["problem"]["culprit"]) == CULPRITS[scenario]
-    assert rows.answer["rows"]
+        calls = await investigated(one)
+    assert unmarked(verdict(calls)["culprit"]) == CULPRITS[scenario]
+    assert [call.name for call in calls[:3]] == ["problems", "explain", "row"]
+    assert calls[2].answer["calls"]
+
+
+async def test_a_loop_goes_on_from_a_culprit_that_is_slowed_itself() -> None:
+    # "train" waits for "serve", which waits for a GPU that "train" uses.
+    chains = (problem(severity="critical"), problem("gpu_shared", "cri:bb", "docker:aa"))
+    async with client(replace(full_window(), chains=chains)) as one:
+        calls = await investigated(one)
+    assert [call.name for call in calls] == ["problems", "explain", "row", "explain", "row"]
+    assert verdict(calls)["cause"] == "gpu_shared"
 
 
 @contextmanager
