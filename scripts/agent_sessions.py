@@ -58,7 +58,8 @@ async def called(client: Client, name: str, **arguments: Any) -> ToolCall:
 async def investigated(client: Client) -> list[ToolCall]:
     """Looks for who slows whom: takes the worst problem that somebody else causes, explains it, and looks
     where the victim's time went. If the culprit is slowed itself, goes on with that problem."""
-    listed, problem = await _lasting(client)
+    listed, worst = await _lasting(client)
+    problem: dict[str, Any] | None = worst
     calls, seen = [listed], set[str]()
     while problem is not None:
         seen.add(problem["id"])

@@ -193,6 +193,11 @@ def test_a_long_answer_is_cut_and_says_so() -> None:
     assert "ask for less" in bounded({"note": "n", "text": "x" * (MOST_CHARACTERS + 1)})["left_out"]
 
 
+def test_the_word_for_several_processes_is_no_name() -> None:
+    one = replace(full_window(), chains=(problem(process="others", culprit="cri:bb"),))
+    assert Marker([one]).sentence("others hold its CPU, train waits") == "others hold its CPU, ⟦train⟧ waits"
+
+
 CULPRITS = {"noisy-neighbour": "video-encoder", "slow-disk": "nightly-backup", "straggler": "rank 1"}
 
 
