@@ -42,7 +42,7 @@ class Marker:
                 names |= {text for frame in stack.frames for text in (frame.function, frame.file)}
             for charge in window.evidence.charges:
                 names |= {charge.culprit_process, charge.process}
-        # stalltop's own word for several processes: one word says nothing that could be taken for an instruction.
+        # stalltop's own word for several processes; as a name, it is no instruction either.
         names.discard(OTHERS)
         found = sorted((name for name in names if len(name) >= _LEAST), key=len, reverse=True)
         joined = "|".join(re.escape(name.translate(_MARKS)) for name in found)

@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 _FETCHED = ROOT / ".vendor" / "prometheus" / "usr" / "bin"
 PROMETHEUS = _FETCHED / "prometheus"
 PROMTOOL = _FETCHED / "promtool"
+NATIVE_PROMETHEUS = ROOT / ".vendor" / "prometheus-trixie" / "usr" / "bin" / "prometheus"
+"""That of Debian 13, which has native histograms."""
 FETCHED = PROMETHEUS.is_file()
 Found = dict[tuple[tuple[str, str], ...], float]
 """Value of each series by its labels, without its name."""
@@ -62,25 +64,22 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def prometheus(folder: Path, port: int, scrape: str = "") -> Iterator[Prometheus]:
-    """Runs Prometheus for the endpoint at ``port``. ``scrape`` is added to its section."""
-    settings = (
+def prometheus(folder: Path, port: int, scrape: str = "", *, native: bool = False) -> Iterator[Prometheus]:
+    """Runs Prometheus for the endpoint at ``port``. ``scrape`` is added to its section. ``native``: the one
+    of Debian 13, which asks for native histograms."""
+    settings = folder / "prometheus.yml"
+    settings.write_text(
         "global: {scrape_interval: 1s}\n"
         "scrape_configs:\n"
         "  - job_name: stalltop\n"
         "    honor_labels: true\n"
         f"    static_configs: [{{targets: ['127.0.0.1:{port}']}}]\n{scrape}"
     )
-    with _running(PROMETHEUS, folder, settings, free_port()) as server:
-        yield server
-
-
-@contextlib.contextmanager
-def _running(program: Path, folder: Path, content: str, own: int, *options: str) -> Iterator[Prometheus]:
-    settings = folder / "prometheus.yml"
-    settings.write_text(content)
-    command = [str(program), f"--config.file={settings}", f"--storage.tsdb.path={folder / 'tsdb'}", *options]
+    own = free_port()
+    command = [str(NATIVE_PROMETHEUS if native else PROMETHEUS)]
+    command += [f"--config.file={settings}", f"--storage.tsdb.path={folder / 'tsdb'}"]
     command += [f"--web.listen-address=127.0.0.1:{own}", "--log.level=warn"]
+    command += ["--enable-feature=native-histograms"] if native else []
     log = folder / "prometheus.log"
     with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said, cwd=folder) as process:
         try:
@@ -106,10 +105,10 @@ def answers(port: int, path: str) -> bool:
             return False
 
 
-def served(port: int) -> str:
-    """Returns what the endpoint serves."""
+def served(port: int, wanted: str = "") -> str:
+    """Returns what the endpoint serves to a client that accepts the content type ``wanted``."""
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as line:
-        line.request("GET", "/metrics")
+        line.request("GET", "/metrics", headers={"Accept": wanted})
         return line.getresponse().read().decode()
 
 
