@@ -86,8 +86,8 @@ def run(options: argparse.Namespace) -> int:
     """Serves, sends or both until a signal ends it, and returns 0. Raises TracingError if this host cannot be
     traced, and the source's error if the source fails."""
     from stalltop.cli.commands.record import read_until, requests
+    from stalltop.formats.metrics.exponential import EXPONENTIAL
     from stalltop.formats.metrics.totals import HostTotals
-    from stalltop.formats.otlp.exponential import EXPONENTIAL
 
     with ExitStack() as ending:
         takers: list[Callable[[Window], object]] = []

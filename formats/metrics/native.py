@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.formats.metrics.catalogue import HostMetric
-from stalltop.formats.otlp.exponential import OFFSET, SCALE, ZERO_COLUMN
+from stalltop.formats.metrics.exponential import OFFSET, SCALE, ZERO_COLUMN
 
 PROTOBUF: Final = (
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from stalltop.formats.metrics.exponential import BASE
 from stalltop.formats.metrics.labels import CallLabels, WindowLabels, label_values
-from stalltop.formats.otlp.exponential import BASE
 from stalltop.model.window import Window
 from tests.kernel.receivers.prometheus import ROOT
 

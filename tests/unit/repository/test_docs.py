@@ -26,7 +26,7 @@ OTHERS = {
         "--reset-gpu-clocks",
         "--query-compute-apps",
     ),
-    *("--device-read-bps", "--namespace", "--now", "--set"),
+    *("--cpu-shares", "--device-read-bps", "--enable-feature", "--namespace", "--now", "--set"),
 }
 """Options of other programs, and of the benchmarks, that documents mention."""
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.formats.metrics.catalogue import CALL_DURATION, CALLS, JOB, TRACING
+from stalltop.formats.metrics.exponential import BASE, EXPONENTIAL, OFFSET
 from stalltop.formats.metrics.native import NativeExposition
-from stalltop.formats.otlp.exponential import BASE, EXPONENTIAL, OFFSET
 
 _TYPES = {
     "string": 9,
