@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -34,6 +34,10 @@ class Prometheus:
 
     def __init__(self, port: int) -> None:
         self._port = port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
 
     def get(self, path: str, **parameters: str) -> Any:
         """Returns what its API answers. Raises AssertionError if it refuses the request."""
@@ -64,9 +68,11 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def prometheus(folder: Path, port: int, scrape: str = "", *, native: bool = False) -> Iterator[Prometheus]:
-    """Runs Prometheus for the endpoint at ``port``. ``scrape`` is added to its section. ``native``: the one
-    of Debian 13, which asks for native histograms."""
+def prometheus(
+    folder: Path, port: int, scrape: str = "", *, options: Sequence[str] = (), native: bool = False
+) -> Iterator[Prometheus]:
+    """Runs Prometheus for the endpoint at ``port``. ``scrape`` is added to its section, and ``options`` to
+    its command line. ``native``: the one of Debian 13, which asks for native histograms."""
     settings = folder / "prometheus.yml"
     settings.write_text(
         "global: {scrape_interval: 1s}\n"
@@ -79,7 +85,7 @@ def prometheus(folder: Path, port: int, scrape: str = "", *, native: bool = Fals
     command = [str(NATIVE_PROMETHEUS if native else PROMETHEUS)]
     command += [f"--config.file={settings}", f"--storage.tsdb.path={folder / 'tsdb'}"]
     command += [f"--web.listen-address=127.0.0.1:{own}", "--log.level=warn"]
-    command += ["--enable-feature=native-histograms"] if native else []
+    command += [*options, *(["--enable-feature=native-histograms"] if native else [])]
     log = folder / "prometheus.log"
     with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said, cwd=folder) as process:
         try:
