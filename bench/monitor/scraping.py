@@ -126,8 +126,8 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     table.notes += [
         "",
         "scrape: CPU time of making and compressing the answer; window: of adding a window, each second",
-        "bytes a sample: chunks in a snapshot of Prometheus' storage; a day: these, and twelve times the index,",
-        "because a block of two hours has one",
+        "bytes a sample: chunks in a snapshot of Prometheus' storage",
+        "a day: these, and twelve times the index, because a block of two hours has one",
     ]
     return [table]
 

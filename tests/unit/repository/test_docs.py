@@ -26,7 +26,16 @@ OTHERS = {
         "--reset-gpu-clocks",
         "--query-compute-apps",
     ),
-    *("--cpu-shares", "--device-read-bps", "--enable-feature", "--namespace", "--now", "--set"),
+    *(
+        "--change",
+        "--cpu-shares",
+        "--device-read-bps",
+        "--enable-feature",
+        "--hpc-job-mapping-dir",
+        "--namespace",
+        "--now",
+        "--set",
+    ),
 }
 """Options of other programs, and of the benchmarks, that documents mention."""
 
