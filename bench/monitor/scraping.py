@@ -25,6 +25,7 @@ from stalltop.formats.metrics.exposition import Exposition
 from stalltop.formats.metrics.native import NativeExposition
 from stalltop.formats.metrics.points import pass_on
 from stalltop.formats.metrics.totals import HostTotals
+from stalltop.formats.otlp.metrics import OtlpMetrics
 from stalltop.model.errors import StalltopError
 from stalltop.probes.monitor import Monitor
 from stalltop.serving.access import Access, known_hosts
@@ -39,6 +40,7 @@ SERIES: Final = 1000
 _INTERVAL: Final = 15
 """Seconds from one scrape to the next."""
 _SETTLE_SECONDS: Final = 20.0
+_REQUESTS: Final = 5
 _DAY: Final = 86_400
 _BLOCKS_A_DAY: Final = 12
 """Prometheus writes a block every two hours. Their indexes become one when blocks are joined later, so this
@@ -129,7 +131,36 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
         "bytes a sample: chunks in a snapshot of Prometheus' storage",
         "a day: these, and twelve times the index, because a block of two hours has one",
     ]
-    return [table]
+    return [table, _otlp(kinds[1].totals)]
+
+
+def _otlp(totals: HostTotals) -> TextTable:
+    """Measures a request of OTLP with the totals of native histograms, whose buckets are the same."""
+    table = TextTable(
+        "scraping, OTLP: a request of metrics with the same series",
+        (
+            "histograms",
+            FigureColumn("series of calls", "", ""),
+            FigureColumn("KB", "KB"),
+            FigureColumn("compressed KB", "KB"),
+            FigureColumn("request ms", "ms"),
+        ),
+    )
+    requests = OtlpMetrics(totals, "0", {})
+    content, took = b"", []
+    for _ in range(_REQUESTS):
+        began = time.thread_time()
+        content = requests.request()
+        compressed = gzip.compress(content)
+        took.append(time.thread_time() - began)
+    table.add(
+        "exponential",
+        measured(len(totals.calls), ",d"),
+        measured(len(content) / 1e3, ".0f"),
+        measured(len(compressed) / 1e3, ".0f"),
+        measured(_median(took) * 1e3, ".0f"),
+    )
+    return table
 
 
 def _scraped(kinds: list[ServedTotals], folder: Path, seconds: int) -> tuple[int, list[tuple[int, int, int]]]:

@@ -257,6 +257,8 @@ async def test_over_http_every_request_needs_the_token(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--simulated", "no-such"], "no scenario 'no-such'"),
+        (["--demo", "no-such"], "no scenario is called no-such"),
+        (["--demo", "trio", "--simulated"], "--demo and --simulated exclude each other"),
         (["--listen", "127.0.0.1:0"], "--listen needs --token-file"),
         (["--listen", "0.0.0.0:0", "--token-file", "/no/such"], "without TLS and a token"),
     ],
