@@ -21,7 +21,7 @@ from bench.measuring.machine import machine
 from bench.measuring.program import ROOT
 from bench.measuring.revision import commit_of, revision
 from bench.measuring.table import TextTable
-from bench.monitor import recording, scale, screen, start, takeover, watching
+from bench.monitor import recording, scale, scraping, screen, start, takeover, watching
 from bench.tracing import budget, cost, gpu, switching
 from stalltop.demo.build import Built, build
 from stalltop.model.errors import StalltopError, TracingError, UsageError
@@ -43,6 +43,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "gpu": (gpu.SUMMARY, gpu.run),
     "recording": (recording.SUMMARY, recording.run),
     "scale": (scale.SUMMARY, scale.run),
+    "scraping": (scraping.SUMMARY, scraping.run),
     "screen": (screen.SUMMARY, screen.run),
     "start": (start.SUMMARY, start.run),
     "switching": (switching.SUMMARY, switching.run),

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# Creates Debian root file systems ("trees") with debootstrap. clean-tree-test and whole-system-test source this file
-# and set `root` (the checkout) and `tool` (the name of the script, for messages).
+# Creates Debian root file systems ("trees") with debootstrap. The scripts that use them source this file and
+# set `root` (the checkout) and `tool` (the name of the script, for messages).
 #
 # Environment: TREES (folder for the trees), MIRROR (of Debian's packages; default: debootstrap's), and BINDS (files and
 # folders of this host to copy into the tree, such as a proxy's certificates).
@@ -37,6 +37,16 @@ lend_host_files() { # tree: copies the host's files that programs in the tree ne
         rm -rf "${1:?}$file"
         cp -aL "$file" "$1$file"
     done
+}
+
+install_in() { # tree, package …: installs Debian packages in the tree, and leaves nothing that only apt needs
+    tree=$1
+    shift
+    in_tree "$tree" sh -eu -c '
+        apt-get update -q
+        DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+        rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb
+    ' sh "$@" >"$trees/install.log" 2>&1 || give_up 1 "apt-get failed in $tree: see $trees/install.log"
 }
 
 in_tree() { # tree, command …: runs the command in its own mount namespace, with the tree as its root

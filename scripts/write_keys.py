@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
+from stalltop.diagnosis.runbook import runbook_markdown  # noqa: E402
 from stalltop.formats import registry  # noqa: E402
 from stalltop.formats.documents import text as json_text  # noqa: E402
 from stalltop.formats.metrics.catalogue import metrics_markdown  # noqa: E402
@@ -68,6 +69,7 @@ def documents() -> dict[Path, str]:
             "ports": json_text.ports_markdown(),
         },
         "docs/metrics.md": {"metrics": metrics_markdown()},
+        "docs/runbook.md": {"runbook": runbook_markdown()},
         "docs/sql.md": {
             "calls": query_text.calls_markdown(),
             "queries": query_text.queries_markdown(),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from stalltop.model.chain import OTHERS
 from stalltop.model.text.clean import clean
 from stalltop.model.window import Window
 
@@ -41,6 +42,8 @@ class Marker:
                 names |= {text for frame in stack.frames for text in (frame.function, frame.file)}
             for charge in window.evidence.charges:
                 names |= {charge.culprit_process, charge.process}
+        # stalltop's own word for several processes; as a name, it is no instruction either.
+        names.discard(OTHERS)
         found = sorted((name for name in names if len(name) >= _LEAST), key=len, reverse=True)
         joined = "|".join(re.escape(name.translate(_MARKS)) for name in found)
         self._pattern = re.compile(rf"(?<![\w-])(?:{joined})(?![\w-])") if found else None

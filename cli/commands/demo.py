@@ -9,13 +9,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from stalltop.cli.commands.once import print_window, watch
 from stalltop.cli.commands.record import add_recording_options, recorded, shown
 from stalltop.cli.host import HostWindows
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, diagnosed, number, say
+from stalltop.model.caption import Caption
+from stalltop.model.progress import Progress
 from stalltop.model.source import Source
+
+if TYPE_CHECKING:
+    from stalltop.demo.scenario import Scenario
 
 DEFAULT = "tour"
 """Default scenario."""
@@ -71,31 +78,22 @@ def _demonstrate(options: argparse.Namespace) -> int:
     scenario = load_scenario(options.scenario or DEFAULT)
 
     from stalltop.cli.messages import ScreenMessages
-    from stalltop.model.caption import Caption
-    from stalltop.model.progress import Progress
     from stalltop.tui.reading.own_cost import OwnCost
 
     once = options.once or options.json or not sys.stdout.isatty()
     progress, caption, messages = Progress(), Caption(), ScreenMessages()
     tell = say if once else messages.tell
-    # A tracer sees the sample tenants, too. Without one the demo traces by itself, and is not the tracer of
-    # the host, because it shows stand-in GPUs.
-    host = None
-    if not options.simulated and os.geteuid() == 0:
-        host = HostWindows(options, tell=tell, patient=True, only_join=True)
+    host = None if options.simulated else tracer_of_demo(options, tell)
 
     def start() -> Source:
         from stalltop.demo.simulated.windows import SimulatedSource
-        from stalltop.demo.source import demo_source, simulated_source, why_simulated
+        from stalltop.demo.source import simulated_source
 
         if options.simulated:
             if not options.scenario:
                 return diagnosed(SimulatedSource(), tell=tell)
             return diagnosed(simulated_source(scenario, caption=caption), tell=tell)
-        traced = None if host is None or host.link is None else host.source()
-        # The BPF programs are loaded while the tenants start.
-        tracing = None if traced is not None or why_simulated() else begun(options, progress)
-        source = demo_source(scenario, tracing, everyone=options.everyone, caption=caption, traced=traced)
+        source = sample_tenants(options, scenario, host, progress, everyone=options.everyone, caption=caption)
         return diagnosed(source, tell=tell)
 
     if once:
@@ -124,3 +122,28 @@ def _demonstrate(options: argparse.Namespace) -> int:
         return shown(source, screen, at_once=options.record is not None)
     finally:
         messages.print()
+
+
+def tracer_of_demo(options: argparse.Namespace, tell: Callable[[str], object]) -> HostWindows | None:
+    """Returns the connection to the tracer of this host, which sees the sample tenants, too; None if this
+    user cannot trace. Without a tracer the demo traces by itself, and is not the tracer of the host, because
+    it shows stand-in GPUs."""
+    return HostWindows(options, tell=tell, patient=True, only_join=True) if os.geteuid() == 0 else None
+
+
+def sample_tenants(
+    options: argparse.Namespace,
+    scenario: Scenario,
+    host: HostWindows | None,
+    progress: Progress,
+    *,
+    everyone: bool = False,
+    caption: Caption | None = None,
+) -> Source:
+    """Starts the tenants of a scenario and returns their windows (`demo_source`)."""
+    from stalltop.demo.source import demo_source, why_simulated
+
+    traced = None if host is None or host.link is None else host.source()
+    # The BPF programs are loaded while the tenants start.
+    tracing = None if traced is not None or why_simulated() else begun(options, progress)
+    return demo_source(scenario, tracing, everyone=everyone, caption=caption, traced=traced)

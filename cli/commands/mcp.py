@@ -49,6 +49,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="SCENARIO",
         help="answer about simulated tenants instead of this host (scenarios: stalltop demo --list)",
     )
+    parser.add_argument(
+        "--demo",
+        metavar="SCENARIO",
+        help="start the sample tenants of a scenario of stalltop demo, and answer about them",
+    )
     group = parser.add_argument_group("HTTP")
     group.add_argument(
         "--listen",
@@ -146,6 +151,8 @@ def _whole(path: Path) -> tuple[Window, tuple[Chain, ...]]:
 
 
 def _source(options: argparse.Namespace) -> Source:
+    if options.demo is not None:
+        return _demo_source(options)
     if options.simulated is None:
         options.simulated = False
         return host_windows(options, patient=True)[0]
@@ -158,3 +165,14 @@ def _source(options: argparse.Namespace) -> Source:
             f"no scenario {options.simulated!r} can be simulated", f"use one of {', '.join(PLOTS)}"
         )
     return diagnosed(SimulatedSource(plot=PLOTS.get(options.simulated, EVERYTHING)))
+
+
+def _demo_source(options: argparse.Namespace) -> Source:
+    from stalltop.cli.commands.demo import sample_tenants, tracer_of_demo
+    from stalltop.demo.scenario import load_scenario
+    from stalltop.model.progress import Progress
+
+    if options.simulated is not None:
+        raise UsageError("--demo and --simulated exclude each other", "leave one of them out")
+    scenario = load_scenario(options.demo)
+    return diagnosed(sample_tenants(options, scenario, tracer_of_demo(options, say), Progress()))

@@ -58,6 +58,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "further ones are added up as other (default: %(default)s)",
     )
     group.add_argument(
+        "--native-histograms",
+        dest="native",
+        action="store_true",
+        help="also serve native histograms, with buckets 2.2 %% wide, to a Prometheus that asks for them",
+    )
+    group.add_argument(
         "--simulated", action="store_true", help="serve figures of simulated tenants instead of this host"
     )
     add_otlp_options(parser)
@@ -80,6 +86,7 @@ def run(options: argparse.Namespace) -> int:
     """Serves, sends or both until a signal ends it, and returns 0. Raises TracingError if this host cannot be
     traced, and the source's error if the source fails."""
     from stalltop.cli.commands.record import read_until, requests
+    from stalltop.formats.metrics.exponential import EXPONENTIAL
     from stalltop.formats.metrics.totals import HostTotals
 
     with ExitStack() as ending:
@@ -88,9 +95,10 @@ def run(options: argparse.Namespace) -> int:
         if options.listen or not options.otlp:
             options.listen = options.listen or listen_address(LISTEN)
             totals = HostTotals(int(options.series))
-            endpoint = listening(options, totals)
+            native = HostTotals(int(options.series), EXPONENTIAL) if options.native else None
+            endpoint = listening(options, totals, native)
             ending.callback(endpoint.stop)
-            takers.append(totals.add)
+            takers += [one.add for one in (totals, native) if one is not None]
         if options.otlp:
             takers.append(ending.enter_context(otlp_output(options)).take)
         source, leave = host_windows(options, patient=True)
@@ -105,13 +113,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def listening(options: argparse.Namespace, totals: HostTotals) -> MetricsEndpoint:
-    """Returns the endpoint, which listens, but does not answer yet. Raises UsageError if the address needs
-    TLS or a token that was not given."""
+def listening(
+    options: argparse.Namespace, totals: HostTotals, native: HostTotals | None = None
+) -> MetricsEndpoint:
+    """Returns the endpoint, which listens, but does not answer yet. ``native``: totals with the buckets of
+    native histograms. Raises UsageError if the address needs TLS or a token that was not given."""
     from stalltop.cli.main import program_version
     from stalltop.files.token_file import token_in
-    from stalltop.formats.metrics.exposition import Exposition
-    from stalltop.formats.metrics.points import pass_on
+    from stalltop.formats.metrics.points import MetricSink, pass_on
     from stalltop.serving.access import Access, known_hosts
     from stalltop.serving.metrics.endpoint import EndpointOptions, MetricsEndpoint
     from stalltop.serving.metrics.process import pass_on_process
@@ -128,13 +137,16 @@ def listening(options: argparse.Namespace, totals: HostTotals) -> MetricsEndpoin
             say(f"made {options.token_file} with a new token; let Prometheus read it (credentials_file)")
     version = program_version()
 
-    def fill(made: Exposition) -> None:
-        pass_on(totals, version, made)
-        pass_on_process(made)
+    def filled(shown: HostTotals) -> Callable[[MetricSink], None]:
+        def fill(made: MetricSink) -> None:
+            pass_on(shown, version, made)
+            pass_on_process(made)
+
+        return fill
 
     where = EndpointOptions(address, port, access, options.token_file is not None, tls)
     try:
-        return MetricsEndpoint(fill, where)
+        return MetricsEndpoint(filled(totals), where, None if native is None else filled(native))
     except OSError as error:
         raise StalltopError(
             f"cannot listen on {address}, port {port}: {error.strerror or error}",

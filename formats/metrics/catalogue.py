@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from stalltop.formats.metrics.labels import OTHER, CulpritLabel, DeviceLabels, TenantLabels
+from stalltop.formats.metrics.labels import OTHER, CulpritLabel, DeviceLabels, JobLabels, TenantLabels
 from stalltop.model.devices.device import DEVICE_FIGURES, DeviceFigure
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
@@ -82,6 +82,9 @@ PROBLEM_START: Final = HostMetric(
     "gauge",
     "Unix time at which the open problem was first seen",
     ("cause", "severity", *_TENANT, *_BY),
+)
+JOB: Final = HostMetric(
+    "stalltop_hpc_job", "info", "Slurm jobs of this host, for joins by hpc_job", JobLabels._fields
 )
 DEVICE: Final = HostMetric(
     "stalltop_device", "info", "GPUs, by the labels of dcgm-exporter", (*_DEVICE, "model", "driver")
@@ -161,7 +164,7 @@ FIGURES: Final = tuple(_figure_metric(figure) for figure in DEVICE_FIGURES)
 """The metrics of figures of GPUs."""
 METRICS: Final = (
     *(CALL_DURATION, CALLS, ERRORS, BYTES, TIME, LOST, PROBLEM, PROBLEM_START),
-    *(DEVICE, DEVICE_ACTIVE, XIDS, *(one.metric for one in FIGURES)),
+    *(JOB, DEVICE, DEVICE_ACTIVE, XIDS, *(one.metric for one in FIGURES)),
     *(MISSED, UNOBSERVED, WINDOW_END, TRACING, PROBES, PROBE_CPU, REDUCED, UNTRACED, FOLDED, BUILD),
 )
 """All metrics, in the order of the document."""

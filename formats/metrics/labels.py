@@ -4,6 +4,7 @@ or the name of a CUDA kernel, because both have no bound."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from stalltop.model.chain import OTHERS, Chain
@@ -23,6 +24,9 @@ _RESERVED: Final = frozenset((OTHER, ITSELF, LINUX))
 _SLURM: Final = re.compile(r"slurm:job_(\d+)(?:/|$)")
 """The number of the job in the id of a tenant."""
 
+_OF_JOBS: Final = {"job_name": "job", "partition": "partition", "account": "account", "gpus": "gpus"}
+"""Labels of the metric of a job, and the labels of its tenants that they are made of."""
+
 
 class TenantLabels(NamedTuple):
     """A tenant, by its labels. Tenants with equal labels share their series: a container that restarts in its
@@ -35,6 +39,18 @@ class TenantLabels(NamedTuple):
     container: str = ""
     hpc_job: str = ""
     """Number of the Slurm job. Prometheus itself sets a label ``job``; this name is that of dcgm-exporter."""
+
+
+class JobLabels(NamedTuple):
+    """A Slurm job and what is known about it."""
+
+    hpc_job: str
+    job_name: str = ""
+    partition: str = ""
+    account: str = ""
+    user: str = ""
+    gpus: str = ""
+    """Indices of the GPUs that the job was given, separated by commas."""
 
 
 class DeviceLabels(NamedTuple):
@@ -153,6 +169,20 @@ class WindowLabels:
             one.container or alone,
             job[1] if job else "",
         )
+
+    def jobs(self) -> Iterator[JobLabels]:
+        """Yields the Slurm jobs among the tenants, in the order of their numbers."""
+        found: dict[str, JobLabels] = {}
+        for tenant in self._window.tenants.values():
+            job = _SLURM.match(tenant.id)
+            if job is not None:
+                told = dict(tenant.labels)
+                of_job = {field: told.get(label, "") for field, label in _OF_JOBS.items()}
+                own = JobLabels(job[1], user=tenant.user, **of_job)
+                # Steps of a job may know less than others.
+                before = found.get(job[1], own)
+                found[job[1]] = JobLabels(*(one or other for one, other in zip(before, own, strict=True)))
+        yield from (found[number] for number in sorted(found, key=int))
 
     def gpu(self, label: str) -> DeviceLabels:
         """Returns the labels of a device that a window calls ``label``, also if it is not listed; without

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stalltop.formats.metrics import catalogue
 from stalltop.formats.metrics.catalogue import FIGURES, HostMetric
-from stalltop.formats.metrics.labels import DeviceLabels, label_values
+from stalltop.formats.metrics.labels import DeviceLabels, WindowLabels, label_values
 from stalltop.formats.metrics.totals import (
     BUCKETS_COLUMN,
     BYTES_COLUMN,
@@ -51,6 +51,8 @@ def pass_on(totals: HostTotals, version: str, sink: MetricSink) -> None:
         if window is not None:
             _calls(sink, totals)
             _losses(sink, totals)
+            for job in WindowLabels(window).jobs():
+                sink.add(catalogue.JOB, label_values(job), 1)
             _devices(sink, totals, window)
             _coverage(sink, totals, window)
 

@@ -23,9 +23,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from stalltop.formats.metrics.catalogue import HostMetric
+from stalltop.formats.metrics.exponential import OFFSET, SCALE, ZERO_COLUMN
 from stalltop.formats.metrics.points import pass_on
 from stalltop.formats.metrics.totals import HostTotals
-from stalltop.formats.otlp.exponential import OFFSET, SCALE, ZERO_COLUMN
 from stalltop.formats.otlp.resources import gpu_resource, host_resource, key_values, labelled_resource
 
 _UNITS: Final = {

@@ -31,7 +31,7 @@ from stalltop.probes.stacks.python_processes import PythonProcess, PythonProcess
 from stalltop.probes.tenants.container_sockets import DaemonError, answer
 from stalltop.probes.tenants.environment import Environments
 from stalltop.probes.tenants.host_files import inside
-from stalltop.probes.tenants.jobs import Job, job_of
+from stalltop.probes.tenants.jobs import Job, job_of, prepared_job
 from stalltop.probes.tenants.names import NameFiles, Names, docker_names
 from stalltop.probes.tenants.unix_socket import opened_socket
 
@@ -178,6 +178,10 @@ class Examiner:
     def job(self, pid: int) -> Job | None:
         """Returns the job of a process."""
         return job_of(pid)
+
+    def prepared_job(self, root: str, number: str, mapping: str) -> Job | None:
+        """Returns a job as files below ``root`` describe it (`jobs.prepared_job`)."""
+        return prepared_job(number, Path(root), mapping)
 
     def socket(self, root: str, path: str) -> Descriptor | None:
         """Finds the socket at ``path`` below ``root``; None if there is none. The descriptor names it

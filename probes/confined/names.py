@@ -19,7 +19,7 @@ from stalltop.probes.tenants.container_sockets import (
     DaemonError,
     send_request,
 )
-from stalltop.probes.tenants.jobs import Job
+from stalltop.probes.tenants.jobs import MAPPING_VARIABLE, Job
 from stalltop.probes.tenants.names import Names
 from stalltop.probes.tenants.unix_socket import connected_to
 
@@ -73,6 +73,11 @@ class ConfinedNames:
     def job(self, pid: int, uid: int | None) -> Job | None:
         """See `NameSources`."""
         return self._ask(uid, Examiner.job, pid)
+
+    def prepared_job(self, number: str) -> Job | None:
+        """See `NameSources`."""
+        mapping = os.environ.get(MAPPING_VARIABLE, "")
+        return self._ask(0, Examiner.prepared_job, self._files, number, mapping)
 
     def unanswering(self) -> Collection[int]:
         """See `NameSources`."""

@@ -7,6 +7,7 @@ itself: its `NameSources` ask a confined process, with a time limit (``confined.
 from __future__ import annotations
 
 import errno
+import os
 import queue
 import threading
 import time
@@ -17,7 +18,8 @@ from typing import Final, Protocol
 
 from stalltop.model.window import Missing
 from stalltop.probes.tenants.container_sockets import ContainerSockets
-from stalltop.probes.tenants.jobs import Job, job_of
+from stalltop.probes.tenants.jobs import LABELS, MAPPING_VARIABLE, Job, job_of, prepared_job
+from stalltop.probes.tenants.labels import Labels, bounded
 from stalltop.probes.tenants.names import NameFiles, Names
 from stalltop.probes.tenants.patterns import Identity
 
@@ -62,6 +64,10 @@ class NameSources(Protocol):
         """Returns the job of a process (`job_of`). May be called from another thread than the others."""
         ...
 
+    def prepared_job(self, number: str) -> Job | None:
+        """Returns a job as Slurm's prolog describes it (`jobs.prepared_job`)."""
+        ...
+
     def unanswering(self) -> Collection[int]:
         """Returns the users whose files or daemons do not answer; 0 for root's. May be called from another
         thread than the others."""
@@ -78,6 +84,7 @@ class NamesHere:
     def __init__(self, root: Path, files: Path) -> None:
         """``root`` contains ``/proc``; ``files`` contains the host's own files."""
         self._root = root
+        self._host = files
         self._files = NameFiles(files)
         self._sockets = ContainerSockets(files)
 
@@ -96,6 +103,10 @@ class NamesHere:
     def job(self, pid: int, uid: int | None) -> Job | None:
         """See `NameSources`."""
         return job_of(pid, self._root)
+
+    def prepared_job(self, number: str) -> Job | None:
+        """See `NameSources`."""
+        return prepared_job(number, self._host, os.environ.get(MAPPING_VARIABLE, ""))
 
     def unanswering(self) -> Collection[int]:
         """See `NameSources`."""
@@ -193,16 +204,26 @@ def look_up_name(identity: Identity, tgid: int, sources: NameSources) -> Found:
     of the tenant. Raises OSError if nothing answers."""
     if identity.kind not in ("container", "pod"):
         user = sources.user(identity.uid or 0)
-        job = sources.job(tgid, _owner(identity)) if identity.kind == "job" else None
-        if job is None or identity.id.partition("/")[0] != f"slurm:job_{job.id}":
-            return Found(f"{user} {identity.name}".strip(), user)
-        return Found(f"{user} {identity.name} {job.name}".strip(), user, Names(labels=job.labels))
+        labels = _job_labels(identity, tgid, sources) if identity.kind == "job" else ()
+        name = dict(labels).get(LABELS["SLURM_JOB_NAME"], "")
+        return Found(f"{user} {identity.name} {name}".strip(), user, Names(labels=labels))
     user = sources.user(identity.uid) if identity.uid else ""
     names = sources.files(identity.container_id, identity.pod, identity.uid)
     if identity.runtime in _ASKED and not (names.container and names.labels):
         names = names.filled_from(sources.sockets(identity.container_id, identity.uid))
     own = names.container or (identity.name if identity.kind == "container" else "")
     return Found("/".join(filter(None, (names.pod, own))) or identity.name, user, names)
+
+
+def _job_labels(identity: Identity, tgid: int, sources: NameSources) -> Labels:
+    """Returns the labels of a Slurm job: from the prolog, else from the environment of its process."""
+    number = identity.id.partition("/")[0].removeprefix("slurm:job_")
+    told = sources.job(tgid, _owner(identity))
+    labels = told.labels if told is not None and told.id == number else ()
+    prepared = sources.prepared_job(number)
+    # Without a cgroup of the job, the process itself says which job it belongs to: only its own user's.
+    own = identity.cgroup_path or prepared is None or prepared.uid in ("", str(identity.uid or 0))
+    return bounded((*labels, *prepared.labels)) if prepared is not None and own else labels
 
 
 def _owner(identity: Identity) -> int:

@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from stalltop.formats.metrics.exposition import OPENMETRICS, PLAIN, Exposition
+from stalltop.formats.metrics.native import MEDIA_TYPE, PROTOBUF, NativeExposition
 from stalltop.serving.access import Access
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+Fill = Callable[[Exposition], object]
+FillNative = Callable[[NativeExposition], object]
 
 PATH: Final = "/metrics"
 PATIENCE_SECONDS: Final = 10.0
@@ -50,11 +54,11 @@ class EndpointOptions:
 class MetricsEndpoint:
     """Serves metrics in threads."""
 
-    def __init__(self, fill: Callable[[Exposition], object], options: EndpointOptions) -> None:
+    def __init__(self, fill: Fill, options: EndpointOptions, native: FillNative | None = None) -> None:
         """Starts to listen. Raises OSError if that is not possible. ``fill`` adds all series to the
-        exposition of a scrape."""
+        exposition of a scrape, ``native`` to one with native histograms; None: there are none."""
         self._server = _Server(options)
-        self._server.set_app(_guarded(fill, options))
+        self._server.set_app(_guarded(fill, options, native))
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.1,), name="stalltop-metrics", daemon=True
         )
@@ -75,7 +79,7 @@ class MetricsEndpoint:
         self._server.server_close()
 
 
-def _guarded(fill: Callable[[Exposition], object], options: EndpointOptions) -> WSGIApplication:
+def _guarded(fill: Fill, options: EndpointOptions, native: FillNative | None) -> WSGIApplication:
     """Returns the application that answers scrapes of the one path, behind the check of access."""
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
@@ -87,10 +91,8 @@ def _guarded(fill: Callable[[Exposition], object], options: EndpointOptions) -> 
             return _refused(start, "421 Misdirected Request", "this endpoint has another host name")
         if environ["PATH_INFO"] != PATH:
             return _refused(start, "404 Not Found", f"the metrics are at {PATH}")
-        kind = OPENMETRICS if OPENMETRICS.partition(";")[0] in environ.get("HTTP_ACCEPT", "") else PLAIN
-        made = Exposition(openmetrics=kind is OPENMETRICS)
-        fill(made)
-        body, headers = made.text().encode(), [("Content-Type", kind)]
+        kind, body = _written(fill, native, environ.get("HTTP_ACCEPT", ""))
+        headers = [("Content-Type", kind)]
         if "gzip" in environ.get("HTTP_ACCEPT_ENCODING", ""):
             body = gzip.compress(body, _COMPRESSION)
             headers.append(("Content-Encoding", "gzip"))
@@ -98,6 +100,19 @@ def _guarded(fill: Callable[[Exposition], object], options: EndpointOptions) -> 
         return [body]
 
     return answer
+
+
+def _written(fill: Fill, native: FillNative | None, wanted: str) -> tuple[str, bytes]:
+    """Returns content type and content of a scrape. Prometheus has the protobuf format in ``wanted`` only if
+    it takes native histograms."""
+    if native is not None and MEDIA_TYPE in wanted:
+        message = NativeExposition()
+        native(message)
+        return PROTOBUF, message.content()
+    kind = OPENMETRICS if OPENMETRICS.partition(";")[0] in wanted else PLAIN
+    made = Exposition(openmetrics=kind is OPENMETRICS)
+    fill(made)
+    return kind, made.text().encode()
 
 
 _CHALLENGE: Final = ("WWW-Authenticate", "Bearer")

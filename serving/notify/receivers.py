@@ -129,6 +129,7 @@ class Alertmanager:
                 "culprit": culprit(alert),
                 "fix": message.fix,
                 "look": message.look,
+                "runbook": f"docs/runbook.md#{labels['cause']}" if labels["cause"] else "",
             }
         return {
             "labels": labels,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stalltop.formats.metrics.exponential import EXPONENTIAL
 from stalltop.formats.metrics.totals import HostTotals
-from stalltop.formats.otlp.exponential import EXPONENTIAL
 from stalltop.formats.otlp.logs import ProblemLog
 from stalltop.formats.otlp.metrics import OtlpMetrics
 from stalltop.model.window import Window

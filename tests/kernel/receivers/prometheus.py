@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 _FETCHED = ROOT / ".vendor" / "prometheus" / "usr" / "bin"
 PROMETHEUS = _FETCHED / "prometheus"
 PROMTOOL = _FETCHED / "promtool"
+NATIVE_PROMETHEUS = ROOT / ".vendor" / "prometheus-trixie" / "usr" / "bin" / "prometheus"
+"""That of Debian 13, which has native histograms."""
 FETCHED = PROMETHEUS.is_file()
 Found = dict[tuple[tuple[str, str], ...], float]
 """Value of each series by its labels, without its name."""
@@ -32,6 +34,10 @@ class Prometheus:
 
     def __init__(self, port: int) -> None:
         self._port = port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
 
     def get(self, path: str, **parameters: str) -> Any:
         """Returns what its API answers. Raises AssertionError if it refuses the request."""
@@ -62,8 +68,11 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def prometheus(folder: Path, port: int, scrape: str = "") -> Iterator[Prometheus]:
-    """Runs Prometheus for the endpoint at ``port``. ``scrape`` is added to its section."""
+def prometheus(
+    folder: Path, port: int, scrape: str = "", *, options: Sequence[str] = (), native: bool = False
+) -> Iterator[Prometheus]:
+    """Runs Prometheus for the endpoint at ``port``. ``scrape`` is added to its section, and ``options`` to
+    its command line. ``native``: the one of Debian 13, which asks for native histograms."""
     settings = folder / "prometheus.yml"
     settings.write_text(
         "global: {scrape_interval: 1s}\n"
@@ -73,8 +82,10 @@ def prometheus(folder: Path, port: int, scrape: str = "") -> Iterator[Prometheus
         f"    static_configs: [{{targets: ['127.0.0.1:{port}']}}]\n{scrape}"
     )
     own = free_port()
-    command = [str(PROMETHEUS), f"--config.file={settings}", f"--storage.tsdb.path={folder / 'tsdb'}"]
+    command = [str(NATIVE_PROMETHEUS if native else PROMETHEUS)]
+    command += [f"--config.file={settings}", f"--storage.tsdb.path={folder / 'tsdb'}"]
     command += [f"--web.listen-address=127.0.0.1:{own}", "--log.level=warn"]
+    command += [*options, *(["--enable-feature=native-histograms"] if native else [])]
     log = folder / "prometheus.log"
     with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said, cwd=folder) as process:
         try:
@@ -100,10 +111,10 @@ def answers(port: int, path: str) -> bool:
             return False
 
 
-def served(port: int) -> str:
-    """Returns what the endpoint serves."""
+def served(port: int, wanted: str = "") -> str:
+    """Returns what the endpoint serves to a client that accepts the content type ``wanted``."""
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as line:
-        line.request("GET", "/metrics")
+        line.request("GET", "/metrics", headers={"Accept": wanted})
         return line.getresponse().read().decode()
 
 

@@ -67,6 +67,7 @@ def test_alertmanager_takes_an_alert_that_opens_gets_worse_and_ends(
                 assert said["summary"].startswith("[HIGH] gpu7: train is slow: serve (encode, pid 21741)")
                 assert said["victims"] == "train, docker:cc"
                 assert said["fix"] == "taskset -cp 3 21741"
+                assert said["runbook"] == "docs/runbook.md#cpu_contention"
                 assert "confidence 93 %" in said["description"]
                 assert alert["status"]["state"] == "active"
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from scripts.dashboard import DASHBOARD, PANELS, dashboard_text, filled
-from stalltop.diagnosis.causes import CAUSES
 from stalltop.model.chain import SEVERITIES
 from tests.kernel.harness import wait_until
 from tests.kernel.receivers.prometheus import FETCHED, PROMTOOL, ROOT, endpoint, prometheus
@@ -74,4 +73,3 @@ def test_promtool_accepts_the_rules_and_they_fire_when_they_should() -> None:
 def test_labels_of_the_rules_are_those_of_the_program() -> None:
     text = RULES.read_text()
     assert set(re.findall(r"severity: (\w+)$", text, re.MULTILINE)) <= set(SEVERITIES)
-    assert set(re.findall(r"docs/causes.md, (\w+)", text)) <= set(CAUSES)

@@ -3,31 +3,26 @@ exponential histograms as they are."""
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.formats.metrics.catalogue import METRICS
-from stalltop.formats.metrics.labels import CallLabels, TenantLabels, WindowLabels, label_values
+from stalltop.formats.metrics.labels import TenantLabels
 from stalltop.formats.metrics.totals import ENDED_SECONDS
-from stalltop.formats.otlp.answers import refused
-from stalltop.formats.otlp.exponential import BASE
 from stalltop.model.merge.merging import merge
 from stalltop.model.window import Window
 from stalltop.serving.otlp import exporter as exporting
-from stalltop.serving.otlp.exporter import OtlpExporter
-from stalltop.serving.otlp.output import OtlpOutput
 from tests.kernel.harness import wait_until
 from tests.kernel.receivers.prometheus import Prometheus, endpoint, free_port, served
 from tests.kernel.receivers.published import PublishedWindows
+from tests.kernel.receivers.recorded import check_quantiles, grouped
+from tests.kernel.receivers.sending import SECONDS, sending
 from tests.kernel.receivers.victoria import FETCHED, otlp, victoria
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
@@ -37,26 +32,7 @@ pytestmark = [
     pytest.mark.skipif(not FETCHED, reason="VictoriaMetrics was not fetched"),
     pytest.mark.timeout(600),
 ]
-LEAST_CALLS = 500
-"""Fewer calls say little about a p99."""
-SECONDS = 30.0
 Labels = tuple[tuple[str, str], ...]
-
-
-@contextlib.contextmanager
-def sending(port: int, folder: Path) -> Iterator[OtlpOutput]:
-    """Sends to the Prometheus at ``port`` every ``SECONDS``, and everything at the end."""
-    told: list[str] = []
-    exporter = OtlpExporter(otlp(port), folder, {}, refused, told.append)
-    exporter.start()
-    output = OtlpOutput(exporter, "1", {}, series=1000, seconds=SECONDS)
-    yield output
-    output.finish()
-    exporter.stop(100)
-    # VictoriaMetrics takes no logs, and says so.
-    assert {one for one in told if "OTLP logs: " not in one and "trying again" not in one} <= {
-        "OTLP metrics: works again"
-    }
 
 
 def simulated(windows: int, began: float) -> list[Window]:
@@ -125,33 +101,22 @@ def test_quantiles_are_those_of_the_recording_within_the_width_of_a_bucket(tmp_p
     own, percents = free_port(), (50.0, 95.0, 99.0)
     windows = simulated(4, time.time() - 40.0)
     with victoria(tmp_path, own) as server:
-        with sending(own, tmp_path / "queue") as output:
+        with sending(otlp(own), tmp_path / "queue") as output:
             for one in windows:
                 output.take(one)
         wait_until(
             lambda: server.value("stalltop_window_end_timestamp_seconds", windows[-1].end), what="the windows"
         )
         quantiles = [quantile(server, percent, windows[-1].end) for percent in percents]
-    recording, compared = merge(windows), 0
-    labels = WindowLabels(recording)
-    groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
-    for number, row in enumerate(recording.rows.keys):
-        if row.outermost and recording.rows.calls[number]:
-            series = label_values(CallLabels(labels.who(row.tenant), row.operation))
-            groups.setdefault(tuple(sorted(series.items())), []).append(number)
+    recording = merge(windows)
+    groups = {tuple(sorted(labels)): rows for labels, rows in grouped(recording).items()}
     assert {len(one) for one in quantiles} == {len(groups)}
-    for series_labels, rows in groups.items():
-        taken = recording.rows.take(np.array(rows))
-        if taken.calls.sum() < LEAST_CALLS:
-            continue
-        together = taken.histograms.grouped(np.zeros(len(rows), np.int64), 1)
-        for percent, found in zip(percents, quantiles, strict=True):
-            # A quantile between two calls may be that of either.
-            one_call = 100.0 / float(taken.calls.sum())
-            low, high = together.percentiles((percent - one_call, percent + one_call))[0].tolist()
-            assert low / 1e9 / BASE / 1.004 <= found[series_labels] <= high / 1e9 * BASE * 1.004
-            compared += 1
-    assert compared >= 30
+    compared = [
+        check_quantiles(recording, rows, percent, found[labels])
+        for labels, rows in groups.items()
+        for percent, found in zip(percents, quantiles, strict=True)
+    ]
+    assert sum(compared) >= 30
 
 
 def test_nothing_is_lost_over_a_receiver_that_is_away_for_ten_minutes(
@@ -161,7 +126,7 @@ def test_nothing_is_lost_over_a_receiver_that_is_away_for_ten_minutes(
     own, now = free_port(), time.time()
     starts = [now - SECONDS * number for number in range(24, 0, -1)]
     windows = [window([Calls(key(), [1_000] * 10)], start=start, seconds=SECONDS - 1) for start in starts]
-    with sending(own, tmp_path / "queue") as output:
+    with sending(otlp(own), tmp_path / "queue") as output:
         for one in windows:
             output.take(one)
         waiting = len(list((tmp_path / "queue" / "metrics").iterdir()))
@@ -181,7 +146,7 @@ def test_series_of_an_ended_tenant_are_stale_at_once(tmp_path: Path) -> None:
     later = window([Calls(key(tenant="cri:bb"), [7])], start=now - 200.0 + ENDED_SECONDS + 2)
     later = replace(later, tenants={"cri:bb": later.tenants["cri:bb"]})
     with victoria(tmp_path, own) as server:
-        with sending(own, tmp_path / "queue") as output:
+        with sending(otlp(own), tmp_path / "queue") as output:
             output.take(first)
             output.take(later)
         count = 'stalltop_calls_total{tenant="%s"}'

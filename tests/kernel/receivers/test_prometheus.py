@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import http.server
 import os
 import re
-import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +18,6 @@ from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
 from stalltop.formats.metrics.buckets import EDGES_NS
 from stalltop.formats.metrics.catalogue import METRICS
-from stalltop.formats.metrics.labels import CallLabels, WindowLabels, label_values
 from stalltop.formats.metrics.totals import ENDED_SECONDS
 from stalltop.model.merge.merging import merge
 from stalltop.model.window import Window
@@ -38,6 +33,7 @@ from tests.kernel.receivers.prometheus import (
     served,
 )
 from tests.kernel.receivers.published import PublishedWindows
+from tests.kernel.receivers.recorded import LEAST_CALLS, grouped, recorder
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
 
@@ -46,8 +42,6 @@ pytestmark = [
     pytest.mark.skipif(not FETCHED, reason="Prometheus was not fetched"),
     pytest.mark.timeout(600),
 ]
-LEAST_CALLS = 500
-"""Fewer calls say little about a p99."""
 DOCUMENT = (ROOT / "docs" / "metrics.md").read_text()
 
 
@@ -226,25 +220,6 @@ def test_prometheus_scrapes_with_tls_and_a_token(tracer: PublishedWindows, tmp_p
 # ---- with real calls
 
 
-@contextlib.contextmanager
-def recorder(path: Path, state: Path) -> Iterator[None]:
-    """Runs ``stalltop record``, which is the tracer, and ends it so that all its windows are written."""
-    command = [sys.executable, "-P", "-m", "stalltop", "record", "--to", str(path)]
-    environment = {**os.environ, "XDG_STATE_HOME": str(state)}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        try:
-            assert "recording to" in process.stderr.readline()
-            drain = threading.Thread(target=process.stderr.read, daemon=True)
-            drain.start()
-            yield
-            process.send_signal(signal.SIGINT)
-            assert process.wait(100) == 0
-            drain.join()
-        finally:
-            process.kill()
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace")
 def test_counts_equal_those_of_the_recording_and_quantiles_are_in_its_bucket(
     built: Built, tmp_path: Path, tracer_socket: Path
@@ -301,14 +276,3 @@ def test_counts_equal_those_of_the_recording_and_quantiles_are_in_its_bucket(
             compared += 1
     assert counts == {}
     assert compared >= 9
-
-
-def grouped(one: Window) -> dict[tuple[tuple[str, str], ...], list[int]]:
-    """Returns the rows of outermost calls by the labels of their series."""
-    labels = WindowLabels(one)
-    found: dict[tuple[tuple[str, str], ...], list[int]] = {}
-    for number, row in enumerate(one.rows.keys):
-        if row.outermost and one.rows.calls[number]:
-            series = label_values(CallLabels(labels.who(row.tenant), row.operation))
-            found.setdefault(tuple(series.items()), []).append(number)
-    return found

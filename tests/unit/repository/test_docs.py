@@ -19,8 +19,23 @@ DOCUMENTS = sorted([README, ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
 OTHERS = {
     *("--cgroupns", "--cpuset-cpus", "--pid", "--privileged", "--quick", "--rm", "--system-site-packages"),
     *("--cpus", "--cuda-graph-sizes", "--gpu-memory-utilization", "--leak-check", "--nonblocking"),
-    *("--gpu-reset", "--query-gpu", "--reset-applications-clocks", "--reset-gpu-clocks"),
-    *("--device-read-bps", "--namespace", "--now", "--set"),
+    *(
+        "--gpu-reset",
+        "--query-gpu",
+        "--reset-applications-clocks",
+        "--reset-gpu-clocks",
+        "--query-compute-apps",
+    ),
+    *(
+        "--change",
+        "--cpu-shares",
+        "--device-read-bps",
+        "--enable-feature",
+        "--hpc-job-mapping-dir",
+        "--namespace",
+        "--now",
+        "--set",
+    ),
 }
 """Options of other programs, and of the benchmarks, that documents mention."""
 

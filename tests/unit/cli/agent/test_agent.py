@@ -18,7 +18,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from scripts.agent_sessions import SCENARIOS, called, command, investigated
+from scripts.agent_sessions import SCENARIOS, called, command, investigated, verdict
 from stalltop.cli import main as cli
 from stalltop.cli.agent.marking import CLOSE, MEANING, OPEN, Marker, unmarked
 from stalltop.cli.agent.server import NAMES, agent_server
@@ -193,15 +193,30 @@ def test_a_long_answer_is_cut_and_says_so() -> None:
     assert "ask for less" in bounded({"note": "n", "text": "x" * (MOST_CHARACTERS + 1)})["left_out"]
 
 
+def test_the_word_for_several_processes_is_no_name() -> None:
+    one = replace(full_window(), chains=(problem(process="others", culprit="cri:bb"),))
+    assert Marker([one]).sentence("others hold its CPU, train waits") == "others hold its CPU, ⟦train⟧ waits"
+
+
 CULPRITS = {"noisy-neighbour": "video-encoder", "slow-disk": "nightly-backup", "straggler": "rank 1"}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_a_loop_of_tool_calls_finds_the_culprit_over_stdio(scenario: str) -> None:
     async with Client(command("--simulated", scenario, "--no-state")) as one:
-        _, explained, rows = await investigated(one)
-    assert unmarked(explained.answer["problem"]["culprit"]) == CULPRITS[scenario]
-    assert rows.answer["rows"]
+        calls = await investigated(one)
+    assert unmarked(verdict(calls)["culprit"]) == CULPRITS[scenario]
+    assert [call.name for call in calls[:3]] == ["problems", "explain", "row"]
+    assert calls[2].answer["calls"]
+
+
+async def test_a_loop_goes_on_from_a_culprit_that_is_slowed_itself() -> None:
+    # "train" waits for "serve", which waits for a GPU that "train" uses.
+    chains = (problem(severity="critical"), problem("gpu_shared", "cri:bb", "docker:aa"))
+    async with client(replace(full_window(), chains=chains)) as one:
+        calls = await investigated(one)
+    assert [call.name for call in calls] == ["problems", "explain", "row", "explain", "row"]
+    assert verdict(calls)["cause"] == "gpu_shared"
 
 
 @contextmanager
@@ -242,6 +257,8 @@ async def test_over_http_every_request_needs_the_token(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--simulated", "no-such"], "no scenario 'no-such'"),
+        (["--demo", "no-such"], "no scenario is called no-such"),
+        (["--demo", "trio", "--simulated"], "--demo and --simulated exclude each other"),
         (["--listen", "127.0.0.1:0"], "--listen needs --token-file"),
         (["--listen", "0.0.0.0:0", "--token-file", "/no/such"], "without TLS and a token"),
     ],

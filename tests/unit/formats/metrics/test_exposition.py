@@ -17,6 +17,7 @@ from stalltop.formats.metrics.exposition import Exposition
 from stalltop.formats.metrics.points import pass_on
 from stalltop.formats.metrics.totals import HostTotals
 from stalltop.model.histograms.hdr import HIGHEST_NS
+from stalltop.model.tenant import Tenant
 from stalltop.model.window import LOSSES, Window
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
@@ -72,7 +73,9 @@ def test_a_full_window_has_every_metric() -> None:
     (device,) = one.devices.devices
     figures: dict[str, Any] = {each.figure.name: 1 for each in FIGURES}
     devices = replace(one.devices, devices=(replace(device, **figures),))
-    found = {series for series, _ in parsed(exposed(replace(one, devices=devices)))}
+    job = Tenant("slurm:job_42/step_0", "job 42.0", "job", "slurm")
+    tenants = {**one.tenants, job.id: job}
+    found = {series for series, _ in parsed(exposed(replace(one, devices=devices, tenants=tenants)))}
     missing = {one.series if one.kind != "histogram" else f"{one.name}_bucket" for one in METRICS} - found
     assert missing == set()
 

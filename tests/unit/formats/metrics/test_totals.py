@@ -16,6 +16,7 @@ from stalltop.formats.metrics.labels import (
     CallLabels,
     CulpritLabel,
     DeviceLabels,
+    JobLabels,
     LossLabels,
     TenantLabels,
     WindowLabels,
@@ -202,7 +203,25 @@ def test_a_job_has_its_number_and_the_host_no_labels() -> None:
     labels = WindowLabels(replace(at(0), tenants=tenants))
     assert labels.who("slurm:job_42/step_0") == TenantLabels("job 42.0", hpc_job="42")
     assert labels.who("user:1000/slurm:job_42").hpc_job == ""
+    assert list(labels.jobs()) == [JobLabels("42")]
     assert labels.who("") == TenantLabels("")
+
+
+def test_all_steps_of_a_job_are_one_job_with_what_is_known_of_each() -> None:
+    def step(number: str, step: str, user: str, **labels: str) -> Tenant:
+        identity = f"slurm:job_{number}/step_{step}"
+        return Tenant(identity, identity, "job", "slurm", user=user, labels=tuple(labels.items()))
+
+    tenants = [
+        step("100", "batch", "bob", partition="cpu"),
+        step("42", "0", "", partition="gpu", job="train"),
+        step("42", "1", "alice", gpus="0,1", account="vision"),
+    ]
+    labels = WindowLabels(replace(at(0), tenants={one.id: one for one in tenants}))
+    assert list(labels.jobs()) == [
+        JobLabels("42", "train", "gpu", "vision", "alice", "0,1"),
+        JobLabels("100", "", "cpu", "", "bob"),
+    ]
 
 
 def test_a_mig_device_has_the_uuid_of_its_gpu() -> None:

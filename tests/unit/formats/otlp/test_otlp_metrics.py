@@ -12,8 +12,8 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from stalltop.formats.metrics.catalogue import METRICS
+from stalltop.formats.metrics.exponential import EXPONENTIAL
 from stalltop.formats.metrics.totals import ENDED_SECONDS, HostTotals
-from stalltop.formats.otlp.exponential import EXPONENTIAL
 from stalltop.formats.otlp.metrics import OtlpMetrics, otlp_name
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.window import Window

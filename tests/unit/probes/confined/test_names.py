@@ -20,6 +20,7 @@ from stalltop.probes.confined.link import Confined, NoAnswerError
 from stalltop.probes.confined.names import ConfinedNames
 from stalltop.probes.tenants import container_sockets
 from stalltop.probes.tenants import names as tenant_names
+from stalltop.probes.tenants.jobs import Job
 from stalltop.probes.tenants.name_lookups import NamesHere
 from stalltop.probes.tenants.names import Names
 from tests.manual_clock import ManualClock
@@ -85,6 +86,9 @@ def test_state_files_are_read_in_the_confined_process(
     assert [names.files(*question) for question in questions] == expected
     assert names.user(1000) == "eve"
     assert names.job(os.getpid(), None) is None
+    host.write("run/stalltop/jobs/42", "SLURM_JOB_ID=42\nSLURM_JOB_PARTITION=gpu\n")
+    host.write("run/stalltop/gpus/1", "42\n")
+    assert names.prepared_job("42") == Job("42", labels=(("gpus", "1"), ("partition", "gpu")))
 
 
 def test_an_answer_of_a_daemon_is_parsed_in_the_confined_process(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.formats.otlp.exponential import BASE, EXPONENTIAL, OFFSET, SCALE, ZERO_COLUMN
+from stalltop.formats.metrics.exponential import BASE, EXPONENTIAL, OFFSET, SCALE, ZERO_COLUMN
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, HIGHEST_OF_INDEX, index_of, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
 

@@ -1,5 +1,5 @@
-"""Buckets of OTLP's exponential histograms: bucket i has the durations above 2^(i / 32) s, up to
-2^((i + 1) / 32) s (scale 5), so that a bucket is 2.2 % wide.
+"""Buckets of OTLP's exponential histograms, and of Prometheus' native ones: bucket i has the durations above
+2^(i / 32) s, up to 2^((i + 1) / 32) s (scale 5), so that a bucket is 2.2 % wide.
 
 An HDR counter is at most 0.8 % wide (1/128), and most lie inside one bucket. A counter across an edge counts
 in the bucket of its middle. So a call may count on the other side of an edge only if its duration is within
