@@ -51,6 +51,7 @@ _HEAD_AT: Final = 1024
 _TAIL_AT: Final = 1032
 _POSITIONS: Final = struct.Struct("=QQ")  # the fields data_head and data_tail, which follow each other
 
+_MOST_PID: Final = 1 << 22  # PID_MAX_LIMIT in include/linux/threads.h
 RING_BYTES: Final = 1 << 16
 """Size of the ring of each CPU, in bytes. It holds some 500 mappings between two reads. If there are more,
 the rest is reported as lost, and every process is read."""
@@ -153,7 +154,10 @@ class _Ring:
             if size < _HEADER.size:
                 return True
             if kind == _RECORD_MMAP2:
-                into.append(_mapped(data[at : at + size]))
+                mapped = _mapped(data[at : at + size])
+                # A process that is not in this PID namespace has no PID here.
+                if 0 < mapped.pid <= _MOST_PID:
+                    into.append(mapped)
             elif kind == _RECORD_LOST:
                 lost = True
             at += size
