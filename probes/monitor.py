@@ -102,7 +102,7 @@ class Monitor:
         self._kubelet = KubeletReader(options.host_root)
         self._watch = ProcessWatch()
         self._names = ProcessNames()
-        self._confined = Confined()
+        self._confined = options.confined or Confined()
         self._confined_search = Confined(patience_seconds=SEARCH_SECONDS)
         """Started for the first program whose code is searched for names: that must not delay discovery."""
         self._places = ProcessDevices(
@@ -132,6 +132,8 @@ class Monitor:
         self._budget: BudgetKeeper | None = None
         self._looker: threading.Thread | None = None
         self._stop = threading.Event()
+        self._searched = threading.Event()
+        """Set when the first search for libraries has ended."""
         self._failure: BaseException | None = None
         try:
             if capabilities():  # Without any, nothing can be traced.
@@ -149,7 +151,9 @@ class Monitor:
             )
             if options.stacks != "off":
                 self._kernel.stacks.choose(Stacks[options.stacks.upper()])
-                self._stacks = StackReader(self._kernel.stacks, self._confined, demangler)
+                self._stacks = StackReader(
+                    self._kernel.stacks, self._confined, demangler, self._confined.impatient
+                )
             self._libraries = Libraries(self._kernel.attach, asks=self._confined)
             if options.budget is not None:
                 self._budget = BudgetKeeper(
@@ -157,7 +161,7 @@ class Monitor:
                 )
             # The first window begins when the first probe is attached, so that it covers all counted calls.
             self._clock = time.monotonic()
-            self._libraries.start()
+            self._begin_looking(options.search_seconds)
         except TracingError as reason:
             self.cannot_trace = reason
             self._close_tracing()
@@ -167,9 +171,6 @@ class Monitor:
         except BaseException:
             self.close()
             raise
-        else:
-            self._looker = threading.Thread(target=self._look, name="discovery", daemon=True)
-            self._looker.start()
 
     def read(self) -> Window:
         """Returns what happened since the previous read. If the search for new libraries has
@@ -314,8 +315,25 @@ class Monitor:
         if libraries is not None:
             libraries.close()
 
+    def _begin_looking(self, patience_seconds: float) -> None:
+        """Starts to look for libraries. Waits for the first search, but not for a file system that does not
+        answer. Raises TracingError."""
+        self._looker = threading.Thread(target=self._look, name="discovery", daemon=True)
+        self._looker.start()
+        self._searched.wait(patience_seconds)
+        if isinstance(self._failure, TracingError):
+            raise self._failure
+
     def _look(self) -> None:
         looks = 0
+        try:
+            if self._libraries is not None:
+                self._libraries.start()
+        except Exception as error:
+            self._failure = error
+            return
+        finally:
+            self._searched.set()
         while not self._stop.wait(LOOK_SECONDS):
             looks += 1
             libraries, kernel = self._libraries, self._kernel
