@@ -232,7 +232,7 @@ class Monitor:
             evidence = self._evidence.read(self._kernel.evidence, self._callers, wall=wall, clock=clock)
             loss["no_overlap"] = self._evidence.without_overlaps
         if self._libraries is not None:
-            loss["unprobed"] = self._first_calls.add(self._libraries.unprobed())
+            loss["unprobed"] = self._first_calls.add(self._libraries.unprobed.take())
         evidence = replace(evidence, network_ports=self._network.read())
         evidence = replace(evidence, unknown=(*evidence.unknown, *self._network.unknown))
         seconds = max(clock - self._clock, 1e-6)

@@ -20,7 +20,7 @@ from stalltop.probes.confined.questions import Questions, QuestionSubject
 from stalltop.probes.libraries.hot_probes import HotProbes
 from stalltop.probes.libraries.probed_file import Attach, ProbedFile, close_together
 from stalltop.probes.libraries.processes import Processes
-from stalltop.probes.libraries.unprobed import Unprobed, UnprobedProcesses
+from stalltop.probes.libraries.unprobed import Unprobed
 from stalltop.probes.operations import DRIVER, RUNTIME
 from stalltop.probes.process_maps import Kind, MappedFiles, Mapping
 
@@ -107,7 +107,8 @@ class Libraries:
         """Processes that, at one of the times when they were read, had a probed CUDA runtime and had not
         loaded CUDA's driver yet."""
         self._unseen_programs: set[int] = set()
-        self._unprobed = Unprobed()
+        self.unprobed = Unprobed()
+        """Which processes could make calls before their libraries were probed."""
         self._rechecked = time.monotonic()
         self._rows: tuple[Library, ...] = ()
         self._missing: tuple[Missing, ...] = ()
@@ -134,7 +135,7 @@ class Libraries:
             now = time.monotonic()
             to_read = self._processes.to_read()
             changed = False
-            self._unprobed.mapped(to_read.mapped, set(self._files.values()), unreported=to_read.unreported)
+            self.unprobed.mapped(to_read.mapped, set(self._files.values()), unreported=to_read.unreported)
             for pid in to_read.gone:
                 changed |= self._forget(pid)
             # A traced process that executes another program has lost its libraries.
@@ -164,11 +165,6 @@ class Libraries:
     def traced_pids(self) -> set[int]:
         """Returns the processes whose calls are counted."""
         return set(self._traced)
-
-    def unprobed(self) -> UnprobedProcesses:
-        """Returns the processes of which it was found, since the previous call, that they could make calls
-        before their libraries were probed."""
-        return self._unprobed.take()
 
     @property
     def hot(self) -> HotProbes:
@@ -318,7 +314,7 @@ class Libraries:
             self._watched.add(pid)
         if interrupted:
             return tries
-        self._unprobed.examined(pid, examined)
+        self.unprobed.examined(pid, examined)
         return tries - 1 if pid in self._unopened else 0
 
     def _set_users(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
@@ -401,7 +397,7 @@ class Libraries:
         """Forgets ``pid``; returns whether anything was known of it."""
         known = self._is_known(pid)
         had_driver = any(DRIVER in mapping.layers for mapping in self._users.get(pid, {}).values())
-        self._unprobed.gone(pid, set(self._files.values()), had_driver=had_driver)
+        self.unprobed.gone(pid, set(self._files.values()), had_driver=had_driver)
         self._set_users(pid, {})
         self._programs.pop(pid, None)
         self._watched.discard(pid)
@@ -425,7 +421,7 @@ class Libraries:
         return bool(some)
 
     def _drop(self, file: ProbedFile) -> None:
-        self._unprobed.dropped(file)
+        self.unprobed.dropped(file)
         file.close()
         for version in [version for version, other in self._files.items() if other is file]:
             del self._files[version]

@@ -22,7 +22,7 @@ def driver(built: Path, tmp_path: Path) -> Path:
 
 def named(tracing: TracedDiscovery) -> list[UnprobedProcess]:
     """Return the unprobed processes with files of the test."""
-    found = tracing.libraries.unprobed()
+    found = tracing.libraries.unprobed.take()
     assert not found.unreported
     return [one for one in found.named if one.path.startswith(f"{tracing.folder}/")]
 
