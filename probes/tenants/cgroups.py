@@ -167,6 +167,10 @@ class CgroupTree:
         lately; otherwise None."""
         return self._paths.get(cgroup_id) or self._gone.get(cgroup_id)
 
+    def has(self, cgroup_id: int) -> bool:
+        """Returns whether the cgroup is in the tree now."""
+        return cgroup_id in self._paths
+
     def id(self, path: str) -> int:
         """Returns the id of the cgroup that is at ``path`` now; 0 if there is no such cgroup, or if this
         mount does not show it."""
