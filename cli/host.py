@@ -6,7 +6,6 @@ import argparse
 import os
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -28,12 +27,19 @@ if TYPE_CHECKING:
     from stalltop.probes.tracer.kernel_side import KernelSide
     from stalltop.serving.host.host_source import HostSource
     from stalltop.serving.host.shared_source import SharedSource
+    from stalltop.serving.host.standby import Standby
     from stalltop.serving.host.tracer_link import TracerLink
     from stalltop.serving.host.tracer_server import TracerServer
     from stalltop.tui.settings.host import HostSettings
 
 AHEAD_SECONDS: Final = 4.0
-"""Seconds after which a client prepares to take the place of the tracer."""
+"""Seconds after which a client imports what it needs to take the place of the tracer: until then, it starts
+itself."""
+READY_SECONDS: Final = 8.0
+"""Seconds after which the first client in line loads its programs, too: `once` has ended by then."""
+SEARCH_SECONDS: Final = 0.5
+"""For how long a client that takes the place of the tracer searches before its first window, s: the other
+clients wait for that window."""
 PAST_BYTES: Final = 16 << 20
 """Memory for the past that clients can ask for, of a tracer without a screen."""
 _JOIN_SECONDS: Final = 5.0
@@ -77,6 +83,7 @@ class HostWindows:
         self._refused: TracingError | None = None
         self._shares: SharedSource | None = None
         self._client: HostSource | None = None
+        self._standby: Standby[MonitorOptions] | None = None
         if options.own:
             self._warn()
         else:
@@ -165,7 +172,7 @@ class HostWindows:
             from stalltop.serving.host.host_source import HostSource
 
             if not self._only_join:
-                threading.Thread(target=_import_tracer, name="stalltop-ahead", daemon=True).start()
+                self._standby = self._prepared()
             self._client = HostSource(
                 self.link,
                 self._place,
@@ -173,6 +180,7 @@ class HostWindows:
                 tell=self._tell,
                 history=self._history,
                 patient=self._patient,
+                standby=self._standby,
             )
             return self._client
         if self._refused is not None:
@@ -184,15 +192,26 @@ class HostWindows:
         assert self._refused is not None
         raise self._refused
 
+    def _prepared(self) -> Standby[MonitorOptions]:
+        """Begins to prepare this process to take the place of the tracer."""
+        from stalltop.serving.host.standby import Standby
+
+        delays = AHEAD_SECONDS, READY_SECONDS - AHEAD_SECONDS
+        make = partial(_ready, self._options)
+        return Standby(self._place, make, _give_back, warm=_import_tracer, delays_seconds=delays)
+
     def _traced(self, seat: TracerSeat) -> Source:
         """Traces in the place of a tracer that has ended (``serving.host.host_source.Trace``)."""
+        prepared = None if self._standby is None else self._standby.take()
         try:
             # The other clients are served from now on, and get windows as soon as there are some.
             server = self._serve(seat)
         except BaseException:
             seat.close()
+            if prepared is not None:
+                _give_back(prepared)
             raise
-        source = self._shared(seat, server, None)
+        source = self._shared(seat, server, prepared)
         if self.cannot_trace is not None:
             source.close()
             raise self.cannot_trace
@@ -257,12 +276,34 @@ class HostWindows:
 
 
 def _import_tracer() -> None:
-    """Imports what a client needs to take the place of the tracer, because that takes half of the time of
-    taking over on a busy host. Waits before, until the client shows data."""
-    time.sleep(AHEAD_SECONDS)
+    """Imports what a client needs to take the place of the tracer: that takes a second on a busy host."""
     import stalltop.diagnosis.engine
     import stalltop.probes.monitor
     import stalltop.serving.host.tracer_server  # noqa: F401
+
+
+def _ready(options: argparse.Namespace) -> MonitorOptions:
+    """Loads the programs, which stay attached to nothing, and starts the confined process. Returns options
+    for a monitor that uses them. Raises TracingError."""
+    from stalltop.probes.confined.link import Confined
+    from stalltop.probes.privileges import capabilities
+
+    if not capabilities():
+        raise TracingError("this user may not trace")
+    made = monitor_options(options)
+    kernel = made.begin()
+    kernel.rest()
+    confined = Confined()
+    confined.begin()
+    return replace(made, kernel=lambda: kernel, confined=confined, search_seconds=SEARCH_SECONDS)
+
+
+def _give_back(prepared: MonitorOptions) -> None:
+    """Closes what `_ready` made."""
+    if prepared.confined is not None:
+        prepared.confined.close()
+    if prepared.kernel is not None:
+        prepared.kernel().close()
 
 
 def host_settings() -> HostSettings:

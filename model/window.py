@@ -282,6 +282,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "evicted": "entries of full tables forgotten: CUDA kernels may lack names, calls their devices",
         "no_ring": "calls not captured, only counted in their rows: the ring for captured calls was full",
         "no_stack": "stacks of captured calls not read: the ring for stacks was full",
+        "unprobed": "processes that could make calls before their libraries were probed",
         "missed": "hits of probes that the Linux kernel skipped",
     }
 )
@@ -289,7 +290,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
 
 UNCOUNTED = ("no_slot", "no_thread", "too_deep", "missed")
 """Losses of whole calls, which no row counts. The header of the screen shows their sum as missed."""
-ORDINARY = ("abandoned", "no_entry", "no_slice", "uncharged_ns")
+ORDINARY = ("abandoned", "no_entry", "no_slice", "uncharged_ns", "unprobed")
 """Losses that are usual, such as calls that began before they were traced. Only the page of all
 warnings on the screen and the text reports of a window list them."""
 

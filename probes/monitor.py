@@ -45,6 +45,7 @@ from stalltop.probes.cuda_devices.owners import (
 )
 from stalltop.probes.cuda_devices.process_devices import ProcessDevices
 from stalltop.probes.evidence import EvidenceReader
+from stalltop.probes.first_calls import FirstCalls
 from stalltop.probes.forgotten import forgotten
 from stalltop.probes.host.host import HostReader
 from stalltop.probes.host.network import NetworkReader
@@ -52,6 +53,7 @@ from stalltop.probes.kubelet.device_ids import uuids_of, with_uuids
 from stalltop.probes.kubelet.reader import KubeletReader
 from stalltop.probes.layout import HOST_WORK
 from stalltop.probes.libraries.discovery import Libraries
+from stalltop.probes.libraries.unprobed import UnprobedProcess
 from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.maps.open_calls import RawOpenCall
@@ -100,7 +102,7 @@ class Monitor:
         self._kubelet = KubeletReader(options.host_root)
         self._watch = ProcessWatch()
         self._names = ProcessNames()
-        self._confined = Confined()
+        self._confined = options.confined or Confined()
         self._confined_search = Confined(patience_seconds=SEARCH_SECONDS)
         """Started for the first program whose code is searched for names: that must not delay discovery."""
         self._places = ProcessDevices(
@@ -122,6 +124,7 @@ class Monitor:
         self._other_numbers = not options.nvml_environment and numbered_otherwise()
         self._hosts = HostReader()
         self._network = NetworkReader(options.host_root)
+        self._first_calls = FirstCalls(self._tenant_of)
         self._kernel: KernelSide | None = None
         self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
@@ -129,6 +132,8 @@ class Monitor:
         self._budget: BudgetKeeper | None = None
         self._looker: threading.Thread | None = None
         self._stop = threading.Event()
+        self._searched = threading.Event()
+        """Set when the first search for libraries has ended."""
         self._failure: BaseException | None = None
         try:
             if capabilities():  # Without any, nothing can be traced.
@@ -146,7 +151,9 @@ class Monitor:
             )
             if options.stacks != "off":
                 self._kernel.stacks.choose(Stacks[options.stacks.upper()])
-                self._stacks = StackReader(self._kernel.stacks, self._confined, demangler)
+                self._stacks = StackReader(
+                    self._kernel.stacks, self._confined, demangler, self._confined.impatient
+                )
             self._libraries = Libraries(self._kernel.attach, asks=self._confined)
             if options.budget is not None:
                 self._budget = BudgetKeeper(
@@ -154,7 +161,7 @@ class Monitor:
                 )
             # The first window begins when the first probe is attached, so that it covers all counted calls.
             self._clock = time.monotonic()
-            self._libraries.start()
+            self._begin_looking(options.search_seconds)
         except TracingError as reason:
             self.cannot_trace = reason
             self._close_tracing()
@@ -164,9 +171,6 @@ class Monitor:
         except BaseException:
             self.close()
             raise
-        else:
-            self._looker = threading.Thread(target=self._look, name="discovery", daemon=True)
-            self._looker.start()
 
     def read(self) -> Window:
         """Returns what happened since the previous read. If the search for new libraries has
@@ -227,6 +231,8 @@ class Monitor:
                 stacks = self._stacks_of(self._stacks, captured, open_calls)
             evidence = self._evidence.read(self._kernel.evidence, self._callers, wall=wall, clock=clock)
             loss["no_overlap"] = self._evidence.without_overlaps
+        if self._libraries is not None:
+            loss["unprobed"] = self._first_calls.add(self._libraries.unprobed.take())
         evidence = replace(evidence, network_ports=self._network.read())
         evidence = replace(evidence, unknown=(*evidence.unknown, *self._network.unknown))
         seconds = max(clock - self._clock, 1e-6)
@@ -244,7 +250,8 @@ class Monitor:
         coverage = self._coverage(probed, seconds)
         over = over_quota(quotas, loss, named=self._named, tenant_of=lambda tgid: self._tenants.find(tgid, 0))
         full = () if self._kernel is None else out_of_memory(self._kernel.memory, loss)
-        coverage = replace(coverage, missing=(*coverage.missing, *full, *over, *forgotten(evictions)))
+        more = (*full, *over, *forgotten(evictions), *self._first_calls.missing())
+        coverage = replace(coverage, missing=(*coverage.missing, *more))
         told = self._kubelet.read(self._tenants_of(devices, coverage))
         given = with_uuids(told.allocations, devices)
         schedulable = {*uuids_of(told.allocatable, devices), *(uuid for one in given for uuid in one.uuids)}
@@ -308,8 +315,25 @@ class Monitor:
         if libraries is not None:
             libraries.close()
 
+    def _begin_looking(self, patience_seconds: float) -> None:
+        """Starts to look for libraries. Waits for the first search, but not for a file system that does not
+        answer. Raises TracingError."""
+        self._looker = threading.Thread(target=self._look, name="discovery", daemon=True)
+        self._looker.start()
+        self._searched.wait(patience_seconds)
+        if isinstance(self._failure, TracingError):
+            raise self._failure
+
     def _look(self) -> None:
         looks = 0
+        try:
+            if self._libraries is not None:
+                self._libraries.start()
+        except Exception as error:
+            self._failure = error
+            return
+        finally:
+            self._searched.set()
         while not self._stop.wait(LOOK_SECONDS):
             looks += 1
             libraries, kernel = self._libraries, self._kernel
@@ -417,6 +441,13 @@ class Monitor:
         others |= {(gap.pid, 0) for gap in coverage.missing if gap.tenant}
         found = (self._tenants.find(*caller) for caller in sorted(self._callers | others))
         return {**self._evidence.tenants, **{tenant.id: tenant for tenant in found}}
+
+    def _tenant_of(self, process: UnprobedProcess) -> Tenant:
+        """Returns the tenant of a process, which may have ended."""
+        tenant = self._tenants.find(process.pid, process.cgroup_id)
+        if not is_alive(process.pid):
+            self._tenants.forget(process.pid)
+        return tenant
 
     def _holder(self, pid: int) -> str:
         """Returns the tenant id of process ``pid``, which the driver lists; '' if the tenant cannot be

@@ -9,6 +9,8 @@ from typing import Final, Literal
 
 from stalltop.model.progress import Progress
 from stalltop.probes.budget.limits import Budget
+from stalltop.probes.confined.link import Confined
+from stalltop.probes.libraries.discovery import START_SECONDS
 from stalltop.probes.programs.loading import MEMORY
 from stalltop.probes.tenants.host_files import host_files
 from stalltop.probes.tracer.kernel_side import KernelSide
@@ -45,6 +47,11 @@ class MonitorOptions:
     kernel: Callable[[], KernelSide] | None = None
     """Returns a kernel side that was started earlier. It is called once. If it is None, `begin` starts a
     kernel side."""
+    confined: Confined | None = None
+    """The confined process, if it was started earlier."""
+    search_seconds: float = START_SECONDS
+    """For how long the first window waits for the first search for libraries, s. What is found later is
+    probed then."""
     progress: Progress | None = None
     """Receives the progress of slow steps at the start."""
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from stalltop.model.stacks.stack import StackFrame
 from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
 from stalltop.probes.confined.examiner import Examiner
-from stalltop.probes.confined.link import Answerer
+from stalltop.probes.confined.link import Answerer, BusyError
 from stalltop.probes.maps.stacks import KernelStacks, RawStack, TracedThread
 from stalltop.probes.stacks.code_objects import PythonFrame
 from stalltop.probes.stacks.layout import PythonEnd
@@ -31,6 +31,9 @@ time is doubled with each try that finds none."""
 LONGEST_SECONDS: Final = 60.0
 KEPT_SECONDS: Final = 5.0
 """Time after which a stack is dropped if no captured call belongs to it, s."""
+WINDOW_SECONDS: Final = 0.1
+"""For how long a window waits until another question is answered, s. Then its stacks are left out."""
+_MOST_UNNAMED: Final = 256
 _MOST_NAME: Final = 512
 """Maximum number of characters of a function's or file's name."""
 _CUTS: Final = {
@@ -62,13 +65,25 @@ class Demangles(Protocol):
 
 
 class StackReader:
-    """Reads stacks of captured calls. ``look`` may be called from another thread than the other methods."""
+    """Reads stacks of captured calls. ``look`` may be called from another thread than the other methods. Only
+    ``look`` waits long for answers: a file system that does not answer delays no window."""
 
-    def __init__(self, kernel: KernelStacks, asks: Answerer, demangler: Demangles) -> None:
+    def __init__(
+        self,
+        kernel: KernelStacks,
+        asks: Answerer,
+        demangler: Demangles,
+        impatient: Callable[[float], Answerer] | None = None,
+    ) -> None:
+        """``impatient`` returns what asks for a window: it waits for other questions only for some seconds
+        (`Confined.impatient`)."""
         self._kernel = kernel
         self._asks = asks
         self._demangler = demangler
+        self._impatient = impatient or (lambda seconds: asks)
         self._lock = threading.Lock()
+        self._ended: deque[int] = deque()
+        """Processes to be forgotten."""
         self._told: dict[int, int] = {}
         """Process of each thread whose frames the BPF programs know, by ``TracedThread.key``."""
         self._next: dict[int, tuple[float, float]] = {}
@@ -79,6 +94,8 @@ class StackReader:
         """Processes that run Python code. Their new threads are looked up at once."""
         self._unknown: dict[int, str] = {}
         """Why the interpreter of a process cannot be read, by process."""
+        self._unnamed: deque[RawStack] = deque(maxlen=_MOST_UNNAMED)
+        """Stacks whose names were not found in time for a window."""
         self._read: dict[tuple[int, int], tuple[float, ReadStack]] = {}
         """Stacks that were not asked for yet, by TID and start of the call, with the time when they were
         read."""
@@ -88,31 +105,46 @@ class StackReader:
         """Finds the frames of new threads, and names the stacks that were read. To be called several times a
         second."""
         with self._lock:
+            while self._ended:
+                self._forget(self._ended.popleft())
             self._tell()
-            self._name()
+            self._name(self._asks)
 
     def take(self) -> dict[tuple[int, int], ReadStack]:
         """Returns the stacks that were read since the previous call, by TID and start of the call
         (CLOCK_MONOTONIC, ns). Those that are not for the caller yet are to be put back by `keep`."""
-        with self._lock:
-            self._name()
+        if not self._lock.acquire(timeout=WINDOW_SECONDS):
+            return {}
+        try:
+            self._name(self._impatient(WINDOW_SECONDS))
             found, self._read = self._read, {}
-            return {key: stack for key, (_, stack) in found.items()}
+        finally:
+            self._lock.release()
+        return {key: stack for key, (_, stack) in found.items()}
 
     def keep(self, stacks: dict[tuple[int, int], ReadStack]) -> None:
         """Puts stacks back that `take` returned; they are dropped when they are old."""
         now = time.monotonic()
-        with self._lock:
+        if not stacks or not self._lock.acquire(timeout=WINDOW_SECONDS):
+            return
+        try:
             for (tid, start_ns), stack in stacks.items():
                 if now - start_ns / 1e9 < KEPT_SECONDS:
                     self._read.setdefault((tid, start_ns), (now, stack))
+        finally:
+            self._lock.release()
 
     def now(self, pid: int, tid: int) -> ReadStack:
         """Returns the Python frames of a thread that hangs in a call, read from outside."""
-        (frames,) = self._asks.ask(Examiner.python_stack, [(pid, tid)])
+        asks = self._impatient(WINDOW_SECONDS)
+        (frames,) = asks.ask(Examiner.python_stack, [(pid, tid)])
         if isinstance(frames, OSError) or not frames:
             return ReadStack((), "")
-        return ReadStack(tuple(self._lines(pid, frames).get(frame, _UNKNOWN) for frame in frames), "")
+        try:
+            lines = self._lines(asks, pid, frames)
+        except BusyError:
+            return ReadStack((), "")
+        return ReadStack(tuple(lines.get(frame, _UNKNOWN) for frame in frames), "")
 
     def missing(self) -> tuple[Missing, ...]:
         """Returns why stacks of processes lack their Python lines."""
@@ -121,14 +153,16 @@ class StackReader:
         )
 
     def forget(self, pid: int) -> None:
-        """Forgets a process that has ended."""
-        with self._lock:
-            self._next.pop(pid, None)
-            self._unknown.pop(pid, None)
-            self._pythons.discard(pid)
-            for key in [key for key, process in self._told.items() if process == pid]:
-                del self._told[key]
-                self._kernel.forget(key)
+        """Forgets a process that has ended, in the next call of `look`."""
+        self._ended.append(pid)
+
+    def _forget(self, pid: int) -> None:
+        self._next.pop(pid, None)
+        self._unknown.pop(pid, None)
+        self._pythons.discard(pid)
+        for key in [key for key, process in self._told.items() if process == pid]:
+            del self._told[key]
+            self._kernel.forget(key)
 
     def _tell(self) -> None:
         now = time.monotonic()
@@ -163,16 +197,22 @@ class StackReader:
                         delay = FIRST_SECONDS
             self._next[pid] = now + delay, min(2 * delay, LONGEST_SECONDS)
 
-    def _name(self) -> None:
+    def _name(self, asks: Answerer) -> None:
         now = time.monotonic()
         by_process: dict[int, list[RawStack]] = defaultdict(list)
-        for stack in self._kernel.read():
+        unnamed = [*self._unnamed]
+        self._unnamed.clear()
+        for stack in (*unnamed, *self._kernel.read()):
             by_process[stack.tgid].append(stack)
             if stack.end == PythonEnd.MOVED:
                 self._lost(stack)
         for pid, stacks in by_process.items():
-            lines = self._lines(pid, [frame for stack in stacks for frame in stack.python])
-            native = self._native(pid, {stack.native for stack in stacks})
+            try:
+                lines = self._lines(asks, pid, [frame for stack in stacks for frame in stack.python])
+                native = self._native(asks, pid, {stack.native for stack in stacks})
+            except BusyError:
+                self._unnamed += stacks
+                continue
             for stack in stacks:
                 frames = tuple(lines.get(frame, _UNKNOWN) for frame in stack.python)
                 cut = _CUTS[stack.end] or (_GONE if _UNKNOWN in frames else "")
@@ -186,11 +226,16 @@ class StackReader:
                 del self._told[key]
         self._next.pop(stack.tgid, None)
 
-    def _lines(self, pid: int, frames: Sequence[PythonFrame]) -> dict[PythonFrame, StackFrame]:
+    def _lines(
+        self, asks: Answerer, pid: int, frames: Sequence[PythonFrame]
+    ) -> dict[PythonFrame, StackFrame]:
+        """Raises BusyError."""
         distinct = tuple(dict.fromkeys(frames))
         if not distinct:
             return {}
-        (lines,) = self._asks.ask(Examiner.lines, [(pid, distinct)])
+        (lines,) = asks.ask(Examiner.lines, [(pid, distinct)])
+        if isinstance(lines, BusyError):
+            raise lines
         if isinstance(lines, OSError) or len(lines) != len(distinct):
             return {}
         return {
@@ -201,10 +246,13 @@ class StackReader:
         }
 
     def _native(
-        self, pid: int, stacks: set[tuple[int, ...]]
+        self, asks: Answerer, pid: int, stacks: set[tuple[int, ...]]
     ) -> dict[tuple[int, ...], tuple[StackFrame, ...]]:
+        """Raises BusyError."""
         wanted = [stack for stack in stacks if stack]
-        answers = self._asks.ask(Examiner.native_stack, [(pid, stack) for stack in wanted])
+        answers = asks.ask(Examiner.native_stack, [(pid, stack) for stack in wanted])
+        if wanted and isinstance(answers[-1], BusyError):
+            raise answers[-1]
         found = {
             stack: answer
             for stack, answer in zip(wanted, answers, strict=False)

@@ -77,6 +77,23 @@ class AttackOutcome:
     told: str = ""
     """What the tracer said about the attacker."""
 
+    times: int = 1
+
+    def joined(self, later: AttackOutcome) -> AttackOutcome:
+        """Returns the outcome of this attack and of the same one made ``later``: sums, and the worst."""
+        return AttackOutcome(
+            self.attack,
+            self.who,
+            self.made + later.made,
+            self.counted + later.counted,
+            max(self.new_seconds, later.new_seconds),
+            max(self.longest_seconds, later.longest_seconds),
+            later.resident_mb,
+            [*self.faults, *(fault for fault in later.faults if fault not in self.faults)],
+            later.told or self.told,
+            self.times + later.times,
+        )
+
     @property
     def held(self) -> bool:
         """Returns whether the victim lost nothing, and nothing else went wrong."""
@@ -121,6 +138,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--seconds", type=float, default=14.0, help="how long each attack goes on (default: 14)"
     )
+    made.add_argument(
+        "--minutes", type=float, metavar="M", help="make the attacks again and again for M minutes"
+    )
+    made.add_argument(
+        "--rest", type=float, default=0.0, metavar="S", help="wait S seconds after each attack (default: 0)"
+    )
     made.add_argument("--write-docs", action="store_true", help="write the table into docs/security.md")
     return made
 
@@ -137,29 +160,47 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         return namespace.run_inside("attack", arguments)
     folder = Path(tempfile.mkdtemp(prefix="stalltop-attack-"))
     about = machine()
+    outcomes: dict[tuple[str, str], AttackOutcome] = {}
+    began = time.monotonic()
     try:
         with _Stage(folder) as stage:
-            outcomes = []
-            for name in options.names or attackers.ATTACKS:
-                for who in ("container",) if name in IN_CONTAINER else ("user", "container"):
-                    outcomes.append(stage.attacked(name, who, options.seconds))
-                    print(f"attack: {outcomes[-1]}", file=sys.stderr)
+            for name, who in _plan(options.names or [*attackers.ATTACKS], began, options.minutes):
+                outcome = stage.attacked(name, who, options.seconds)
+                print(f"attack: {outcome}", file=sys.stderr)
+                before = outcomes.get((name, who))
+                outcomes[name, who] = outcome if before is None else before.joined(outcome)
+                time.sleep(options.rest)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    text = f"{about}\n\n{table(outcomes, options.seconds).text().rstrip()}"
+    made = table([*outcomes.values()], options.seconds, (time.monotonic() - began) / 60.0)
+    text = f"{about}\n\n{made.text().rstrip()}"
     say(text)
     if options.write_docs:
         put(DOCUMENT, BEGIN, END, f"```\n{text}\n```")
-    return 0 if all(outcome.held for outcome in outcomes) else 1
+    return 0 if all(outcome.held for outcome in outcomes.values()) else 1
 
 
-def table(outcomes: Sequence[AttackOutcome], seconds: float) -> TextTable:
-    """Returns the outcomes as a table."""
+def _plan(names: Sequence[str], began: float, minutes: float | None) -> Iterator[tuple[str, str]]:
+    """Yields each attack with each kind of attacker; again and again, if so many ``minutes`` are given."""
+    while True:
+        for name in names:
+            for who in ("container",) if name in IN_CONTAINER else ("user", "container"):
+                if minutes is not None and time.monotonic() - began >= 60.0 * minutes:
+                    return
+                yield name, who
+        if minutes is None:
+            return
+
+
+def table(outcomes: Sequence[AttackOutcome], seconds: float, minutes: float) -> TextTable:
+    """Returns the outcomes as a table. ``minutes``: how long they took together."""
     made = TextTable(
-        f"attack: what others lose, {len(outcomes)} attacks of {seconds:g} s",
+        f"attack: what others lose, {sum(one.times for one in outcomes)} attacks of {seconds:g} s in "
+        f"{minutes:.0f} minutes",
         (
             "attack",
             "as",
+            "times",
             "calls made",
             "not counted",
             "new process traced, s",
@@ -172,6 +213,7 @@ def table(outcomes: Sequence[AttackOutcome], seconds: float) -> TextTable:
         made.add(
             one.attack.replace("_", " "),
             one.who,
+            f"{one.times}",
             f"{one.made:,}",
             f"{one.made - one.counted:,}",
             f"{one.new_seconds:.2f}",
@@ -183,8 +225,9 @@ def table(outcomes: Sequence[AttackOutcome], seconds: float) -> TextTable:
         "",
         "as: an unprivileged user, or root of a container with namespaces and a cgroup of its own",
         "calls, not counted: of another tenant, during the attack",
-        "new traced: when a new process of another tenant, with a library of its own, was traced",
-        "MB: resident memory of the tracer at the end of the attack",
+        "new process traced, longest window: the longest of all times; new process: of another tenant, with "
+        "a library of its own",
+        "MB: resident memory of the tracer at the end of the last time",
     ]
     return made
 

@@ -17,7 +17,7 @@ from bench.measuring.program import ROOT
 from bench.measuring.spread import Spread
 from bench.measuring.table import TextTable
 from bench.soak.footprint import bpf_objects
-from stalltop.cli.host import AHEAD_SECONDS
+from stalltop.cli.host import READY_SECONDS
 from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
 from stalltop.model.errors import StalltopError
@@ -29,8 +29,8 @@ SUMMARY: Final = "seconds until clients get data again after a kill of the trace
 CLIENTS: Final = 10
 _RECORDERS: Final = 2
 """Of the clients, so many are recorders, one of which takes the tracer's place; the others only read."""
-_SETTLE_SECONDS: Final = AHEAD_SECONDS + 4.0
-"""From the start of a client until it has imported what it needs to trace, s."""
+_SETTLE_SECONDS: Final = READY_SECONDS + 2.5
+"""From the start of a client until the first in line is prepared, s."""
 _WAIT_SECONDS: Final = 90.0
 _TARGET: Final = "2"
 

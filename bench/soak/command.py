@@ -61,7 +61,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
-    """Runs a soak; returns 0. Raises StalltopError if it cannot run."""
+    """Runs a soak; returns 1 if something grew, was left behind, or was missed and not counted; else 0.
+    Raises StalltopError if it cannot run."""
     options = parser().parse_args(arguments)
     if os.geteuid() != 0:
         raise TracingError("a soak needs root", "run with sudo")
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     report(soak, say, options.json, write_docs=options.write_docs)
-    return 0
+    return 1 if soak.faults() else 0
 
 
 def report(soak: Soak, say: Callable[[str], None], json_file: Path | None, *, write_docs: bool) -> None:
@@ -229,6 +230,7 @@ class _Run:
 
     def _take(self, life: Life, watch: Watch) -> None:
         soak = self._soak
-        soak.containers, soak.processes, soak.made = life.containers, life.processes, life.made
-        soak.counted, soak.losses = watch.calls, dict(watch.losses)
+        soak.containers, soak.processes, soak.made = life.containers, life.processes, life.made.total()
+        soak.counted, soak.losses = watch.calls.total(), dict(watch.losses)
+        soak.told, soak.untold = watch.compared(life.made)
         soak.failures += life.failures

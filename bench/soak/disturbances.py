@@ -168,11 +168,11 @@ def _linked(socket: Path) -> TracerLink:
 
 def _await_clients(socket: Path, clients: int) -> None:
     """Waits until the tracer at ``socket`` has so many clients, and they had time to prepare."""
-    from stalltop.cli.host import AHEAD_SECONDS
+    from stalltop.cli.host import READY_SECONDS
 
     until = time.monotonic() + _START_SECONDS
     while Path("/proc/net/unix").read_text().count(f" {socket}\n") < clients + 1:
         if time.monotonic() > until:
             raise StalltopError("the client did not connect")
         time.sleep(0.1)
-    time.sleep(AHEAD_SECONDS + 2.0)
+    time.sleep(READY_SECONDS + 2.0)

@@ -7,6 +7,7 @@ import heapq
 import itertools
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -79,29 +80,32 @@ class Life:
         self._folder = folder
         self._schedule = schedule
         self._cgroups = Cgroups()
-        self._residents: list[Caller] = []
+        self._residents: list[tuple[Caller, Path]] = []
         self._running: dict[Caller, Callable[[], None]] = {}
-        self.made = 0
-        """Number of calls of the CUDA runtime that ended containers have made."""
+        self.made: Counter[str] = Counter()
+        """Number of calls of the CUDA runtime that ended containers have made, by the id of the tenant."""
         self.containers = 0
         """Number of containers that were started."""
         self.processes = 0
         """Number of processes that made calls."""
         self.tenants: set[str] = set()
         """Ids of the tenants that the containers are."""
+        self._tenant_of: dict[Path, str] = {}
+        """Id of the tenant by cgroup."""
         self.failures: list[str] = []
         """Why containers failed."""
 
     def begin(self) -> None:
         """Starts the residents."""
         for number in range(RESIDENTS):
-            caller = Caller(self._built, cgroup=self._cgroup(), name=f"resident-{number}")
+            cgroup = self._cgroup()
+            caller = Caller(self._built, cgroup=cgroup, name=f"resident-{number}")
             caller.do("load cudaLaunchKernel")
-            self._residents.append(caller)
+            self._residents.append((caller, cgroup))
 
     def go(self) -> None:
         """Lets the residents make calls, and containers come and go."""
-        for caller in self._residents:
+        for caller, _ in self._residents:
             caller.do(f"start 1 0 {_RESIDENT_CYCLE}")
         self._schedule.every(60.0 / CONTAINERS_A_MINUTE, self._come, first=0.0)
 
@@ -109,24 +113,28 @@ class Life:
         """Ends all containers, and counts their calls."""
         for leave in [*self._running.values()]:
             leave()
-        for caller in self._residents:
+        for caller, cgroup in self._residents:
             caller.stop()
-            self._count(caller)
+            self._count(caller, cgroup)
 
     def close(self) -> None:
         """Kills what still runs, and removes the cgroups."""
-        for caller in (*self._running, *self._residents):
+        for caller in (*self._running, *(caller for caller, _ in self._residents)):
             caller.close()
         self._cgroups.close()
 
     def _cgroup(self) -> Path:
         identity = container_id()
+        cgroup = self._cgroups.make(container_path("docker", identity))
+        self._tenant_of[cgroup] = f"docker:{identity}"
         self.tenants.add(f"docker:{identity}")
-        return self._cgroups.make(container_path("docker", identity))
+        return cgroup
 
-    def _count(self, caller: Caller) -> None:
+    def _count(self, caller: Caller, cgroup: Path) -> None:
         self.processes += 1
-        self.made += sum(made.calls for symbol, made in caller.report().items() if symbol.startswith("cuda"))
+        self.made[self._tenant_of[cgroup]] += sum(
+            made.calls for symbol, made in caller.report().items() if symbol.startswith("cuda")
+        )
 
     def _come(self) -> None:
         number, self.containers = self.containers, self.containers + 1
@@ -157,7 +165,7 @@ class Life:
             self.processes += _STORM_PROCESSES
 
     def _leave(self, caller: Caller, cgroup: Path, libraries: Path | None) -> None:
-        self._guarded(lambda: self._count(caller))
+        self._guarded(lambda: self._count(caller, cgroup))
         caller.close()
         self._cgroups.remove(cgroup)
         if libraries is not None:

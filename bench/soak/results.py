@@ -13,6 +13,8 @@ from bench.soak.footprint import Footprint
 SETTLED: Final = (0.25, 0.45)
 """The part of a run with which the end is compared. Before it, memory for the past fills up."""
 AT_LAST: Final = (0.8, 1.0)
+SETTLED_MINUTES: Final = 20.0
+"""In a shorter run, memory for the past still fills up when it ends."""
 FLAT: Final = 1.05
 """Target: memory at the end is at most this many times that of the settled part."""
 QUANTITIES: Final[dict[str, tuple[str, Callable[[Footprint], float]]]] = {
@@ -26,6 +28,7 @@ QUANTITIES: Final[dict[str, tuple[str, Callable[[Footprint], float]]]] = {
     "BPF links": (".0f", lambda one: one.links),
 }
 """What has to stay flat: format and value of each."""
+MOST_FAULTS: Final = 8
 HEAD: Final = ("what", "settled", "at last", "at last / settled", "most")
 
 
@@ -47,6 +50,11 @@ class Soak:
     counted: int = 0
     losses: dict[str, int] = field(default_factory=dict)
     """What the tracer said it had missed."""
+    told: int = 0
+    """Number of calls that were not counted, of containers of which the tracer said that it may not have
+    counted their first calls."""
+    untold: int = 0
+    """Number of calls of other containers that were not counted, or counted twice."""
     failures: list[str] = field(default_factory=list)
     left_behind: int = 0
     """Number of BPF objects that existed after the recorder had ended."""
@@ -79,6 +87,19 @@ class Soak:
             / max(some[-1].seconds - some[0].seconds, 1e-6)
         )
 
+    def faults(self) -> list[str]:
+        """Returns what was not as it should be."""
+        found = [f"{failure}" for failure in self.failures]
+        if self.untold > sum(self.losses.values()):
+            found.append(f"{self.untold - sum(self.losses.values()):,} calls were missed and not counted")
+        if self.left_behind:
+            found.append(f"{self.left_behind} BPF objects exist after the end")
+        if self.minutes >= SETTLED_MINUTES:
+            for name, (_, value) in QUANTITIES.items():
+                if (growth := self.growth(value)) > FLAT:
+                    found.append(f"not flat: {name}, {growth:.3f}")
+        return found
+
     def tables(self) -> list[TextTable]:
         """Returns the tables for people."""
         table = TextTable(
@@ -100,7 +121,8 @@ class Soak:
             f"CPU time of the recorder and its helpers: {self.cpu_percent():.2f} % of a core",
             f"processes that made calls: {self.processes:,}; calls made: {self.made:,}, counted: "
             f"{self.counted:,}, missed and counted as such: {sum(self.losses.values()):,}"
-            f"{_listed(self.losses)}",
+            f"{_listed(self.losses)}, made before their libraries were probed, which the coverage says: "
+            f"{self.told:,}",
             "disturbances: "
             + ", ".join(f"{sum(one == kind for _, one in self.events)} x {kind}" for kind in kinds),
             f"BPF objects that are left after the end: {self.left_behind}",
@@ -112,8 +134,10 @@ class Soak:
                 f"median {statistics.median(self.takeovers):.1f} s, longest {max(self.takeovers):.1f} s, of "
                 f"{len(self.takeovers)}"
             )
-        if self.failures:
-            table.notes.append(f"what failed: {len(self.failures)}, the first: {self.failures[0]}")
+        faults = self.faults()
+        table.notes += [f"FAULT: {fault}" for fault in faults[:MOST_FAULTS]]
+        if len(faults) > MOST_FAULTS:
+            table.notes.append(f"and {len(faults) - MOST_FAULTS} more")
         return [table]
 
 

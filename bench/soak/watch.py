@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 from stalltop.model.window import UNCOUNTED, Window
+from stalltop.probes.first_calls import FIRST_CALLS
+from stalltop.probes.tenants.patterns import SHORT_ID
 from stalltop.serving.host.tracer_link import TracerLink
 
 LAYER = "runtime"
@@ -20,13 +22,15 @@ class Watch:
         self._link = link
         self._tenants = tenants
         self._stopping = threading.Event()
-        self.calls = 0
-        """Number of calls of the CUDA runtime that were counted."""
+        self.calls: Counter[str] = Counter()
+        """Number of calls of the CUDA runtime that were counted, by the id of the tenant."""
         self.losses: Counter[str] = Counter()
         """Calls that the tracer says it has missed on this host, by the name of the counter."""
         self.windows = 0
         self.until = 0.0
         """End of the newest window, Unix time by the tracer's clock."""
+        self.told: set[str] = set()
+        """What the tracer said of first calls that it may not have counted."""
         self.untraced: set[str] = set()
         """Libraries and programs that were not traced, with the reason."""
         link.start(lambda: None)
@@ -50,9 +54,26 @@ class Watch:
         self.windows += 1
         self.until = window.end
         self.losses.update({name: lost for name, lost in window.loss.items() if name in UNCOUNTED})
+        self.told |= {gap.reason for gap in window.coverage.missing if gap.what == FIRST_CALLS}
         self.untraced |= {f"{gap.what}: {gap.reason}" for gap in window.coverage.missing}
-        self.calls += sum(
-            calls
-            for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True)
-            if key.layer == LAYER and key.outermost and key.tenant in self._tenants
-        )
+        for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True):
+            if key.layer == LAYER and key.outermost and key.tenant in self._tenants:
+                self.calls[key.tenant] += calls
+
+    def compared(self, made: Mapping[str, int]) -> tuple[int, int]:
+        """Returns how many of the calls that each tenant has ``made`` were not counted: calls of tenants of
+        which the tracer said that it may not have counted their first calls, and calls of others. A call
+        that was counted twice is one of the latter, too."""
+        said = unsaid = 0
+        for tenant, calls in made.items():
+            uncounted = calls - self.calls[tenant]
+            if uncounted > 0 and any(short_id(tenant) in reason for reason in self.told):
+                said += uncounted
+            else:
+                unsaid += abs(uncounted)
+        return said, unsaid
+
+
+def short_id(tenant: str) -> str:
+    """Returns the part of a container's id that is its name while it has no other."""
+    return tenant.partition(":")[2][:SHORT_ID]

@@ -61,6 +61,13 @@ class UnavailableError(OSError):
         super().__init__(errno.ECHILD, why)
 
 
+class BusyError(OSError):
+    """The confined process did not get to the question in time."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EBUSY, "the process that examines files is busy")
+
+
 class Answerer(Protocol):
     """Answers questions: methods of `Examiner`."""
 
@@ -116,17 +123,28 @@ class Confined:
         with self._lock, contextlib.suppress(OSError):
             self._running()
 
+    def impatient(self, seconds: float) -> Answerer:
+        """Returns what asks as this does, but waits for questions of other threads for at most ``seconds`` in
+        all, counted from now. After that, its answers are BusyError."""
+        return _Impatient(self, time.monotonic() + seconds)
+
     def _hanging(self) -> int:
         """Returns the number of processes that hang in the Linux kernel."""
         self._left = [process for process in self._left if not process.ended()]
         return len(self._left)
 
-    def ask(self, question: Callable[..., T], given: Iterable[Arguments]) -> list[T | OSError]:
+    def ask(
+        self, question: Callable[..., T], given: Iterable[Arguments], until: float | None = None
+    ) -> list[T | OSError]:
         """See `Answerer`. After a question without an answer the process is replaced. If the process cannot
-        be started, the last answer is UnavailableError."""
+        be started, the last answer is UnavailableError; if questions of other threads take longer than the
+        monotonic time ``until``, the only one is BusyError."""
         answers: list[T | OSError] = []
         waiting = [*given]
-        with self._lock:
+        left = -1.0 if until is None else max(until - time.monotonic(), 0.0)
+        if not self._lock.acquire(timeout=left):
+            return [BusyError()]
+        try:
             while len(answers) < len(waiting):
                 some = waiting[len(answers) : len(answers) + _AT_ONCE]
                 try:
@@ -140,6 +158,8 @@ class Confined:
                 if len(found) < len(some):
                     self._give_up()
                     return [*answers, self._unanswered(process)]
+        finally:
+            self._lock.release()
         return answers
 
     def close(self) -> None:
@@ -189,6 +209,16 @@ class Confined:
         process, self._process = self._process, None
         if process is not None and not process.end():
             self._left.append(process)
+
+
+class _Impatient:
+    def __init__(self, confined: Confined, until: float) -> None:
+        self._confined = confined
+        self._until = until
+
+    def ask(self, question: Callable[..., T], given: Iterable[Arguments]) -> list[T | OSError]:
+        """See `Answerer`."""
+        return self._confined.ask(question, given, self._until)
 
 
 class _Process:

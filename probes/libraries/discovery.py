@@ -20,6 +20,7 @@ from stalltop.probes.confined.questions import Questions, QuestionSubject
 from stalltop.probes.libraries.hot_probes import HotProbes
 from stalltop.probes.libraries.probed_file import Attach, ProbedFile, close_together
 from stalltop.probes.libraries.processes import Processes
+from stalltop.probes.libraries.unprobed import Unprobed
 from stalltop.probes.operations import DRIVER, RUNTIME
 from stalltop.probes.process_maps import Kind, MappedFiles, Mapping
 
@@ -106,6 +107,8 @@ class Libraries:
         """Processes that, at one of the times when they were read, had a probed CUDA runtime and had not
         loaded CUDA's driver yet."""
         self._unseen_programs: set[int] = set()
+        self.unprobed = Unprobed()
+        """Which processes could make calls before their libraries were probed."""
         self._rechecked = time.monotonic()
         self._rows: tuple[Library, ...] = ()
         self._missing: tuple[Missing, ...] = ()
@@ -132,6 +135,7 @@ class Libraries:
             now = time.monotonic()
             to_read = self._processes.to_read()
             changed = False
+            self.unprobed.mapped(to_read.mapped, set(self._files.values()), unreported=to_read.unreported)
             for pid in to_read.gone:
                 changed |= self._forget(pid)
             # A traced process that executes another program has lost its libraries.
@@ -276,6 +280,7 @@ class Libraries:
         if pid in self._programs and (program := self._questions.program(pid)) is not None:
             mappings.append(program)
         users: dict[ProbedFile, Mapping] = {}
+        examined: dict[Mapping, ProbedFile | None] = {}
         self._unopened.pop(pid, None)
         self._unread.pop(pid, None)
         if not mapped.complete:
@@ -299,7 +304,9 @@ class Libraries:
                     file = before[mapping]
                 if isinstance(file, OSError):
                     self._unopened[pid] = _unopened(pid, mapping.path, file)
-                elif file is not None:
+                    continue
+                examined[mapping] = file
+                if file is not None:
                     users[file] = mapping
         self._set_users(pid, users)
         self._check_placed(pid, users)
@@ -307,6 +314,7 @@ class Libraries:
             self._watched.add(pid)
         if interrupted:
             return tries
+        self.unprobed.examined(pid, examined)
         return tries - 1 if pid in self._unopened else 0
 
     def _set_users(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
@@ -388,6 +396,8 @@ class Libraries:
     def _forget(self, pid: int) -> bool:
         """Forgets ``pid``; returns whether anything was known of it."""
         known = self._is_known(pid)
+        had_driver = any(DRIVER in mapping.layers for mapping in self._users.get(pid, {}).values())
+        self.unprobed.gone(pid, set(self._files.values()), had_driver=had_driver)
         self._set_users(pid, {})
         self._programs.pop(pid, None)
         self._watched.discard(pid)
@@ -411,6 +421,7 @@ class Libraries:
         return bool(some)
 
     def _drop(self, file: ProbedFile) -> None:
+        self.unprobed.dropped(file)
         file.close()
         for version in [version for version, other in self._files.items() if other is file]:
             del self._files[version]

@@ -62,6 +62,8 @@ class ProbedFile:
         self.version = version
         self.device = mapping.device
         """Device number of the file system, as in ``/proc/PID/maps``."""
+        self.inode = mapping.inode
+        """Inode number, as in ``/proc/PID/maps``."""
         self.path = clean(mapping.path) + (" (deleted)" if mapping.deleted else "")
         self.users: set[int] = set()
         self.idle_since = 0.0
@@ -70,6 +72,8 @@ class ProbedFile:
         self.problem: Missing | None = None
         self.probes: Probes | None = None
         """The probes of all functions that have none of their own."""
+        self.probed_ns = 0
+        """When all probes were in place, by the monotonic clock."""
         self.hot: dict[str, Probes] = {}
         """By symbol: the probes of a function that has probes of its own (``HOT``), while they are in
         place."""
@@ -195,6 +199,7 @@ class ProbedFile:
         self.probes = self._attach(path, others)
         for symbol, points in self._hot_points.items():
             self.hot[symbol] = self._attach(path, points)
+        self.probed_ns = time.monotonic_ns()
         attached = (self.probes, *self.hot.values())
         failed = {point.offset: reason for probes in attached for point, reason in probes.failed}
         self._count(function for place, function in chosen if place.offset not in failed)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from stalltop.probes.libraries.mmap_watch import Changes, MmapWatch
+from stalltop.probes.libraries.mmap_watch import Changes, Mapped, MmapWatch
 from stalltop.probes.process_maps import library_layers, pids
 
 LIST_SECONDS: Final = 1.0
@@ -27,6 +27,10 @@ class ProcessesToRead:
     """Processes that may run another program."""
     gone: set[int] = field(default_factory=set)
     """Processes that have ended."""
+    mapped: list[Mapped] = field(default_factory=list)
+    """Mappings of libraries that were made, in no particular order."""
+    unreported: bool = False
+    """Whether the Linux kernel did not report some mappings. Who made them may have ended since."""
 
 
 class Processes:
@@ -64,18 +68,24 @@ class Processes:
         return time.monotonic() - self._listed_at >= LIST_SECONDS
 
     def to_read(self) -> ProcessesToRead:
-        """Returns what changed since the previous call. The first call returns every process."""
+        """Returns what changed since the previous call. The first call returns every process, and no
+        mappings, because they were made before."""
         to_read = ProcessesToRead()
         changes = self._watch.read() if self._watch is not None else Changes()
         for mapped in changes.mapped:
             name = mapped.name.rpartition(b"/")[2]
             if library_layers(name):
                 to_read.libraries.add(mapped.pid)
+                to_read.mapped.append(mapped)
             elif name and b".so" not in name:
                 to_read.programs.add(mapped.pid)
         self._named |= to_read.libraries | to_read.programs
         now = time.monotonic()
         self._lost |= changes.lost
+        if self._listed:
+            to_read.unreported = changes.lost
+        else:
+            to_read.mapped.clear()
         if now - self._listed_at >= LIST_SECONDS:
             self._listed_at = now
             present = pids()

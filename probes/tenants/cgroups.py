@@ -126,6 +126,25 @@ class _Directory:
     children: dict[str, _Directory] = field(default_factory=dict)
 
 
+def cgroup_id_of(pid: int, root: Path = Path("/")) -> int:
+    """Returns the id of the process's cgroup in the v2 hierarchy; 0 if the process is gone, or if it has none
+    that is visible here."""
+    member, mount = membership(pid, root), layout(root).unified
+    return 0 if member is None or mount is None else _id_at(mount, member.unified)
+
+
+def _id_at(mount: Mount, path: str) -> int:
+    below = path if mount.root == "/" else path.removeprefix(mount.root)
+    if not path.startswith("/") or (mount.root != "/" and below == path):
+        return 0
+    if ".." in path.split("/"):
+        return 0
+    try:
+        return os.stat(f"{mount.point}{below}").st_ino
+    except (OSError, ValueError):
+        return 0
+
+
 class CgroupTree:
     """The directories of one v2 mount, by id and by path. Used from one thread."""
 
@@ -148,18 +167,14 @@ class CgroupTree:
         lately; otherwise None."""
         return self._paths.get(cgroup_id) or self._gone.get(cgroup_id)
 
+    def has(self, cgroup_id: int) -> bool:
+        """Returns whether the cgroup is in the tree now."""
+        return cgroup_id in self._paths
+
     def id(self, path: str) -> int:
         """Returns the id of the cgroup that is at ``path`` now; 0 if there is no such cgroup, or if this
         mount does not show it."""
-        below = path if self._mount.root == "/" else path.removeprefix(self._mount.root)
-        if not path.startswith("/") or (self._mount.root != "/" and below == path):
-            return 0
-        if ".." in path.split("/"):
-            return 0
-        try:
-            return os.stat(self._point + below).st_ino
-        except (OSError, ValueError):
-            return 0
+        return _id_at(self._mount, path)
 
     def refresh(self) -> None:
         """Finds cgroups that were created or removed since the last time.

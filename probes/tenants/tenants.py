@@ -135,11 +135,15 @@ class Tenants:
         self._walks_left = MAX_WALKS
         self._patience = PATIENCE_SECONDS
         now = self._clock()
-        for tenant, nameless in list(self._nameless.items()):
+        due = {tenant: one for tenant, one in self._nameless.items() if one.asked or one.next_try <= now}
+        used = self._used() if due else set()
+        for tenant, nameless in due.items():
             if nameless.asked is not None:
                 self._take(tenant, nameless)
-            elif nameless.next_try <= now:
+            elif tenant in used:
                 self._name(tenant, nameless)
+            else:  # A container that has ended gets no name any more.
+                del self._nameless[tenant]
         if now - self._looked_again >= LOOK_AGAIN_SECONDS:
             self._looked_again = now
             self._look_again()
@@ -232,12 +236,20 @@ class Tenants:
             # again.
             if 0 in owners and (not start or start != owners[0].start):
                 del owners[0]
+            if not tgid and self._tree is not None:
+                # No process reports the end of a cgroup that was asked for without one.
+                for cgroup_id in [cgroup_id for cgroup_id in owners if not self._tree.has(cgroup_id)]:
+                    del owners[cgroup_id]
             if not owners:
                 del self._owners[tgid]
         if len(self._tenants) > MAX_TENANTS:
-            used = {owner.tenant for owners in self._owners.values() for owner in owners.values()}
+            used = self._used()
             self._tenants = {key: tenant for key, tenant in self._tenants.items() if key in used}
             self._nameless = {key: value for key, value in self._nameless.items() if key in used}
+
+    def _used(self) -> set[str]:
+        """Returns the ids of the tenants that have processes."""
+        return {owner.tenant for owners in self._owners.values() for owner in owners.values()}
 
     # Names of tenants
 

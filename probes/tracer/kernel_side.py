@@ -249,9 +249,20 @@ class KernelSide:
         with self._attaching:
             if not self._access.is_open:
                 return Attachment(0, [(point, "tracing has ended") for point in points], (), _nothing)
+            try:
+                self._probing.begin()
+            except OSError as error:
+                reason = f"the kernel refused a tracepoint: {error.strerror}"
+                return Attachment(0, [(point, reason) for point in points], (), _nothing)
             if self._follow_next:
                 self._follow_threads()
             return self._probing.attach(path, points)
+
+    def rest(self) -> None:
+        """Costs the host no time any more until the first call of `attach`. May be called only before it."""
+        with self._attaching, self._access as is_open:
+            if is_open:
+                self._probing.rest()
 
     def attach_sessions(self, path: str, points: Sequence[Point]) -> Attachment:
         """Probes functions like ``attach``, but so that only some of their calls are timed

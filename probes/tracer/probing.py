@@ -40,9 +40,21 @@ class Probing:
         atexit.register(self.close)
 
     def begin(self) -> None:
-        """Starts to observe when threads end, and when processes execute programs. Raises OSError."""
+        """Starts to observe when threads end, and when processes execute programs. Does nothing if that is
+        observed already. Raises OSError."""
+        if self._tracepoints:
+            return
         self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
         self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
+
+    def rest(self) -> None:
+        """Detaches all programs. `begin` and `attach` may attach them again."""
+        links = [link for attachment in self._attachments for link in attachment.take()]
+        self._attachments.clear()
+        if links:
+            self._counting.close(links)
+        close_together(self._tracepoints)
+        self._tracepoints.clear()
 
     def follow_threads(self) -> None:
         """Starts to observe every switch of threads. Raises OSError; then no switch is observed."""
@@ -81,13 +93,9 @@ class Probing:
         return attachment
 
     def close(self) -> None:
-        """Detaches all programs."""
+        """Detaches all programs, at the end."""
         atexit.unregister(self.close)
-        links = [link for attachment in self._attachments for link in attachment.take()]
-        if links:
-            self._counting.close(links)
-        close_together(self._tracepoints)
-        self._tracepoints.clear()
+        self.rest()
 
     def _attach_choosing(self, path: str, points: Sequence[Point]) -> Attachment:
         begins = any(point.cookie % CHOOSINGS == layout.Choosing.BEGINS for point in points)

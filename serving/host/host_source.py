@@ -7,13 +7,14 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from stalltop.model.errors import StalltopError, TracingError
 from stalltop.model.merge.history import History
 from stalltop.model.source import Source
 from stalltop.model.window import Window
 from stalltop.serving.host.place import NoSeat, TracerPlace, TracerSeat, claim, connected
+from stalltop.serving.host.standby import FIRST_SECONDS, Standby, another_goes_first
 from stalltop.serving.host.tracer_link import TracerLink
 
 SILENT_SECONDS: Final = 10.0
@@ -51,16 +52,19 @@ class HostSource:
         tell: Callable[[str], object],
         history: History | None = None,
         patient: bool = False,
+        standby: Standby[Any] | None = None,
     ) -> None:
         """``trace``: None: this process may not become the tracer. ``tell`` is called, in any thread, with a
         line about another tracer. ``history`` gets the windows that the tracer has kept. ``patient``: wait
-        for a tracer that is silent, without an error."""
+        for a tracer that is silent, without an error. ``standby``: what prepares this process to trace; it is
+        closed with this source."""
         self._link = link
         self._place = place
         self._trace = trace
         self._tell = tell
         self._history = history
         self._patient = patient
+        self._standby = standby
         self._own: Source | None = None
         self._error: BaseException | None = None
         self._changed = threading.Condition()
@@ -114,6 +118,8 @@ class HostSource:
             own, self._own = self._own, None
             self._changed.notify_all()
         self._link.close()
+        if self._standby is not None:
+            self._standby.close()
         if own is not None:
             own.close()
 
@@ -135,7 +141,7 @@ class HostSource:
         began, said = time.monotonic(), False
         while not self._closed:
             try:
-                found = connected(self._place.path) if self._trace is None else claim(self._place)
+                found = connected(self._place.path) if self._waits(began) else claim(self._place)
                 if isinstance(found, TracerSeat):
                     self._take_over(found, before.text)
                     return
@@ -166,6 +172,14 @@ class HostSource:
                     "start one as root: stalltop record",
                 )
             time.sleep(_STEP_SECONDS)
+
+    def _waits(self, began: float) -> bool:
+        """Whether another process has to be the next tracer: this one cannot, or another one is prepared.
+        ``began``: when the tracer ended."""
+        if self._trace is None:
+            return True
+        first = time.monotonic() - began < FIRST_SECONDS
+        return first and another_goes_first(self._place, self._standby)
 
     def _take_over(self, seat: TracerSeat, before: str) -> None:
         assert self._trace is not None

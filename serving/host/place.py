@@ -207,6 +207,14 @@ def remedy(path: Path) -> str:
     return ADMISSION
 
 
+def opened_lock(path: Path) -> int:
+    """Return the descriptor of a file for a lock, which is made if there is none. Raises OSError, also if
+    others could exchange the file."""
+    if _open_to_others(path.parent):
+        raise PermissionError(f"others may write in {path.parent}")
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
 def _lock_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
 
@@ -217,10 +225,7 @@ def _locked(path: Path) -> int | None:
     with contextlib.suppress(FileExistsError):
         path.parent.mkdir()
         path.parent.chmod(0o755)  # whatever the umask is
-    if _open_to_others(path.parent):
-        raise PermissionError(f"others may write in {path.parent}")
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    lock = released_first(os.open(_lock_path(path), flags, 0o600))
+    lock = released_first(opened_lock(_lock_path(path)))
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Of a file that was removed meanwhile, the lock keeps nobody out.

@@ -17,16 +17,28 @@ import pytest
 from stalltop.cli.host import this_process
 from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
+from stalltop.files.host_places import TRACER_SOCKET
 from stalltop.model.window import Window
 from stalltop.serving.host.host_source import HostSource
 from stalltop.serving.host.place import TracerPlace, connected
 from stalltop.serving.host.tracer_link import TracerLink
 from tests.kernel.harness import wait_until
+from tests.tui.pseudo_terminal import PseudoTerminal
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLS = 2
 OPTIONS = ("--memory=200M", "--attach=perf", "--budget=3%", "--sample")
 """Options that only a tracer can follow."""
+
+IN_CONTAINER = f"""
+mount -t tmpfs run /run
+mkdir -m 755 {TRACER_SOCKET.parent}
+touch {TRACER_SOCKET}
+mount --bind "$STALLTOP_SOCKET" {TRACER_SOCKET}
+mount -t tmpfs hidden "$(dirname "$STALLTOP_SOCKET")"
+unset STALLTOP_SOCKET
+exec setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all "$@"
+"""
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"),
@@ -113,6 +125,27 @@ def test_clients_attach_no_probes_and_see_the_same_calls(
     assert said == []
 
 
+def test_the_screen_the_demo_and_the_browsers_screen_are_clients(tmp_path: Path, tracer_socket: Path) -> None:
+    with recorder(tmp_path) as tracer:
+        client(tracer_socket, []).close()
+        with started(tmp_path, "demo", "trio", "--json", "--seconds", "4") as demo:
+            wait_until(lambda: len(children_at(tracer_socket)) >= 2, what="the demo as a client")
+            assert links_of(demo.pid) == 0
+            out, err = demo.communicate(timeout=100)
+        document = json.loads(out)
+        assert document["probes"]["tracer"]["pid"] == tracer.pid, err
+        assert not document["simulated"]
+        assert "bert-trainer" in {tenant["name"] for tenant in document["tenants"]}
+        with started(tmp_path, "serve", "--port", "0") as serve:
+            wait_until(lambda: len(children_at(tracer_socket)) >= 2, what="the server as a client")
+            assert links_of(serve.pid) == 0
+            serve.send_signal(signal.SIGINT)
+            serve.communicate(timeout=100)
+        with PseudoTerminal("-P", "-m", "stalltop", "live", "--no-state", size=(140, 40)) as screen:
+            screen.sees(f"root {tracer.pid}")
+            assert links_of(screen.process.pid) == 0
+
+
 def children_at(path: Path) -> list[str]:
     """Returns the connections to the socket at ``path``, as the Linux kernel lists them."""
     return [line for line in Path("/proc/net/unix").read_text().splitlines() if line.endswith(f" {path}")]
@@ -193,6 +226,21 @@ def test_a_client_in_other_namespaces_gets_the_windows_of_the_host(
         client(tracer_socket, []).close()
         unshared = ("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--mount-proc")
         with started(tmp_path, "once", "--json", "--seconds", "1", within=unshared) as inside:
+            out, err = inside.communicate(timeout=100)
+        assert inside.returncode == 0, err
+        assert json.loads(out)["probes"]["tracer"]["pid"] == tracer.pid
+
+
+@pytest.mark.beside
+def test_a_container_needs_nothing_of_the_host_but_its_socket(tmp_path: Path, tracer_socket: Path) -> None:
+    """The container has a `/run` of its own, into which the socket is mounted at its usual place, none of the
+    host's other files of stalltop, and no capabilities."""
+    with recorder(tmp_path) as tracer:
+        client(tracer_socket, []).close()
+        unshared = ("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--mount-proc")
+        with started(
+            tmp_path, "once", "--json", "--seconds", "1", within=(*unshared, "sh", "-ec", IN_CONTAINER, "sh")
+        ) as inside:
             out, err = inside.communicate(timeout=100)
         assert inside.returncode == 0, err
         assert json.loads(out)["probes"]["tracer"]["pid"] == tracer.pid

@@ -4,6 +4,9 @@ lost."""
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -39,6 +42,42 @@ def test_mappings_are_reported_with_pid_and_path(library: Path) -> None:
     finally:
         watch.close()
         watch.close()
+
+
+IN_NAMESPACE = """
+import subprocess
+from stalltop.probes.libraries.mmap_watch import MmapWatch
+watch = MmapWatch()
+input(print("ready", flush=True) or "")
+subprocess.run(["true"])
+print(*{mapped.pid for mapped in watch.read().mapped})
+"""
+
+
+def test_processes_of_other_pid_namespaces_are_not_reported() -> None:
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", IN_NAMESPACE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "ready\n"
+        subprocess.run(["true"], check=True)
+        said, _ = watching.communicate("\n")
+    assert said.split() == ["2"]  # the second process of the namespace
+
+
+def test_mappings_are_reported_with_file_and_time(library: Path) -> None:
+    watch = MmapWatch()
+    try:
+        with Child() as child:
+            watch.read()
+            before = time.monotonic_ns()
+            child.load(library)
+            after = time.monotonic_ns()
+            (mapped,) = [one for one in watch.read().mapped if one.name == os.fsencode(library)]
+    finally:
+        watch.close()
+    assert before < mapped.time_ns < after
+    assert mapped.inode == library.stat().st_ino
+    assert mapped.device == library.stat().st_dev
 
 
 def test_without_events_of_mappings_processes_are_inspected(

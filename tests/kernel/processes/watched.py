@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import OpenCall, Window
+from stalltop.model.window import ORDINARY, OpenCall, Window
 from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import wait_until
 
@@ -70,11 +70,7 @@ class WatchedMonitor:
         and a lack of records of CUDA kernels or CPU slices, which other tests that run at the same time may
         use up.
         """
-        return {
-            name: count
-            for name, count in self.lost.items()
-            if name not in ("abandoned", "no_entry", "no_slice", "uncharged_ns", "no_kernel")
-        }
+        return {name: count for name, count in self.lost.items() if name not in (*ORDINARY, "no_kernel")}
 
     def open_calls(self, pid: int) -> list[str]:
         """Return the operations of the calls that were open at the last read, the outer ones first."""

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +19,7 @@ from bench.soak.footprint import Footprint, bpf_objects, existing, footprint
 from bench.soak.graph import drawing
 from bench.soak.life import Schedule
 from bench.soak.results import QUANTITIES, Soak, soak_of
+from bench.soak.watch import Watch
 from stalltop.probes.programs.bpf_calls import create_map
 
 SHIFTED = """
@@ -76,6 +78,7 @@ def test_the_table_names_what_was_missed_and_what_was_left() -> None:
     text = made.text()
     assert "1.070" in text
     assert "calls made: 50,000, counted: 50,000, missed and counted as such: 3 (no_slot 3)" in text
+    assert "FAULT" not in text
     assert "disturbances: 2 x suspend, 1 x full disk" in text
     assert "median 1.4 s, longest 1.6 s, of 2" in text
 
@@ -104,14 +107,48 @@ def test_a_footprint_counts_bpf_objects_and_knows_when_they_are_gone() -> None:
     assert found.descriptors > 3
 
 
+def test_a_soak_has_faults_if_calls_are_missed_and_not_counted_or_memory_grows() -> None:
+    found = soak(107.0)
+    found.told, found.untold = 40, 3  # as many as were counted as missed
+    assert found.faults() == []  # It was so short that memory still grows.
+    found.untold, found.left_behind, found.minutes = 5, 2, 30.0
+    assert found.faults() == [
+        "2 calls were missed and not counted",
+        "2 BPF objects exist after the end",
+        "not flat: resident memory, MB, 1.070",
+    ]
+    (made,) = found.tables()
+    assert "FAULT: 2 calls were missed and not counted" in made.text()
+    assert "made before their libraries were probed, which the coverage says: 40" in made.text()
+
+
+def test_calls_are_compared_by_container() -> None:
+    watch = Watch.__new__(Watch)
+    watch.calls = Counter({f"docker:{'a' * 64}": 10, f"docker:{'b' * 64}": 5, f"docker:{'c' * 64}": 9})
+    watch.told = {f"PID 7 of {'b' * 12} ended before /lib/libcudart.so.12 was probed"}
+    made = {f"docker:{'a' * 64}": 10, f"docker:{'b' * 64}": 9, f"docker:{'c' * 64}": 8}
+    assert watch.compared(made) == (4, 1)
+    assert watch.compared({**made, f"docker:{'d' * 64}": 6}) == (4, 7)
+
+
 def test_an_attack_holds_only_if_every_call_was_counted() -> None:
     held = AttackOutcome("rows", "user", 100, 100, 0.1, 1.0, 120.0)
     assert held.held
     assert not AttackOutcome("rows", "user", 100, 99, 0.1, 1.0, 120.0).held
     fault = AttackOutcome("names", "container", 100, 100, 0.1, 1.0, 120.0, ["the tracer opened a FIFO"])
     assert not fault.held
-    text = table([held, fault], 10.0).text()
+    text = table([held, fault], 10.0, 2.0).text()
     assert "FAULT: the tracer opened a FIFO" in text
+    assert "2 attacks of 10 s in 2 minutes" in text
+
+
+def test_an_attack_that_is_made_again_adds_up_and_shows_the_worst() -> None:
+    first = AttackOutcome("rows", "user", 100, 100, 0.1, 2.0, 120.0, [], "over quota")
+    second = AttackOutcome("rows", "user", 50, 49, 0.4, 1.0, 130.0, ["a fault"])
+    both = first.joined(second).joined(second)
+    assert (both.times, both.made, both.counted, both.held) == (3, 200, 198, False)
+    assert (both.new_seconds, both.longest_seconds, both.resident_mb) == (0.4, 2.0, 130.0)
+    assert (both.faults, both.told) == (["a fault"], "over quota")
 
 
 def test_attackers_need_nothing_but_the_standard_library(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,9 @@ import pytest
 
 from stalltop.model.stacks.stack import StackFrame
 from stalltop.probes import stack_reader
+from stalltop.probes.confined.link import BusyError
 from stalltop.probes.maps.stacks import KernelStacks, RawStack, TracedThread
-from stalltop.probes.stack_reader import FIRST_SECONDS, StackReader
+from stalltop.probes.stack_reader import FIRST_SECONDS, ReadStack, StackReader
 from stalltop.probes.stacks.code_objects import UNREAD, PythonFrame, SourceLine
 from stalltop.probes.stacks.interpreter import UnknownInterpreterError
 from stalltop.probes.stacks.layout import PythonEnd
@@ -155,11 +157,14 @@ def test_a_process_without_python_is_asked_ever_more_rarely(clock: SettableClock
 
 
 def test_an_unknown_interpreter_is_listed(clock: SettableClock) -> None:
-    reads = reader(MadeUpHost(process=UnknownInterpreterError(3, 8)))
+    host = MadeUpHost(process=UnknownInterpreterError(3, 8))
+    reads = reader(host)
     reads.look()
     (gap,) = reads.missing()
     assert (gap.pid, gap.reason) == (PID, "CPython 3.8 is not known")
     reads.forget(PID)
+    host.traced = []
+    reads.look()
     assert reads.missing() == ()
 
 
@@ -182,3 +187,37 @@ def test_stacks_wait_for_their_call_but_not_for_ever(clock: SettableClock) -> No
     clock.now += stack_reader.KEPT_SECONDS + 1
     reads.keep(found)
     assert reads.take() == {}
+
+
+class Busy:
+    """Gets to no question in time."""
+
+    def ask(self, question: Callable[..., Any], given: Iterable[Sequence[Any]]) -> list[Any]:
+        return [BusyError()]
+
+
+def test_a_window_waits_for_no_question_that_hangs(clock: SettableClock) -> None:
+    host = MadeUpHost(process=python(100), stacks=[raw(FRAME)])
+    reads = StackReader(cast(KernelStacks, host), cast(Any, host), Demangling(), lambda seconds: Busy())
+    assert reads.take() == {}
+    assert reads.now(PID, 100).frames == ()
+    reads.look()  # It names what the window left.
+    ((_, stack),) = reads.take().items()
+    assert stack.frames == (StackFrame("step", "/a.py", 3, "python"),)
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def hang(question: Callable[..., Any], given: Iterable[Sequence[Any]]) -> list[Any]:
+        hangs.set()
+        goes_on.wait(60.0)
+        return [OSError() for _ in given]
+
+    host.ask = hang  # type: ignore[method-assign]
+    host.stacks = [raw(FRAME)]
+    looking = threading.Thread(target=reads.look)
+    looking.start()
+    hangs.wait(60.0)
+    assert reads.take() == {}
+    reads.keep({(1, 1): ReadStack((), "")})
+    reads.forget(PID)
+    goes_on.set()
+    looking.join()

@@ -216,6 +216,46 @@ def test_a_name_that_never_appears_is_given_up(
     assert len(looks) == NAME_TRIES
 
 
+def test_the_name_of_a_container_that_has_ended_is_not_looked_up_again(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+
+    def look_up(self: NameFiles, container_id: str, pod_uid: str = "", uid: int | None = None) -> Names:
+        looks.append(container_id)
+        return Names("")
+
+    monkeypatch.setattr(NameFiles, "look_up", look_up)
+    host = FakeHost(tmp_path)
+    tenants = Tenants(tmp_path, clock)
+    tenants.find(7, host.cgroup(f"/docker/{A}"))
+    tenants.find(8, host.cgroup(f"/docker/{B}"))
+    tenants.forget(7)
+    for _ in range(100):
+        clock.now += 10
+        tenants.refresh()
+    assert (looks.count(A), looks.count(B)) == (1, NAME_TRIES)
+    tenants.close()
+
+
+def test_cgroups_without_a_known_process_are_forgotten_when_they_are_removed(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenants_module, "MAX_TENANTS", 4)
+    host = FakeHost(tmp_path)
+    tenants = Tenants(tmp_path, clock)
+    cgroups = [host.cgroup(f"/docker/{number:064x}") for number in range(40)]
+    tenants.refresh()
+    for number, cgroup in enumerate(cgroups):
+        assert tenants.find(0, cgroup).id == f"docker:{number:064x}"
+        (host.root / f"sys/fs/cgroup/docker/{number:064x}").rmdir()
+        clock.now += 10
+        tenants.refresh()
+    assert len(tenants._tenants) <= 5
+    assert len(tenants._owners.get(0, {})) <= 1
+    tenants.close()
+
+
 def test_a_hanging_lookup_delays_nobody(
     tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tests.windows.cheap import second
 from tests.windows.full import full_window
 
 GOOD = encode(full_window())
+FIRST_VERSION = Path(__file__).with_name("version-1.window")
 
 
 def rewritten(change: Callable[[dict[str, Any]], object]) -> bytes:
@@ -147,3 +149,14 @@ def test_a_window_that_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(encoding, "MOST_ROWS", 2)
     with pytest.raises(StalltopError, match="too large to send"):
         encode(full_window())
+
+
+def test_a_message_of_the_first_version_of_stalltop_is_read() -> None:
+    """``version-1.window`` is the full window of the tests, as the first version that had this message
+    encoded it."""
+    window, _ = MessageDecoder().decode(FIRST_VERSION.read_bytes())
+    assert (window.host, window.seconds, sorted(window.tenants)) == ("gpu7", 2.0, ["cri:bb", "docker:aa"])
+    assert (len(window.rows), int(window.rows.calls.sum())) == (5, 15)
+    assert int(window.rows.total_ns.sum()) == 286_926_500
+    assert (len(window.chains), len(window.devices.devices)) == (2, 1)
+    assert window.loss["no_slot"] == full_window().loss["no_slot"]
