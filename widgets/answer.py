@@ -130,7 +130,7 @@ class AnswerLines(Lines):
             return LINES
         said = sentence.fitted(room, self.glyphs)
         told = any(part == "lost" for _, part in said)
-        whole = cells(said) in {cells(sentence.parts(lost=lost)) for lost in (*sentence.times, "")}
+        whole = cells(said) in _whole(sentence, (*sentence.times, ""))
         if not (sentence.command or sentence.advice):
             return LINES if whole and (told or not sentence.lost) else LINES + 1
         times = () if told else sentence.times
@@ -242,6 +242,16 @@ class AnswerLines(Lines):
                 return alone if cell_len(alone) <= room else text
             text = longer
         return self.glyphs.plain(text)
+
+
+def _whole(sentence: Sentence, times: Sequence[str]) -> set[int]:
+    """Return how many cells ``sentence`` takes with each of ``times`` as the lost time, and with or without
+    what may be left out for that."""
+    return {
+        cells(sentence.parts(lost=lost, detail=detail, because=because))
+        for lost in times
+        for detail, because in ((None, None), (None, ""), (None if not sentence.because else "", None))
+    }
 
 
 def _styles(role: Style, paint: Palette) -> tuple[Style, dict[SentenceRole, Style]]:

@@ -15,7 +15,7 @@ from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, ranked
-from stalltop.diagnosis.wording.figures import duration, figure
+from stalltop.diagnosis.wording.figures import about, duration
 from stalltop.diagnosis.wording.fixes import keep_all_off
 from stalltop.model.actions.cpu_places import reserved
 from stalltop.model.actions.placeholders import limit_values
@@ -72,14 +72,14 @@ def _limited(facts: Facts, loss: Loss, culprit: Who) -> Fix | None:
     if quota < LEAST_QUOTA or tenant.startswith(OUTSIDE):
         return None
     taken = sum(ns for who, ns in loss.culprits.items() if who.tenant == tenant)
-    name, limit, now = facts.name(tenant), limit_values(quota)["limit"], figure(used)
+    name, limit, part = facts.name(tenant), limit_values(quota)["limit"], about(quota / used)
     gain = duration(facts.per_second(taken) * (1 - quota / used))
     command = commands.limit_cpus(facts, tenant, quota)
     return Fix(
-        f"limit {name} to {limit} CPUs, it uses {now} now: {facts.name(loss.victim.tenant)} gains up to "
+        f"limit {name} to {limit} CPUs, {part} of what it uses: {facts.name(loss.victim.tenant)} gains up to "
         f"{gain} of each second, {name} takes longer{commands.needs(command)}",
         command,
-        short=f"it uses {now} CPUs now",
+        short=f"{part} of what it uses",
     )
 
 

@@ -15,7 +15,7 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import named, ranked, untold
-from stalltop.diagnosis.wording.figures import figure
+from stalltop.diagnosis.wording.figures import about, figure
 from stalltop.model.chain import OTHERS, Fix, Link
 from stalltop.model.telling import Telling
 
@@ -203,15 +203,19 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
     allowed = facts.held_limit(culprit.tenant, f"{device} {resource}", rate / 2)
     command = commands.limit_disk(facts, culprit.tenant, device, allowed, write=write) if rate else ""
     now = f"{figure(rate / 1e6)} MB/s"
-    half = f"about half of the {now} that it {resource} now"
-    text = f"limit what {name} {verb} {device} to {half} ({_LIMIT_FILES})"
-    limit = Fix(text, command, short=f"it {resource} {now} now")
+    part = about(allowed / rate) if rate else "a part"
+    text = f"limit what {name} {verb} {device} to {part} of its {now} ({_LIMIT_FILES})"
+    limit = Fix(text, command, short=f"{part} of what it {resource}")
     if not culprit.pid:
         return [limit]
     text = f"let {culprit.process} of {name} use {device} only when nobody else does"
     return [
         limit,
-        Fix(f"{text} (only if {device} has the I/O scheduler BFQ)", commands.idle_io(culprit.pid)),
+        Fix(
+            f"{text} (only if {device} has the I/O scheduler BFQ)",
+            commands.idle_io(culprit.pid),
+            short=f"only if {device} has the I/O scheduler BFQ",
+        ),
     ]
 
 

@@ -15,7 +15,7 @@ from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.usage import NOTICEABLE, SECOND_NS, DeviceCalls, Usage
 from stalltop.diagnosis.wording import commands
-from stalltop.diagnosis.wording.connections import connection, servers_of
+from stalltop.diagnosis.wording.connections import connection, named, servers_of
 from stalltop.diagnosis.wording.figures import duration
 from stalltop.diagnosis.wording.fixes import EQUAL_WORK, keep_off
 from stalltop.diagnosis.wording.looks import at_line
@@ -203,6 +203,9 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
         )
     ]
     servers = servers_of(facts, late.pid) if part == "network" else ()
+    if len(servers) == 1:
+        said = f"it waits longer for the network ({named(servers[0])}) than the other ranks"
+        links[0] = replace(links[0], text=said)
     # If there are several servers, it is not known which one it waits for.
     share, ns_per_s = (links[0].share, links[0].ns_per_s) if len(servers) == 1 else (None, None)
     for server in servers:
@@ -269,7 +272,12 @@ def _look(facts: Facts, late: Rank, part: str) -> Fix:
         servers = servers_of(facts, late.pid)
         which = f"dst {servers[0].address}" if len(servers) == 1 else "state established"
         command = commands.in_network_of(late.pid, f"ss -tinp {which}")
-        return Fix("see for which connections it waits", command, look=True, short="shows its connections")
+        return Fix(
+            "see for which connections it waits",
+            command,
+            look=True,
+            short="shows their round trips and what is not acknowledged",
+        )
     return at_line(facts, Who(late.tenant, late.pid, late.process), "sleeps" if part == "sleep" else "waits")
 
 

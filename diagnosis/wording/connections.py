@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.wording.figures import duration, size
 from stalltop.model.thread_evidence import Server
@@ -12,9 +14,19 @@ def servers_of(facts: Facts, pid: int) -> tuple[Server, ...]:
     return next((each.servers for each in facts.window.evidence.threads.servers if each.pid == pid), ())
 
 
+def named(server: Server) -> str:
+    """Returns the address of a server, with the name of the service that usually has its port:
+    ``10.20.0.7:2049 (nfs)``."""
+    port = server.address.rpartition(":")[2]
+    try:
+        return f"{server.address} ({socket.getservbyport(int(port))})"
+    except (OSError, OverflowError, ValueError):
+        return server.address
+
+
 def connection(facts: Facts, server: Server) -> str:
     """Returns the address of a server, with the rates of bytes in both directions and the round-trip time."""
-    said = [server.address]
+    said = [named(server)]
     if server.received_bytes or server.sent_bytes:
         received, sent = (size(facts.per_second(n)) for n in (server.received_bytes, server.sent_bytes))
         said.append(f"{received}/s received, {sent}/s sent")

@@ -4,6 +4,7 @@ containers and the slowest operation."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -32,12 +33,14 @@ fault, and whoever acts against one of them gains little."""
 UNSEEN_SECONDS: Final = 1.5
 """A chain whose cause was not seen for longer than this has no present loss. It stays open for some seconds
 more, because many causes come and go."""
-UNSURE_SECONDS: Final = 3.0
+UNSURE_SECONDS: Final = 5.0
 """Seconds after the start of tracing in which it is too early to say that there is no problem: most causes
 are reported after two to three seconds."""
 FULL_PERCENT: Final = 95.0
 """CPU use (%) from which on a host without a problem is not simply called healthy: whoever needs a CPU next
 will wait."""
+_THAN: Final = re.compile(r" than the other ranks( \(p99 .*\))?$")
+"""The end of the text of a reason, which the sentence leaves out."""
 _ROWS_AT_ONCE: Final = 16
 """Number of rows whose p99 ``slowest`` computes in one step."""
 
@@ -98,7 +101,17 @@ def _said(chain: Chain, window: Window, telling: Telling) -> Sentence:
         short = "no tenant's fault"
         detail = short if telling.at_fault in does else f"{short}: {telling.at_fault}"
         return Sentence(does, victim, state, culprit, detail, detail_short=short)
-    return Sentence(does, victim=victim, state=state, culprit=culprit, detail=detail)
+    return Sentence(
+        does, victim=victim, state=state, culprit=culprit, detail=detail, because=_reason(chain, link)
+    )
+
+
+def _reason(chain: Chain, culprit: Link) -> str:
+    """Return why ``culprit`` does what it does, if the chain goes on below it: ``waits longer for the
+    network``."""
+    below = chain.links[chain.links.index(culprit) + 1 :]
+    deeper = next((link for link in below if link.role == "reason" and link.depth > culprit.depth), None)
+    return "" if deeper is None else _THAN.sub("", deeper.text.removeprefix("it "))
 
 
 def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str, str]:
@@ -119,6 +132,8 @@ def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str, str]:
         part = number if whole.endswith(f" {unit}") else part
         summed = ", summed over threads" if lost_ns >= 1e9 else ""
         long, short = f"{part} of the {whole} lost each second{summed}", f"{part} of {short}"
+    elif _users(chain) > 1 and lost_ns < 1e9:
+        long += ", all together"
     return about + long, about + short, about + whole_short
 
 

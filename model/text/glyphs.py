@@ -81,6 +81,7 @@ class Glyphs:
     """One character for each part of a call's time, in the order of ``model.window.PARTS``. In a bar without
     colours, it fills the cells of this part, after the letter of the part."""
     part_line: str = "━"
+    part_block: str = "▄"
     """Fills the cells of normal work in a bar of the parts of a call's time, after the letter of the part."""
     rule: str = "─"
     """A horizontal line."""
@@ -146,6 +147,7 @@ ASCII = Glyphs(
     histogram_levels=" .:|",
     part_fills="#=%&x*~+.-",
     part_line="-",
+    part_block="=",
     rule="-",
     tick="+",
     side="|",

@@ -62,6 +62,8 @@ class Sentence:
     """What ``command`` does: as a long and as a short text, or as one text."""
     detail_short: str = ""
     """``detail`` in fewer words; empty if there are none."""
+    because: str = ""
+    """Why the culprit does that; empty if unknown. It is left out where there is little room."""
 
     @property
     def label(self) -> str:
@@ -80,10 +82,13 @@ class Sentence:
         """Return the lost time in its forms, the longest first."""
         return tuple(dict.fromkeys(filter(None, (self.lost, self.lost_short, self.lost_shortest))))
 
-    def parts(self, *, detail: str | None = None, lost: str | None = None) -> list[SentencePart]:
-        """Return the sentence without its fix, in parts. ``detail`` is what stands behind the culprit, and
-        ``lost`` the lost time; None: in full."""
+    def parts(
+        self, *, detail: str | None = None, lost: str | None = None, because: str | None = None
+    ) -> list[SentencePart]:
+        """Return the sentence without its fix, in parts. ``detail`` is what stands behind the culprit,
+        ``lost`` the lost time, and ``because`` the reason; None: in full."""
         detail = self.detail if detail is None else detail
+        because = self.because if because is None else because
         parts: list[SentencePart] = []
         if self.victim:
             parts.append((self.victim, "victim"))
@@ -91,7 +96,7 @@ class Sentence:
         if self.culprit:
             parts.append((self.culprit, "culprit"))
             parts.append((f" ({detail}) " if detail else " ", "text"))
-        parts.append((self.does, "text"))
+        parts.append((f"{self.does}, {because}" if because else self.does, "text"))
         lost = self.lost if lost is None else lost
         if lost:
             parts += [(": ", "text"), (lost, "lost")]
@@ -100,12 +105,16 @@ class Sentence:
     def fitted(self, width: int, glyphs: Glyphs = UNICODE) -> list[SentencePart]:
         """Return the sentence without its fix, shortened to fit into ``width`` cells."""
         details = dict.fromkeys((self.detail, self.detail_short or self.detail))
-        forms = [(detail, time) for time in (*self.times, "") for detail in details]
-        for detail, lost in (*forms, ("", "")):
-            parts = self.parts(detail=detail, lost=lost)
+        forms = [(detail, time, "") for time in (*self.times, "") for detail in details]
+        if self.because:
+            # Why it does that says more than which process it is.
+            told = [(detail, time, self.because) for detail in (*details, "") for time in self.times or ("",)]
+            forms = [*told, *forms]
+        for detail, lost, because in (*forms, ("", "", "")):
+            parts = self.parts(detail=detail, lost=lost, because=because)
             if cells(parts) <= width:
                 return parts
-        return _shortened(self.parts(detail="", lost=""), width, glyphs)
+        return _shortened(self.parts(detail="", lost="", because=""), width, glyphs)
 
 
 def cells(parts: list[SentencePart]) -> int:

@@ -36,7 +36,7 @@ BESIDE_CELLS = 13
 ``ROOMY``."""
 _ENDS_DIFFER: frozenset[Dimension] = frozenset({"process", "pod"})
 """Dimensions whose names end with what tells them apart: a PID, or the id of a pod."""
-_SPARED = ("p95", "max")
+_SPARED = ("p50", "p95", "max")
 """Columns that tables of tenants and processes narrower than ``WIDER`` do not have: they say little about
 calls of many operations."""
 _SPARED_NARROW = ("p50", "p95", "max")
@@ -81,7 +81,7 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     if by in OF_TENANTS and width < WIDER:
         first = tuple(one for one in first if one not in _SPARED)
     # Shorter names leave room for the trend.
-    trend = offered(("trend",), have) if name_cells(by) < NAME_CELLS else ()
+    trend = offered(("trend",), have) if name_cells(by) < NAME_CELLS and by not in OF_TENANTS else ()
     return _within((*first, *more, *last, *trend), by, width)
 
 

@@ -1,7 +1,8 @@
 """Draws where the time of calls went as a bar of a few cells, and explains its letters and colours.
 
 Normal work (running, waiting for the GPU) is drawn as a line. Waits are drawn as blocks that the eye finds
-or, where no problem is about them, as lines too.
+or, where no problem is about them, as lines too. A block is as loud as it must be: its letter fills a cell,
+what follows half a cell.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ def piece(
     letter = PARTS[name].letter[:length]
     if letters:
         return ((letter.ljust(length, glyphs.part_fills[SPLITS.index(name)]), "text"),)
-    if name in _WORK or quiet:
-        line: Pieces = ((glyphs.part_line * (length - 1), _LINES[name]),) if length > 1 else ()
-        return (letter, "text"), *line
-    return ((letter.ljust(length), name),)
+    calm = name in _WORK or quiet
+    sign = glyphs.part_line if calm else glyphs.part_block
+    line: Pieces = ((sign * (length - 1), _LINES[name]),) if length > 1 else ()
+    return (letter, "text" if calm else name), *line
 
 
 def bar(

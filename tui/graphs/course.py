@@ -16,7 +16,7 @@ SECONDS = 300.0
 """Seconds that a graph covers at least, if values of that many seconds are known."""
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300)
 """The possible lengths of the time that one column covers, in seconds, once the known time fills a graph."""
-YOUNG_SECONDS = (10.0, 30.0, 60.0, 120.0)
+YOUNG_SECONDS = (10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0)
 """The seconds that a graph covers while less is known: it seldom changes its scale, and is not mostly
 empty."""
 ROWS_AT_ONCE = 3_000

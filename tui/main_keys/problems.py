@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from stalltop.formats.text.chains import name_of
 from stalltop.model.chain import Chain
+from stalltop.model.text import figures
 from stalltop.tui.main.selection import is_unmoved, row_chains
 from stalltop.tui.main.view import MainView
 from stalltop.tui.main_keys.files import READ_SECONDS, FileKeys
@@ -107,7 +108,11 @@ class ProblemKeys:
         if self._files.copy_path():
             return
         chain = self._told() or self._chain_here()
-        if chain is not None:
+        if chain is not None and not chain.open:
+            self._say(
+                f"nothing to copy: this problem ended {figures.clock(chain.seen)}", "label", READ_SECONDS
+            )
+        elif chain is not None:
             self.copy_fix_of(chain)
 
     def copy_fix_of(self, chain: Chain) -> None:

@@ -17,7 +17,10 @@ from stalltop.widgets.page import PageLine
 
 _SHARES: Final = ", ".join(f"{share:.0%}".removesuffix("%") for share, _ in SEVERITY_OF_SHARE)
 SIGNS = (
-    ("C H M L", f"critical, high, medium, low problem: takes {_SHARES} % of the time, or less"),
+    (
+        "C H M L",
+        f"critical, high, medium, low: {_SHARES} % of the time, or less; a fault of hardware: at least M",
+    ),
     ("name C", "a problem involves this row ({why}: which)"),
     ("name <", "the culprit of a problem ({why}: which)"),
     ("name ?", "not all calls are counted ({problems}: why)"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from stalltop.formats.text.answer import fades
 from stalltop.formats.text.chains import amount, name_of
 from stalltop.model.chain import Chain, Link
 from stalltop.model.row_key import RowKey
@@ -68,7 +69,8 @@ def _row(labels: tuple[str, ...], blamed: Sequence[_Blame], window: Window, glyp
     lost_ns = sum(one.link.ns_per_s or 1e6 * one.chain.lost_ms_per_s for one in blamed)
     does = f"slows {whom}: {amount(lost_ns, glyphs)}/s" if victims and lost_ns else ""
     processes = frozenset[Process]().union(*(one.processes for one in blamed))
-    role = ROLE[blamed[0].chain.severity]
+    worst = blamed[0].chain
+    role = "dim" if fades(worst, window) else ROLE[worst.severity]
     # A row in the style of "critical", which has a background, would hide the victim's mark.
     return AddedRow(labels, processes, does, "bad" if role == "critical" else role)
 

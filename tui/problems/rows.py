@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from stalltop.formats.text.answer import fades
 from stalltop.model.chain import Chain
 from stalltop.model.row_key import RowKey
 from stalltop.model.telling import NO_TELLINGS, Tellings
@@ -62,7 +63,8 @@ def row_losses(
                 if share >= LEAST_SHARE or not chain.tenant:
                     lost[key] = lost.get(key, 0.0) + share * chain.lost_ms_per_s
                     parts.setdefault(key, set()).update(costly or SPLITS)
-                    marks.setdefault(key, Cell(MARK[chain.severity], ROLE[chain.severity]))
+                    role = "dim" if fades(chain, window) else ROLE[chain.severity]
+                    marks.setdefault(key, Cell(MARK[chain.severity], role))
     return RowLosses(marks, lost, parts)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from stalltop.formats.text.answer import fades
 from stalltop.formats.text.chains import name_of, sureness
 from stalltop.model.actions.offers import Offer, for_chain
 from stalltop.model.chain import Chain, Fix
@@ -53,6 +54,8 @@ class Details:
             name, lines = self._row(window, path, frame)
             return PanelText(f"row: {name}", f"{key('details')} details", lines)
         about = f"since {figures.clock(chain.since)}, {sureness(chain, 'confidence ')}"
+        if fades(chain, window):
+            about = f"not seen for {window.end - chain.seen:.0f} s"
         if chain.harms_only_itself:
             about += ", harms only itself"
         lines = problem_lines(chain, window, self._offers_for(window, chain), frame)
@@ -75,7 +78,10 @@ class Details:
 
     def _offers_for(self, window: Window, chain: Chain) -> Sequence[Offer]:
         if self._offers_of != (chain.id, chain.fixes):
-            self._offers_of, self._offers = (chain.id, chain.fixes), for_chain(window, chain)
+            first = chain.remedy.command if chain.remedy is not None else ""
+            # The first lines of the screen show this command, so it comes first here, too.
+            offers = sorted(for_chain(window, chain), key=lambda offer: not first or offer.command != first)
+            self._offers_of, self._offers = (chain.id, chain.fixes), offers
         return self._offers
 
     def _row(self, window: Window, path: Path, frame: Frame) -> tuple[str, list[PageLine]]:
@@ -118,7 +124,7 @@ def problem_lines(chain: Chain, window: Window, offers: Sequence[Offer], frame: 
         more = more if filled([*why, *more], width) <= height else []
         return _beside([*why, *more], _what_to_do(offers, width, height, frame.glyphs, headed), frame)
     if not headed and filled(why, width) + first > height >= _LEAST_WITH_FIX:
-        why = _fewer(why, width, height - min(first, 2))
+        why = _fewer(why, width, height - (min(first, 2) if height >= _HEADED_FROM else 0))
     gap = [PageLine()] if headed else []
     left = height - filled(why, width) - len(gap)
     do = _what_to_do(offers, width, left, frame.glyphs, headed) if left > 0 else []

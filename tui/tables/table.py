@@ -41,7 +41,7 @@ from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import Level, View, empty, title
 from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
 
-SMALL_SHARE = 0.005
+SMALL_SHARE = 0.05
 """While problems cost time, operations without a loss are shown only if they take this part of the time."""
 INCOMPLETE = Cell("?", "warn")
 """Marks a row whose figures do not contain all of its calls."""
@@ -337,15 +337,16 @@ def lines_of(
 
 
 def _added_after(rows: Grouped, lost: Mapping[Key, float], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return ``order`` with the rows that were added right after the last row that loses time."""
+    """Return ``order`` with the rows of culprits right after the first row that loses time."""
     if not rows.added:
         return order
-    added = np.array([key in rows.added for key in rows.keys], np.bool_) & (rows.at < 0)
+    added = np.array([key in rows.added for key in rows.keys], np.bool_)
     loses = np.array([lost.get(key, 0.0) > 0.0 for key in rows.keys], np.bool_)
     if not loses.any():
         return order
+    added &= ~loses
     others = order[~added[order]]
-    place = int(np.flatnonzero(loses[others]).max(initial=-1)) + 1
+    place = int(np.flatnonzero(loses[others])[:1].max(initial=-1)) + 1
     return np.concatenate((others[:place], order[added[order]], others[place:]))
 
 
