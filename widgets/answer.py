@@ -245,13 +245,10 @@ class AnswerLines(Lines):
 
 
 def _whole(sentence: Sentence, times: Sequence[str]) -> set[int]:
-    """Return how many cells ``sentence`` takes with each of ``times`` as the lost time, and with or without
-    what may be left out for that."""
-    return {
-        cells(sentence.parts(lost=lost, detail=detail, because=because))
-        for lost in times
-        for detail, because in ((None, None), (None, ""), (None if not sentence.because else "", None))
-    }
+    """Return how many cells ``sentence`` takes with each of ``times`` as the lost time. Its details may be
+    short or, if it says why the culprit does that, left out."""
+    details = (None, sentence.detail_short or None, "" if sentence.because else None)
+    return {cells(sentence.parts(lost=lost, detail=detail)) for lost in times for detail in details}
 
 
 def _styles(role: Style, paint: Palette) -> tuple[Style, dict[SentenceRole, Style]]:

@@ -73,7 +73,7 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
             # Of the time in calls, what problems take of it tells more.
             spared = (*_SPARED_NARROW, *(("total",) if "loss" in have else ()))
             first = tuple(one for one in first if one not in spared)
-            last = (*spared, *last)
+            last = (*last, *spared)
         elif "beside" in last:
             more = ("beside", *more)  # operations of one name belong to several layers
         fitting, spare = _fitting(first, by, width)
