@@ -184,13 +184,15 @@ class AnswerLines(Lines):
             else:
                 shown += [(sentence.advice_label, paint.label), (text, paint.text)]
             if _cells(shown) <= room - reserve:
-                if word and _cells(shown) + len(_COPIED) <= room - reserve:
+                if word and self._state.copy_key and _cells(shown) + len(_COPIED) <= room - reserve:
                     shown.append((_COPIED, paint.dim))
                 return shown
         return []
 
     def _key(self, word: str, paint: Palette) -> list[Part]:
         """Return the key that copies the command, followed by ``word``."""
+        if not self._state.copy_key:
+            return []
         return [("  ", None), (self._state.copy_key, paint.head), (word, paint.dim)]
 
     def _cut(self, room: int, paint: Palette) -> list[Part]:

@@ -241,9 +241,6 @@ class TableDrawing:
             return over
         if role == "critical":
             return style
-        if role in ("warn", "bad"):
-            # Warnings stay visible under the cursor: their colour becomes the background.
-            return over + Style(color=self._paint.ground.bgcolor, bgcolor=style.color)
         return style + over
 
     def _under_piece(self, role: Role, over: Style | None) -> Style:

@@ -15,7 +15,7 @@ from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, ranked
-from stalltop.diagnosis.wording.figures import about, duration
+from stalltop.diagnosis.wording.figures import about, duration, figure
 from stalltop.diagnosis.wording.fixes import keep_all_off
 from stalltop.model.actions.cpu_places import reserved
 from stalltop.model.actions.placeholders import limit_values
@@ -79,7 +79,7 @@ def _limited(facts: Facts, loss: Loss, culprit: Who) -> Fix | None:
         f"limit {name} to {limit} CPUs, {part} of what it uses: {facts.name(loss.victim.tenant)} gains up to "
         f"{gain} of each second, {name} takes longer{commands.needs(command)}",
         command,
-        short=f"{part} of what it uses",
+        short=f"{part} of the {figure(used)} it uses now",
     )
 
 

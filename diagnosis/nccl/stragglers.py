@@ -204,7 +204,7 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
     ]
     servers = servers_of(facts, late.pid) if part == "network" else ()
     if len(servers) == 1:
-        said = f"it waits longer for the network ({named(servers[0])}) than the other ranks"
+        said = f"it waits longer for {named(servers[0])} than the other ranks for the network"
         links[0] = replace(links[0], text=said)
     # If there are several servers, it is not known which one it waits for.
     share, ns_per_s = (links[0].share, links[0].ns_per_s) if len(servers) == 1 else (None, None)

@@ -39,7 +39,7 @@ are reported after two to three seconds."""
 FULL_PERCENT: Final = 95.0
 """CPU use (%) from which on a host without a problem is not simply called healthy: whoever needs a CPU next
 will wait."""
-_THAN: Final = re.compile(r" than the other ranks( \(p99 .*\))?$")
+_THAN: Final = re.compile(r" than the other ranks.*$")
 """The end of the text of a reason, which the sentence leaves out."""
 _ROWS_AT_ONCE: Final = 16
 """Number of rows whose p99 ``slowest`` computes in one step."""

@@ -24,7 +24,7 @@ from stalltop.tui.settings.settings import AUTO
 from stalltop.tui.tables.sizes import DETAIL, NO_DETAIL, DetailNeeds, detail_cells
 from stalltop.tui.tables.tables import Tables
 from stalltop.tui.views.groups import Path
-from stalltop.widgets.answer import AnswerLines
+from stalltop.widgets.answer import AnswerLines, AnswerState
 from stalltop.widgets.bars import DiskRates, SystemBars
 from stalltop.widgets.caption import CaptionLines
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
@@ -60,6 +60,8 @@ class Drawing:
         """The path to the row under the cursor when the tables were last drawn."""
         self._alerts_of: Window | None = None
         """The window for which the list of problems was made last."""
+        self._told_state = AnswerState()
+        """What the first lines show."""
         self._told = ""
         """The id of the problem that the first lines told last; empty if they told none."""
 
@@ -159,6 +161,7 @@ class Drawing:
         """Show the problem of the row or line to which the user moved the cursor."""
         if self.whole and self._moments.window is not None:
             self._show_detail(self._moments.window)
+            self._show_answer(self._moments.window)
 
     def _graphs_chosen(self) -> int:
         """Choose the figures of the graphs for the moment that is shown. Returns their number."""
@@ -224,7 +227,7 @@ class Drawing:
         verdict_in = 0.0
         if window is not None and newest is not None and not (self._file or options.still):
             verdict_in = UNSURE_SECONDS - (window.end - newest.began)
-        shown = self._panel.update_from(
+        told = self._panel.update_from(
             window,
             self.notes,
             starting_text(step, app.glyphs),
@@ -233,6 +236,17 @@ class Drawing:
             verdict_in=verdict_in,
             told_above=self._arrangement.layout.answer > 0,
         )
+        self._told_state = told
+        self._show_answer(window)
+
+    def _show_answer(self, window: Window | None) -> None:
+        """Show the first lines. While the user selects another problem, they do not say that a key copies
+        their command: it copies that of the selected problem."""
+        told, shown = self._panel.answering.chain, self._told_state
+        if window is not None and told is not None and self._tables.window is not None:
+            chosen = selected(self._panel, self._tables, window)
+            if chosen is not None and chosen.id != told.id:
+                shown = replace(shown, copy_key="")
         self._screen.query_one("#answer", AnswerLines).show(shown)
 
     def header_now(self) -> HeaderState:

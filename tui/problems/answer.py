@@ -122,7 +122,7 @@ class Answering:
         warned = [one for one in found.rows if one.role in ("warn", "bad") and warns(one.key)]
         ended = [one for one in found.chains if not one.open]
         told = [f"{found.silenced} silenced"] if found.silenced else []
-        if warned and not bad:
+        if warned and not bad and verdict_in <= 0:
             # What is wrong comes first, although its cause is not known.
             self.warned = warned[0].key
             counted = text.replace("No problems", "No problem with a known cause", 1)

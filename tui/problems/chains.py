@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from stalltop.formats.text.answer import fades
 from stalltop.formats.text.chains import name_of, rate
 from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, uncontradicted, worst_first
 from stalltop.model.evidence import shown_operation
@@ -227,7 +228,7 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: G
     return AlertRow(
         key=chain.id,
         mark=MARK[chain.severity],
-        role=ROLE[chain.severity] if chain.open and not silenced else "dim",
+        role="dim" if silenced or not chain.open or fades(chain, window) else ROLE[chain.severity],
         title=f"({chain.title})" if silenced else chain.title,
         who=name_of(chain.tenant, window) if chain.tenant else _devices(chain) or window.host,
         lost=loss(chain, glyphs),

@@ -187,7 +187,7 @@ async def test_chains_can_be_silenced_and_shown_again() -> None:
 
 
 async def test_a_list_without_open_chains_says_whether_some_are_over_or_silenced() -> None:
-    async with running(*(faulty(OVER, number=n) for n in range(3)), size=(120, 40)) as screen:
+    async with running(*(faulty(OVER, number=n) for n in range(6)), size=(120, 40)) as screen:
         await screen.sees("No problems.")
         await screen.press("a")
         await screen.sees("No active problems; past ones")

@@ -33,7 +33,8 @@ def test_each_cause_that_has_figures_of_its_own_exists() -> None:
     [
         ("gpu_thermal", ("problems", "clocks", "power")),
         ("cpu_contention", ("problems", "run_queue", "p99")),
-        ("slow_disk", ("problems", "disk", "p99")),
+        ("slow_disk", ("problems", "disk", "disk_bytes")),
+        ("nccl_straggler", ("problems", "late_rank", "p99")),
         ("small_collectives", ("problems", "p99", "calls")),
         ("", ("gpu", "calls", "cpu")),
     ],
@@ -90,7 +91,7 @@ def test_the_first_seconds_of_a_graph_come_from_the_right_and_seldom_change_its_
     assert [axis.column(part.window.end) for part in few] == [15, 17, 19], "two columns a second"
     known = (1, 3, 10, 11, 30, 50, 60, 119)
     seconds = [axis_of(parts(number), 20).seconds for number in known]
-    assert seconds == pytest.approx([10, 10, 10, 30, 30, 60, 60, 120])
+    assert seconds == pytest.approx([10, 10, 10, 15, 30, 60, 60, 120])
 
 
 def test_columns_begin_at_whole_multiples_of_their_length_once_they_are_full() -> None:

@@ -22,7 +22,7 @@ async def test_7_chooses_graphs_and_the_choice_is_kept() -> None:
         await screen.sees("-10s")
         await screen.press("7")
         await screen.sees("Graphs, at most 3")
-        await screen.press("end", *["up"] * 4, "space", "7")
+        await screen.press("end", *["up"] * 6, "space", "7")
         await screen.until(lambda: not isinstance(screen.app.screen, GraphScreen))
         await screen.until(lambda: graphs(screen) == ["graph1"])
         await screen.sees("CPU ─")
@@ -47,7 +47,7 @@ async def test_a_frozen_moment_is_marked_in_graphs() -> None:
         await screen.until(lambda: graph._data is not None and graph._data.shown is not None)
         assert graph._data is not None
         cells = len(graph._data.values)
-        assert graph._data.shown == -(-cells * 28 // 30) - 1, "two of thirty seconds before the end"
+        assert graph._data.shown == -(-cells * 13 // 15) - 1, "two of fifteen seconds before the end"
 
 
 async def test_plain_has_no_frames() -> None:

@@ -240,6 +240,7 @@ def test_documents_list_exactly_the_keys_and_settings() -> None:
     names = {path.name for path in found}
     assert names == {
         "README.md",
+        "runbook.md",
         "keys.md",
         "config.md",
         "devices.md",

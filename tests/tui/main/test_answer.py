@@ -262,7 +262,7 @@ async def test_a_click_on_the_list_opens_the_problem_that_was_clicked() -> None:
 
 
 async def test_without_a_problem_the_host_is_described() -> None:
-    async with running(*(faulty(number=n) for n in range(3)), size=(100, 30), options=OPTIONS) as screen:
+    async with running(*(faulty(number=n) for n in range(6)), size=(100, 30), options=OPTIONS) as screen:
         said = "   No problems. 2 containers, slowest p99 ncclAllReduce 45.0 µs (serve)"
         await screen.until(lambda: answer(screen)[0] == said)
         await screen.pilot.resize_terminal(60, 24)

@@ -31,7 +31,8 @@ def test_a_problem_is_shown_from_the_effect_to_the_commands_with_their_undo() ->
 def test_what_to_do_stands_beside_the_causes_where_there_is_room() -> None:
     said = lines(Details().text(faulty(STARVED), STARVED, (), Frame(160, 5)))
     assert "time between calls" in said[0]
-    assert "use more workers" in said[0]
+    assert "ionice -c 3 -p 201" in said[0]
+    assert any("use more workers" in line for line in said)
 
 
 def test_the_chain_stays_whole_where_there_is_little_room() -> None:

@@ -274,10 +274,12 @@ def test_a_wide_table_shows_the_trend_of_p99_and_its_ratio_to_its_median() -> No
     plain = look(windows[-1], View(by="operation"), 200, past=past, glyphs=ASCII)
     assert all(cell.text.isascii() for cell in plain.rows[0].cells)
     # Narrower tables leave out the ratio first, then the trend.
-    narrow = {column.id for column in look(windows[-1], View(), 140, past=past).columns}
+    narrow = {column.id for column in look(windows[-1], View(by="layer"), 140, past=past).columns}
     assert "trend" in narrow
     assert "change" not in narrow
-    assert "trend" not in {column.id for column in look(windows[-1], View(), 100, past=past).columns}
+    assert "trend" not in {
+        column.id for column in look(windows[-1], View(by="layer"), 100, past=past).columns
+    }
 
 
 def test_small_operations_are_folded_only_while_others_lose_time() -> None:
