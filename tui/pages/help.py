@@ -89,6 +89,8 @@ def help_page(of: str = "", detail: HelpDetail = "all", cells: int = 78) -> list
 
 def _labels(actions: Sequence[Action], cells: int) -> list[PageLine]:
     """Return ``actions`` as keys with labels, as many in a line as fit into ``cells`` cells."""
+    # "Up Up" says nothing.
+    actions = [action for action in actions if action.key != action.label]
     keys = max(len(action.key) for action in actions) + 1
     wide = keys + max(len(action.label) for action in actions) + _GAP
     each = max((cells - 2 + _GAP) // wide, 1)

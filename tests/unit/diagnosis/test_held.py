@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from stalltop.diagnosis.held import CLEARLY, FAR_ABOVE, KEPT_SECONDS, HeldLimits
+from stalltop.diagnosis.held import CLEARLY, FAR_ABOVE, KEPT_SECONDS, SETTLES_SECONDS, HeldLimits
 
 
 def test_a_limit_changes_only_if_the_use_clearly_does() -> None:
     held = HeldLimits()
-    assert held.hold("encoder", 14.0, 0.0) == 14.0
-    assert held.hold("encoder", 14.0 / CLEARLY + 0.1, 1.0) == 14.0
-    assert held.hold("encoder", 14.0 * FAR_ABOVE - 0.1, 2.0) == 14.0
-    assert held.hold("encoder", 14.0 / CLEARLY - 0.1, 3.0) == 14.0 / CLEARLY - 0.1
-    assert held.hold("encoder", 14.0 * FAR_ABOVE, 3.0) == 14.0 * FAR_ABOVE
-    assert held.hold("backup", 9.0, 3.0) == 9.0
+    assert held.hold("encoder", 5.0, 0.0) == 5.0
+    assert held.hold("encoder", 14.0, SETTLES_SECONDS) == 14.0, "at first it follows the use"
+    later = SETTLES_SECONDS + 1.0
+    assert held.hold("encoder", 14.0 / CLEARLY + 0.1, later) == 14.0
+    assert held.hold("encoder", 14.0 * FAR_ABOVE - 0.1, later) == 14.0
+    assert held.hold("encoder", 14.0 / CLEARLY - 0.1, later) == 14.0 / CLEARLY - 0.1
+    assert held.hold("encoder", 14.0 * FAR_ABOVE, later) == 14.0 * FAR_ABOVE
+    assert held.hold("backup", 9.0, later) == 9.0
 
 
 def test_a_limit_of_long_ago_is_forgotten() -> None:
