@@ -32,9 +32,9 @@ from stalltop.serving.access import Access, known_hosts
 from stalltop.serving.metrics.endpoint import EndpointOptions, MetricsEndpoint
 from tests.kernel.receivers.prometheus import NATIVE_PROMETHEUS, PROMETHEUS, Prometheus, prometheus
 
-SUMMARY: Final = "a scrape of metrics at 2,000 rows: size, CPU time, and what Prometheus stores in a day"
+SUMMARY: Final = "a scrape of metrics at 2,600 rows: size, CPU time, and what Prometheus stores in a day"
 TENANTS, PROCESSES = 20, 35
-"""35 processes have about 2,000 rows."""
+"""35 processes have about 2,600 rows: more than the default bound on series."""
 CYCLES_A_SECOND: Final = 0.5
 SERIES: Final = 1000
 _INTERVAL: Final = 15

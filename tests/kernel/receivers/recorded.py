@@ -16,7 +16,9 @@ import numpy as np
 from stalltop.formats.metrics.exponential import BASE
 from stalltop.formats.metrics.labels import CallLabels, WindowLabels, label_values
 from stalltop.model.window import Window
-from tests.kernel.receivers.prometheus import ROOT
+from stalltop.recordings.read.reading import open_file
+from tests.kernel.harness import wait_until
+from tests.kernel.receivers.prometheus import ROOT, Prometheus
 
 LEAST_CALLS = 500
 """Fewer calls say little about a p99."""
@@ -64,3 +66,21 @@ def check_quantiles(recording: Window, rows: list[int], percent: float, found: f
     low, high = together.percentiles((percent - 100.0 / calls, percent + 100.0 / calls))[0].tolist()
     assert low / 1e9 / BASE / 1.004 <= found <= high / 1e9 * BASE * 1.004
     return True
+
+
+def scraped_and_recorded(server: Prometheus, path: Path) -> tuple[float, float]:
+    """Waits until a window of the recording ends where a scrape's newest window does: both take windows at
+    their own pace. Returns when Prometheus scraped it, and when the window ended."""
+    name, scrapes = "stalltop_window_end_timestamp_seconds", dict[float, float]()
+
+    def found() -> float:
+        moment = server.scraped_at(name)
+        end = None if moment is None else server.value(name, moment)
+        if moment is not None and end is not None:
+            scrapes.setdefault(end, moment)
+        with open_file(path) as recorded:
+            ends = [one.end for one in recorded.windows()]
+        return next((one for one in scrapes if any(abs(one - end) < 1e-3 for end in ends)), 0.0)
+
+    end = wait_until(found, step=0.3, what="a scrape of a recorded window")
+    return scrapes[end], end

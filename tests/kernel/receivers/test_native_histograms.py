@@ -16,7 +16,13 @@ from stalltop.model.merge.merging import merge
 from stalltop.recordings.read.reading import open_file
 from tests.kernel.harness import wait_until
 from tests.kernel.receivers.prometheus import NATIVE_PROMETHEUS, endpoint, prometheus, served
-from tests.kernel.receivers.recorded import LEAST_CALLS, check_quantiles, grouped, recorder
+from tests.kernel.receivers.recorded import (
+    LEAST_CALLS,
+    check_quantiles,
+    grouped,
+    recorder,
+    scraped_and_recorded,
+)
 
 pytestmark = [
     pytest.mark.beside,
@@ -39,10 +45,9 @@ def test_quantiles_of_native_histograms_are_those_of_the_recording_within_a_buck
             endpoint(tmp_path, "--native-histograms") as port,
             prometheus(tmp_path, port, native=True) as server,
         ):
-            wait_until(lambda: server.query(f"histogram_count({NAME}) > {4 * LEAST_CALLS}"), what="calls")
-            moment = server.scraped_at("stalltop_window_end_timestamp_seconds")
-            assert moment is not None
-            end = server.value("stalltop_window_end_timestamp_seconds", moment)
+            many = f"histogram_count({NAME}) > {LEAST_CALLS}"
+            wait_until(lambda: len(server.query(many)) >= 4, what="calls of four operations")
+            moment, end = scraped_and_recorded(server, path)
             counts = server.query(f"histogram_count({NAME})", moment)
             sums = server.query(f"histogram_sum({NAME})", moment)
             quantiles = [
@@ -55,7 +60,6 @@ def test_quantiles_of_native_histograms_are_those_of_the_recording_within_a_buck
             text = served(port, OPENMETRICS)
     began = re.search(r"^stalltop_unobserved_seconds_created (\S+)$", text, re.MULTILINE)
     assert began is not None
-    assert end is not None
     with open_file(path) as recorded:
         windows = [
             one for one in recorded.windows() if one.start > float(began[1]) - 1e-3 and one.end < end + 1e-3
