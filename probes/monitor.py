@@ -346,6 +346,7 @@ class Monitor:
                     self._budget.apply()
                 kernel.evidence.look()
                 if self._stacks is not None:
+                    self._stacks.remapped(libraries.remapped())
                     self._stacks.look()
                 if libraries.library_rows():
                     self._evidence.begin()

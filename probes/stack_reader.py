@@ -10,7 +10,7 @@ import errno
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from stalltop.model.stacks.stack import StackFrame
@@ -34,6 +34,8 @@ KEPT_SECONDS: Final = 5.0
 WINDOW_SECONDS: Final = 0.1
 """For how long a window waits until another question is answered, s. Then its stacks are left out."""
 _MOST_UNNAMED: Final = 256
+MOST_NAMED: Final = 1024
+"""Maximum number of native stacks of a process whose names are remembered."""
 _MOST_NAME: Final = 512
 """Maximum number of characters of a function's or file's name."""
 _CUTS: Final = {
@@ -100,6 +102,8 @@ class StackReader:
         """Stacks that were not asked for yet, by TID and start of the call, with the time when they were
         read."""
         self._shown: dict[bytes, str] = {}
+        self._named: dict[int, dict[tuple[int, ...], tuple[StackFrame, ...]]] = {}
+        """Names of native stacks, by process and addresses. A loop captures calls at the same few places."""
 
     def look(self) -> None:
         """Finds the frames of new threads, and names the stacks that were read. To be called several times a
@@ -152,11 +156,19 @@ class StackReader:
             Missing("lines of Python code", reason, "", pid) for pid, reason in sorted(self._unknown.items())
         )
 
+    def remapped(self, pids: Collection[int] | None) -> None:
+        """Forgets what the addresses of processes name, because the processes have mapped code; None: any
+        process may have."""
+        with self._lock:
+            for pid in [*self._named] if pids is None else pids:
+                self._named.pop(pid, None)
+
     def forget(self, pid: int) -> None:
         """Forgets a process that has ended, in the next call of `look`."""
         self._ended.append(pid)
 
     def _forget(self, pid: int) -> None:
+        self._named.pop(pid, None)
         self._next.pop(pid, None)
         self._unknown.pop(pid, None)
         self._pythons.discard(pid)
@@ -247,22 +259,30 @@ class StackReader:
 
     def _native(
         self, asks: Answerer, pid: int, stacks: set[tuple[int, ...]]
-    ) -> dict[tuple[int, ...], tuple[StackFrame, ...]]:
+    ) -> Mapping[tuple[int, ...], tuple[StackFrame, ...]]:
         """Raises BusyError."""
-        wanted = [stack for stack in stacks if stack]
+        known = self._named.setdefault(pid, {})
+        wanted = [stack for stack in stacks if stack and stack not in known]
+        if not wanted:
+            return known
         answers = asks.ask(Examiner.native_stack, [(pid, stack) for stack in wanted])
-        if wanted and isinstance(answers[-1], BusyError):
+        if isinstance(answers[-1], BusyError):
             raise answers[-1]
         found = {
             stack: answer
             for stack, answer in zip(wanted, answers, strict=False)
             if not isinstance(answer, OSError)
         }
-        symbols = {frame.symbol for frames in found.values() for frame in frames}
-        asked = [symbol for symbol in symbols if is_mangled(symbol) and symbol not in self._shown]
+        mangled = {frame.symbol for frames in found.values() for frame in frames if is_mangled(frame.symbol)}
+        asked = [symbol for symbol in mangled if symbol not in self._shown]
         if asked:
             self._shown |= {name: for_display(answer) for name, answer in self._demangler.ask(asked).items()}
-        return {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
+        named = {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
+        if mangled <= self._shown.keys():  # Otherwise better names may come.
+            if len(known) + len(named) > MOST_NAMED:
+                known.clear()
+            known |= {stack: frames for stack, frames in named.items() if frames}
+        return {**known, **named}
 
     def _native_frame(self, frame: NativeFrame) -> StackFrame:
         if not frame.file:
