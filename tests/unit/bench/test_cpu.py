@@ -22,11 +22,13 @@ def test_helpers_are_counted_with_what_they_start() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _NESTED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
-        assert child.stdout is not None and child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdin is not None
         child.stdout.readline()
         found = helpers_cpu_ns(os.getpid())
         of_child = helpers_cpu_ns(child.pid)
-        assert child.pid in found and child.pid not in of_child
+        assert child.pid in found
+        assert child.pid not in of_child
         (grandchild,) = of_child
         assert found[grandchild] > 5_000_000
         child.stdin.close()
