@@ -7,6 +7,7 @@ Names are looked up soon after a stack was read, as long as the process still ha
 from __future__ import annotations
 
 import errno
+import math
 import threading
 import time
 from collections import defaultdict, deque
@@ -90,6 +91,10 @@ class StackReader:
         """Process of each thread whose frames the BPF programs know, by ``TracedThread.key``."""
         self._next: dict[int, tuple[float, float]] = {}
         """By process: when its threads are looked up next, and the delay after that."""
+        self._looked_at: list[TracedThread] | None = None
+        """The threads of the previous look."""
+        self._due = 0.0
+        """When threads are looked up next if no other threads make calls."""
         self._seen: set[int] = set()
         """Threads for which the interpreter was asked, found or not."""
         self._pythons: set[int] = set()
@@ -168,6 +173,7 @@ class StackReader:
         self._ended.append(pid)
 
     def _forget(self, pid: int) -> None:
+        self._due = 0.0
         self._named.pop(pid, None)
         self._next.pop(pid, None)
         self._unknown.pop(pid, None)
@@ -180,6 +186,9 @@ class StackReader:
         now = time.monotonic()
         waiting: dict[int, list[TracedThread]] = defaultdict(list)
         threads = self._kernel.threads()
+        if threads is self._looked_at and now < self._due:
+            return
+        self._looked_at, self._due = threads, math.inf
         for thread in threads:
             if self._told.get(thread.key) != thread.tgid:
                 waiting[thread.tgid].append(thread)
@@ -194,6 +203,7 @@ class StackReader:
                 due, delay = 0.0, FIRST_SECONDS
             self._seen |= unseen
             if now < due:
+                self._due = min(self._due, due)
                 continue
             (answer,) = self._asks.ask(Examiner.python, [(pid,)])
             if isinstance(answer, OSError):
@@ -208,6 +218,7 @@ class StackReader:
                         self._told[thread.key] = pid
                         delay = FIRST_SECONDS
             self._next[pid] = now + delay, min(2 * delay, LONGEST_SECONDS)
+            self._due = min(self._due, now + delay)
 
     def _name(self, asks: Answerer) -> None:
         now = time.monotonic()
@@ -237,6 +248,7 @@ class StackReader:
             if pid == stack.tgid:
                 del self._told[key]
         self._next.pop(stack.tgid, None)
+        self._due = 0.0
 
     def _lines(
         self, asks: Answerer, pid: int, frames: Sequence[PythonFrame]

@@ -45,17 +45,21 @@ class KernelStacks:
     def __init__(self, programs: Programs, access: MapAccess) -> None:
         self._programs = programs
         self._access = access
+        self._fields: list[list[int]] = []
+        self._threads: list[TracedThread] = []
 
     def choose(self, of: Stacks) -> None:
         """Sets of which captured calls the stack is read."""
         self._programs.keeping["stacks"] = of
 
     def threads(self) -> list[TracedThread]:
-        """Returns the threads that make traced calls."""
+        """Returns the threads that make traced calls: the same list as before if they are the same."""
         records = self._programs.threads
         used = np.flatnonzero((records["tid"] != 0) & (records["called"] != 0))
-        fields = zip(*(records[name][used].tolist() for name in ("tid", "shown_tid", "tgid")), strict=True)
-        return list(map(TracedThread._make, fields))
+        fields = [records[name][used].tolist() for name in ("tid", "shown_tid", "tgid")]
+        if fields != self._fields:
+            self._fields, self._threads = fields, list(map(TracedThread._make, zip(*fields, strict=True)))
+        return self._threads
 
     def tell(self, thread: TracedThread, python: PythonThread, layout: PythonLayout) -> None:
         """Tells where the frames of ``thread`` are. Raises OSError."""
@@ -82,6 +86,8 @@ class KernelStacks:
             if not is_open:
                 return []
             found = self._programs.stacks.take()
+        if not len(found):
+            return []
         names = ("tgid", "tid", "start_ns", "end", "frames", "native_bytes")
         python, native = found["python"], found["native"]
         # A record has room for many more frames than most stacks have.
