@@ -37,6 +37,8 @@ WINDOW_SECONDS: Final = 0.1
 _MOST_UNNAMED: Final = 256
 MOST_NAMED: Final = 1024
 """Maximum number of native stacks of a process whose names are remembered."""
+MOST_PROCESSES: Final = 1024
+"""Maximum number of processes for which they are remembered."""
 _MOST_NAME: Final = 512
 """Maximum number of characters of a function's or file's name."""
 _CUTS: Final = {
@@ -273,7 +275,7 @@ class StackReader:
         self, asks: Answerer, pid: int, stacks: set[tuple[int, ...]]
     ) -> Mapping[tuple[int, ...], tuple[StackFrame, ...]]:
         """Raises BusyError."""
-        known = self._named.setdefault(pid, {})
+        known = self._named.get(pid, {})
         wanted = [stack for stack in stacks if stack and stack not in known]
         if not wanted:
             return known
@@ -294,6 +296,10 @@ class StackReader:
             if len(known) + len(named) > MOST_NAMED:
                 known.clear()
             known |= {stack: frames for stack, frames in named.items() if frames}
+            # A stack may be named after its process was forgotten.
+            while len(self._named) > MOST_PROCESSES:
+                del self._named[next(iter(self._named))]
+            self._named[pid] = known
         return {**known, **named}
 
     def _native_frame(self, frame: NativeFrame) -> StackFrame:

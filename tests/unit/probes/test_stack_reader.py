@@ -252,3 +252,15 @@ def test_names_of_native_stacks_are_bounded(clock: SettableClock) -> None:
         ]
         assert all(stack.frames for stack in reads.take().values())
     assert len(reads._named[PID]) <= stack_reader.MOST_NAMED
+
+
+def test_names_are_kept_for_a_bounded_number_of_processes(
+    clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_reader, "MOST_PROCESSES", 3)
+    host = MadeUpHost(process=python(100))
+    reads = reader(host)
+    for pid in range(1, 9):
+        host.stacks = [RawStack(pid, pid, pid, PythonEnd.WHOLE, (), (16,))]
+        assert all(stack.frames for stack in reads.take().values())
+    assert [*reads._named] == [6, 7, 8]
