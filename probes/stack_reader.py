@@ -296,10 +296,10 @@ class StackReader:
             if len(known) + len(named) > MOST_NAMED:
                 known.clear()
             known |= {stack: frames for stack, frames in named.items() if frames}
+            self._named[pid] = known
             # A stack may be named after its process was forgotten.
             while len(self._named) > MOST_PROCESSES:
                 del self._named[next(iter(self._named))]
-            self._named[pid] = known
         return {**known, **named}
 
     def _native_frame(self, frame: NativeFrame) -> StackFrame:
