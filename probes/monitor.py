@@ -346,6 +346,7 @@ class Monitor:
                     self._budget.apply()
                 kernel.evidence.look()
                 if self._stacks is not None:
+                    self._stacks.remapped(libraries.remapped())
                     self._stacks.look()
                 if libraries.library_rows():
                     self._evidence.begin()
@@ -364,6 +365,8 @@ class Monitor:
         returned = call_stacks(captured, found, self._row_of)
         reader.keep(found)
         hanging = [call for call in open_calls if call.age_ns >= HANGING_NS and not call.ended]
+        if not hanging:
+            return returned
         stacks = []
         for call in sorted(hanging, key=lambda call: -call.age_ns)[:MOST_HANGING]:
             stack = reader.now(call.pid, call.tid)

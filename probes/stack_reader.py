@@ -7,10 +7,11 @@ Names are looked up soon after a stack was read, as long as the process still ha
 from __future__ import annotations
 
 import errno
+import math
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from stalltop.model.stacks.stack import StackFrame
@@ -34,6 +35,10 @@ KEPT_SECONDS: Final = 5.0
 WINDOW_SECONDS: Final = 0.1
 """For how long a window waits until another question is answered, s. Then its stacks are left out."""
 _MOST_UNNAMED: Final = 256
+MOST_NAMED: Final = 1024
+"""Maximum number of native stacks of a process whose names are remembered."""
+MOST_PROCESSES: Final = 1024
+"""Maximum number of processes for which they are remembered."""
 _MOST_NAME: Final = 512
 """Maximum number of characters of a function's or file's name."""
 _CUTS: Final = {
@@ -88,6 +93,10 @@ class StackReader:
         """Process of each thread whose frames the BPF programs know, by ``TracedThread.key``."""
         self._next: dict[int, tuple[float, float]] = {}
         """By process: when its threads are looked up next, and the delay after that."""
+        self._looked_at: list[TracedThread] | None = None
+        """The threads of the previous look."""
+        self._due = 0.0
+        """When threads are looked up next if no other threads make calls."""
         self._seen: set[int] = set()
         """Threads for which the interpreter was asked, found or not."""
         self._pythons: set[int] = set()
@@ -100,6 +109,8 @@ class StackReader:
         """Stacks that were not asked for yet, by TID and start of the call, with the time when they were
         read."""
         self._shown: dict[bytes, str] = {}
+        self._named: dict[int, dict[tuple[int, ...], tuple[StackFrame, ...]]] = {}
+        """Names of native stacks, by process and addresses. A loop captures calls at the same few places."""
 
     def look(self) -> None:
         """Finds the frames of new threads, and names the stacks that were read. To be called several times a
@@ -152,11 +163,20 @@ class StackReader:
             Missing("lines of Python code", reason, "", pid) for pid, reason in sorted(self._unknown.items())
         )
 
+    def remapped(self, pids: Collection[int] | None) -> None:
+        """Forgets what the addresses of processes name, because the processes have mapped code; None: any
+        process may have."""
+        with self._lock:
+            for pid in [*self._named] if pids is None else pids:
+                self._named.pop(pid, None)
+
     def forget(self, pid: int) -> None:
         """Forgets a process that has ended, in the next call of `look`."""
         self._ended.append(pid)
 
     def _forget(self, pid: int) -> None:
+        self._due = 0.0
+        self._named.pop(pid, None)
         self._next.pop(pid, None)
         self._unknown.pop(pid, None)
         self._pythons.discard(pid)
@@ -168,6 +188,9 @@ class StackReader:
         now = time.monotonic()
         waiting: dict[int, list[TracedThread]] = defaultdict(list)
         threads = self._kernel.threads()
+        if threads is self._looked_at and now < self._due:
+            return
+        self._looked_at, self._due = threads, math.inf
         for thread in threads:
             if self._told.get(thread.key) != thread.tgid:
                 waiting[thread.tgid].append(thread)
@@ -182,6 +205,7 @@ class StackReader:
                 due, delay = 0.0, FIRST_SECONDS
             self._seen |= unseen
             if now < due:
+                self._due = min(self._due, due)
                 continue
             (answer,) = self._asks.ask(Examiner.python, [(pid,)])
             if isinstance(answer, OSError):
@@ -196,6 +220,7 @@ class StackReader:
                         self._told[thread.key] = pid
                         delay = FIRST_SECONDS
             self._next[pid] = now + delay, min(2 * delay, LONGEST_SECONDS)
+            self._due = min(self._due, now + delay)
 
     def _name(self, asks: Answerer) -> None:
         now = time.monotonic()
@@ -225,6 +250,7 @@ class StackReader:
             if pid == stack.tgid:
                 del self._told[key]
         self._next.pop(stack.tgid, None)
+        self._due = 0.0
 
     def _lines(
         self, asks: Answerer, pid: int, frames: Sequence[PythonFrame]
@@ -247,22 +273,34 @@ class StackReader:
 
     def _native(
         self, asks: Answerer, pid: int, stacks: set[tuple[int, ...]]
-    ) -> dict[tuple[int, ...], tuple[StackFrame, ...]]:
+    ) -> Mapping[tuple[int, ...], tuple[StackFrame, ...]]:
         """Raises BusyError."""
-        wanted = [stack for stack in stacks if stack]
+        known = self._named.get(pid, {})
+        wanted = [stack for stack in stacks if stack and stack not in known]
+        if not wanted:
+            return known
         answers = asks.ask(Examiner.native_stack, [(pid, stack) for stack in wanted])
-        if wanted and isinstance(answers[-1], BusyError):
+        if isinstance(answers[-1], BusyError):
             raise answers[-1]
         found = {
             stack: answer
             for stack, answer in zip(wanted, answers, strict=False)
             if not isinstance(answer, OSError)
         }
-        symbols = {frame.symbol for frames in found.values() for frame in frames}
-        asked = [symbol for symbol in symbols if is_mangled(symbol) and symbol not in self._shown]
+        mangled = {frame.symbol for frames in found.values() for frame in frames if is_mangled(frame.symbol)}
+        asked = [symbol for symbol in mangled if symbol not in self._shown]
         if asked:
             self._shown |= {name: for_display(answer) for name, answer in self._demangler.ask(asked).items()}
-        return {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
+        named = {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
+        if mangled <= self._shown.keys():  # Otherwise better names may come.
+            if len(known) + len(named) > MOST_NAMED:
+                known.clear()
+            known |= {stack: frames for stack, frames in named.items() if frames}
+            self._named[pid] = known
+            # A stack may be named after its process was forgotten.
+            while len(self._named) > MOST_PROCESSES:
+                del self._named[next(iter(self._named))]
+        return {**known, **named}
 
     def _native_frame(self, frame: NativeFrame) -> StackFrame:
         if not frame.file:

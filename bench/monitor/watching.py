@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.measuring.cpu import cpu_ns
+from bench.measuring.cpu import cpu_ns, helpers_cpu_ns
 from bench.measuring.figures import FigureColumn, measured
 from bench.measuring.program import ROOT
 from bench.measuring.table import TextTable
@@ -46,6 +46,8 @@ class MonitorFigures:
     """Resident memory, including the mapped histograms."""
     own_mb: float
     """Resident memory that is neither file-backed nor shared."""
+    helpers_percent: float = 0.0
+    """CPU use of the processes that the monitor started, percent of a core."""
     bytes_per_s: float = 0.0
     calls_per_s: float = 0.0
     rows: int = 0
@@ -72,6 +74,8 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
             FigureColumn("lost", "calls"),
             "screen",
             FigureColumn("CPU %", "%"),
+            FigureColumn("CPU / btop", ""),
+            FigureColumn("helpers CPU %", "%"),
             FigureColumn("KB/s to terminal", "KB/s"),
             FigureColumn("resident MB", "MB"),
             FigureColumn("own MB", "MB"),
@@ -80,10 +84,13 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
         others=(_BTOP,),
     )
     has_btop = not alone and shutil.which(_BTOP) is not None
-    for rate in RATES:
+    for number, rate in enumerate(RATES):
+        # Revisions that are compared take turns at such lines.
+        print(f"watching: round {number + 1} of {len(RATES)}", file=sys.stderr)
         with contextlib.ExitStack() as stack:
             if rate:
                 stack.enter_context(DemoTenants(scenario(rate), built=built))
+            btop = None
             print(f"watching: {rate} calls/s, without the screen", file=sys.stderr)
             bare = without_screen(seconds)
             print(f"watching: {rate} calls/s, with the screen", file=sys.stderr)
@@ -92,8 +99,10 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
             found = [("no", bare), ("120x40", full)]
             if has_btop:
                 print(f"watching: {rate} calls/s, btop", file=sys.stderr)
-                found.append((_BTOP, _btop(folder, seconds)))
+                btop = _btop(folder, seconds)
+                found.append((_BTOP, btop))
         probes = measured(bare.probe_percent, ".1f")
+        beside = btop.cpu_percent if btop is not None else 0.0
         for name, figures in found:
             table.add(
                 f"{rate:,} calls/s",
@@ -102,6 +111,8 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
                 measured(bare.lost, "d"),
                 name,
                 measured(figures.cpu_percent, ".2f"),
+                measured(figures.cpu_percent / beside, ".1f") if figures is full and beside else "-",
+                measured(figures.helpers_percent, ".2f") if figures is not btop else "-",
                 measured(figures.bytes_per_s / 1e3, ".1f") if figures is not bare else "-",
                 measured(figures.memory_mb, ".0f"),
                 measured(figures.own_mb, ".0f"),
@@ -115,9 +126,12 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
         )
     table.notes += [
         "load: the target; calls/s: counted, including nested calls",
-        "CPU %: of one core, by the monitor's process",
+        "CPU %: of one core, by the monitor's process; CPU / btop: to that of btop in the same minute",
+        "helpers CPU %: by the processes that the monitor starts, which examine what other users control",
         f"{_BTOP}: on a terminal of the same size, at 1 Hz; it shows processes, no calls"
         if has_btop
+        else f"{_BTOP} was not measured: it is not installed (on Debian: apt-get install {_BTOP})"
+        if not alone
         else f"{_BTOP} was not measured",
         "resident: with the mapped histograms; own: without shared memory",
         "probes CPU %: what the probes cost the traced processes, of one core, by calibration",
@@ -139,7 +153,7 @@ def without_screen(seconds: float) -> MonitorFigures:
         if not select.select([process.stdout], [], [], WAIT_SECONDS)[0]:
             raise StalltopError(f"the monitor printed no window within {WAIT_SECONDS:.0f} s")
         time.sleep(_SETTLE_SECONDS)
-        cpu, memory = _measure(process.pid, seconds)
+        cpu, helpers, memory = _measure(process.pid, seconds)
         output, _ = process.communicate(timeout=30.0)  # closes stdin, which ends the monitor
     finally:
         if process.poll() is None:
@@ -153,6 +167,7 @@ def without_screen(seconds: float) -> MonitorFigures:
     return MonitorFigures(
         cpu,
         *memory,
+        helpers,
         calls_per_s=sum(window["calls"] for window in windows) / passed,
         rows=max(window["rows"] for window in windows),
         tenants=max(window["tenants"] for window in windows),
@@ -193,20 +208,22 @@ def _on_terminal(
         time.sleep(settle)
         before = program.written_bytes
         began = time.monotonic()
-        cpu, memory = _measure(program.pid, seconds)
+        cpu, helpers, memory = _measure(program.pid, seconds)
         written = (program.written_bytes - before) / (time.monotonic() - began)
         program.leave()
-    return MonitorFigures(cpu, *memory, bytes_per_s=written)
+    return MonitorFigures(cpu, *memory, helpers, bytes_per_s=written)
 
 
-def _measure(pid: int, seconds: float) -> tuple[float, tuple[float, float]]:
-    """Returns the CPU use of process ``pid`` over ``seconds``, percent of a core, and its memory at the end,
-    MB. Raises StalltopError if the process ends in that time."""
+def _measure(pid: int, seconds: float) -> tuple[float, float, tuple[float, float]]:
+    """Returns the CPU use of process ``pid`` over ``seconds``, percent of a core, that of its helpers, and
+    its memory at the end, MB. Raises StalltopError if the process ends in that time."""
     try:
+        helpers = helpers_cpu_ns(pid)
         before, began = cpu_ns(pid), time.monotonic_ns()
         time.sleep(seconds)
-        cpu = 100.0 * (cpu_ns(pid) - before) / (time.monotonic_ns() - began)
-        return cpu, _memory_mb(pid)
+        spent, passed = cpu_ns(pid) - before, time.monotonic_ns() - began
+        of_helpers = sum(ns - helpers.get(child, 0) for child, ns in helpers_cpu_ns(pid).items())
+        return 100.0 * spent / passed, 100.0 * of_helpers / passed, _memory_mb(pid)
     except OSError:
         raise StalltopError("the monitor ended during the measurement") from None
 

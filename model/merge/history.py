@@ -13,10 +13,13 @@ from stalltop.model.merge.packing import Packed, Peak, pack
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import Window
 
-DEFAULT_BYTES = 64 << 20
-"""Default limit of the memory of a history: 64 MiB."""
+DEFAULT_BYTES = 40 << 20
+"""Default limit of the memory of a history: 40 MiB. With 400 rows that all change, these are ten minutes
+window by window, and an hour of merged windows."""
+FRESH = 16
+"""Number of the newest windows that are not squeezed: the sliding window unpacks them when they leave it."""
 
-_KEY_BYTES = 350
+_KEY_BYTES = 480
 """Estimated memory of the key of a row, with its strings and its places in the dictionaries of a history.
 Windows share keys, so a key counts once. Short-lived processes have keys of their own."""
 LEVELS = ((0.0, 600.0), (10.0, 3_600.0), (60.0, 86_400.0))
@@ -44,6 +47,8 @@ class History:
         self._levels: list[deque[Packed]] = [deque() for _ in LEVELS]
         self._keys: dict[RowKey, RowKey] = {}
         """The keys of the rows of all windows."""
+        self._fresh: deque[Packed] = deque()
+        """The newest windows, which are not squeezed."""
         self._uses: dict[RowKey, int] = {}
         """Number of windows that have a row with this key."""
         self._bytes = 0
@@ -70,6 +75,9 @@ class History:
         are too old or the memory is above the limit."""
         packed = self._append(0, pack(window, self._shared(window.rows.keys), Peak.of(window, self._chains)))
         self._chains = window.chains
+        self._fresh.append(packed)
+        if len(self._fresh) > FRESH:
+            self._bytes -= self._fresh.popleft().squeeze()
         newer = 0.0
         for number in range(len(LEVELS)):
             newer += self._seconds(number)
@@ -154,6 +162,8 @@ class History:
     def _drop_oldest(self, number: int) -> Packed:
         packed = self._levels[number].popleft()
         self._bytes -= packed.bytes
+        if self._fresh and packed is self._fresh[0]:
+            self._fresh.popleft()
         for key in packed.keys:
             self._uses[key] -= 1
             if not self._uses[key]:
@@ -197,7 +207,9 @@ class History:
         if number + 1 < len(LEVELS):
             merged = merge([packed.unpack() for packed in some])
             peak = Peak.highest([packed.peak for packed in some])
-            self._append(number + 1, pack(merged, self._shared(merged.rows.keys), peak))
+            packed = pack(merged, self._shared(merged.rows.keys), peak)
+            packed.squeeze()
+            self._append(number + 1, packed)
         return sum(packed.window.seconds for packed in some)
 
     def _shrink(self) -> None:

@@ -21,7 +21,7 @@ from stalltop.model.calls import CapturedCalls, pack_calls, unpack_calls
 from stalltop.model.chain import SEVERITIES, Chain, Fix, Link
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.evidence import BlockIo, Evidence, ProcessUse, Rank, TenantUse
-from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.merge.squeezed import RowArrays
 from stalltop.model.network_ports import NetworkPort
 from stalltop.model.row_key import RowKey
 from stalltop.model.stacks.stack import StackCount
@@ -135,19 +135,27 @@ class Packed:
     """The window without its rows, its captured calls and the fields of ``PackedParts``."""
     keys: tuple[RowKey, ...]
     _columns: tuple[_Smallest, ...]
-    """Arrays: the columns calls, errors, bytes, total_ns and max_ns of the rows, then ``start`` and ``count``
-    of the rows' histograms."""
-    _index: NDArray[np.uint16]
-    _split_ns: U64 | None
+    """Arrays: the columns calls, errors, bytes, total_ns and max_ns of the rows."""
+    _arrays: RowArrays
     _told: bytes
     """Compressed ``PackedParts``; b"" if they are empty."""
     _calls: bytes
-    bytes: int
-    """Memory of the packed window in bytes: its arrays, references to its keys, and an estimate for small
-    objects. The keys themselves, which windows share, are not counted."""
+    _other_bytes: int
+    """Memory of everything except ``_arrays``, in bytes."""
     peak: Peak
     """Peak of the window; in a merged window, the combined peak of the windows that it was merged from."""
     glance: Glance = field(default_factory=Glance)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the packed window in bytes: its arrays, references to its keys, and an estimate for small
+        objects. The keys themselves, which windows share, are not counted."""
+        return self._other_bytes + self._arrays.nbytes
+
+    def squeeze(self) -> int:
+        """Makes the window take less memory; unpacking it then takes longer. Returns how many bytes that
+        saves."""
+        return self._arrays.squeeze()
 
     @property
     def call_counts(self) -> U64:
@@ -161,11 +169,8 @@ class Packed:
 
     def rows(self) -> Rows:
         """Unpacks ``Window.rows``."""
-        calls, errors, moved, total, longest, start, count = (
-            column.astype(np.uint64) for column in self._columns
-        )
-        histograms = Histograms(start.astype(np.int64), self._index, count)
-        return Rows(self.keys, calls, errors, moved, total, longest, histograms, self._split_ns)
+        calls, errors, moved, total, longest = (column.astype(np.uint64) for column in self._columns)
+        return Rows(self.keys, calls, errors, moved, total, longest, *self._arrays.read())
 
     def told(self) -> PackedParts:
         """Unpacks evidence, chains, counts by CUDA kernel and stacks, without the rows."""
@@ -192,15 +197,8 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
     rows = window.rows
     histograms = rows.histograms
     columns = tuple(
-        smallest(column)
-        for column in (
-            *(rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns),
-            *(histograms.start, histograms.count),
-        )
+        smallest(column) for column in (rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns)
     )
-    arrays = sum(column.nbytes for column in columns) + histograms.index.nbytes
-    if rows.split_ns is not None:
-        arrays += rows.split_ns.nbytes
     told = PackedParts._make(getattr(window, name) for name in PackedParts._fields)
     packed = b""
     if told != _NOTHING:
@@ -225,11 +223,16 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         window=replace(window, rows=Rows.empty(), calls=CapturedCalls(), normals={}, **_NOTHING._asdict()),
         keys=rows.keys if keys is None else keys,
         _columns=columns,
-        _index=histograms.index,
-        _split_ns=rows.split_ns,
+        _arrays=RowArrays(
+            smallest(histograms.start), smallest(histograms.count), histograms.index, rows.split_ns
+        ),
         _told=packed,
         _calls=calls,
-        bytes=arrays + len(packed) + len(calls) + 8 * len(rows) + _OBJECT_BYTES * objects,
+        _other_bytes=sum(column.nbytes for column in columns)
+        + len(packed)
+        + len(calls)
+        + 8 * len(rows)
+        + _OBJECT_BYTES * objects,
         peak=Peak.of(window) if peak is None else peak,
         glance=Glance.of(window.evidence),
     )

@@ -16,17 +16,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.devices.labels import text_of
-from stalltop.model.evidence import HOST_LAYER, shown_operation
+from stalltop.model.evidence import shown_operation
 from stalltop.model.histograms.hdr import indices_of
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
+from stalltop.model.rows.named_rows import GroupName, NamedRows
 from stalltop.model.sharing.placing import Placement, placement
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.words import with_pid
@@ -234,9 +235,6 @@ def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]
     return np.where(same, np.minimum(percentiles_ns, edge), percentiles_ns)
 
 
-_Name = tuple[tuple[str, ...], tuple[str, ...]]
-
-
 class RowNaming:
     """Keys and labels of the rows of a window in each dimension."""
 
@@ -265,7 +263,7 @@ class RowNaming:
             return f"{key.host}/{on}", on if on.startswith(_OF_UUIDS) else f"GPU {on}"
         return _PART[dimension](key, self._tenants.get(key.tenant, _UNKNOWN))
 
-    def parts(self, by: Sequence[Dimension], key: RowKey) -> _Name:
+    def parts(self, by: Sequence[Dimension], key: RowKey) -> GroupName:
         """Returns (key, labels) of the group of a row, as in ``Groups.keys`` and ``Groups.labels``."""
         pairs = [self.part(dimension, key) for dimension in by]
         return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
@@ -286,7 +284,7 @@ class _Grouping:
     """Tenants of these rows, by id. Other tenants of a window may come and go."""
     placement: Placement | None
     """Devices of the processes of that window, if the grouping is by device; else None."""
-    order: Sequence[_Name]
+    order: Sequence[GroupName]
     """(key, labels) of each group, in the order of the groups."""
     group: NDArray[np.int64]
     """Index of the group of each row; -1 if the row is in no group."""
@@ -297,6 +295,8 @@ class _Grouping:
     there is none."""
 
 
+_NAMED_ROWS: dict[tuple[Dimension, ...], NamedRows] = {}
+"""Cache: the names of rows, by grouping."""
 _GROUPINGS: dict[tuple[tuple[Dimension, ...], bool], deque[_Grouping]] = {}
 """Cache: the latest groupings for each (``by``, ``everything``). Consecutive windows mostly have the same
 rows, and finding the names of the rows takes longer than adding them up."""
@@ -317,23 +317,24 @@ def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _G
             and all(window.tenants.get(name) == tenant for name, tenant in known.tenants.items())
         ):
             return known
-    outermost = np.fromiter((key.outermost for key in keys), np.bool_, len(keys))
-    host = np.fromiter((key.layer == HOST_LAYER for key in keys), np.bool_, len(keys))
-    named = [naming.parts(by, key) for key in keys]
-    counted = named if everything else [name for name, outer in zip(named, outermost, strict=True) if outer]
-    order = sorted(set(counted), key=lambda name: (name[1], name[0])) if by else [((), ())]
-    place = {name: number for number, name in enumerate(order)}
-    group = np.fromiter((place.get(name, -1) for name in named), np.int64, len(keys))
+    tenants = {name: window.tenants.get(name) for name in {key.tenant for key in keys}}
+    numbers, outermost, host, twins, names = _NAMED_ROWS.setdefault(by, NamedRows()).of(
+        keys, tenants, placed, partial(naming.parts, by)
+    )
+    counted = np.unique(numbers if everything else numbers[outermost])
+    named = sorted((names[number][::-1], number) for number in counted.tolist())
+    order = [(name, labels) for (labels, name), _ in named] if by else [((), ())]
+    place = np.full(len(names) + 1, -1, np.int64)
+    place[[number for _, number in named]] = np.arange(len(named))
+    group = place[numbers]
     if not everything:
         group[~outermost] = -1
     nested = {key: number for number, key in enumerate(keys) if key.nested}
     twin = np.full(len(keys), -1, np.int64)
     if nested:
-        for number in np.flatnonzero(outermost).tolist():
-            twin[number] = nested.get(keys[number]._replace(nested=True), -1)
+        twin[:] = [-1 if other is None else nested.get(other, -1) for other in twins]
     for array in (group, outermost, host, twin):
         array.setflags(write=False)
-    tenants = {name: window.tenants.get(name) for name in {key.tenant for key in keys}}
     made = _Grouping(keys, tenants, placed, order, group, outermost, host, twin)
     latest.append(made)
     return made

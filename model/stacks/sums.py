@@ -11,6 +11,9 @@ from stalltop.model.stacks.stack import StackCount
 MOST_STACKS: Final = 512
 """Maximum number of stacks of a window: those with the most time are kept."""
 
+_FIGURES_AT: Final = StackCount._fields.index("calls")
+"""Index of the field ``calls``, which ``ns`` follows."""
+
 
 def added_stacks(parts: Iterable[Iterable[StackCount]]) -> tuple[StackCount, ...]:
     """Adds up the stacks of several hosts, or of parts of one window. Those with the most time come first."""
@@ -40,14 +43,14 @@ class MovingStacks:
         """Adds the stacks of the newest window, without those of open calls unless ``open_ones`` is set."""
         for stack in stacks:
             if open_ones or stack.reason != "open":
-                found = self._sums.setdefault(stack._replace(calls=0, ns=0), [0, 0])
+                found = self._sums.setdefault(_with_figures(stack, 0, 0), [0, 0])
                 found[0] += stack.calls
                 found[1] += stack.ns
 
     def remove(self, stacks: Iterable[StackCount]) -> None:
         """Subtracts the stacks of the oldest window, which `add` was given."""
         for stack in stacks:
-            key = stack._replace(calls=0, ns=0)
+            key = _with_figures(stack, 0, 0)
             found = self._sums.get(key)
             if found is not None:
                 found[0] -= stack.calls
@@ -58,7 +61,7 @@ class MovingStacks:
     def sum(self, newest: Iterable[StackCount]) -> tuple[StackCount, ...]:
         """Returns the sum, with the open calls of the window ``newest``: those with the most time first, at
         most MOST_STACKS."""
-        added = [key._replace(calls=calls, ns=ns) for key, (calls, ns) in self._sums.items()]
+        added = [_with_figures(key, calls, ns) for key, (calls, ns) in self._sums.items()]
         added += [stack for stack in newest if stack.reason == "open"]
         return tuple(sorted(added, key=_most_first)[:MOST_STACKS])
 
@@ -67,6 +70,11 @@ class MovingStacks:
         if len(self._sums) > 2 * MOST_STACKS:
             kept = heapq.nlargest(MOST_STACKS, self._sums.items(), key=lambda item: item[1][1])
             self._sums = dict(kept)
+
+
+def _with_figures(stack: StackCount, calls: int, ns: int) -> StackCount:
+    """Returns ``stack`` with other figures; several times as fast as ``_replace``."""
+    return StackCount._make((*stack[:_FIGURES_AT], calls, ns, *stack[_FIGURES_AT + 2 :]))
 
 
 def _most_first(stack: StackCount) -> tuple[int, StackCount]:

@@ -154,7 +154,8 @@ class Pressures:
 
     def _read_cgroups(self, pid: int) -> tuple[tuple[frozenset[str], str], ...]:
         try:
-            text = (self._root / f"proc/{pid}/cgroup").read_text(errors="surrogateescape")
+            with open(f"{self._root}/proc/{pid}/cgroup", "rb", buffering=0) as file:
+                text = file.read().decode(errors="surrogateescape")
         except OSError:
             return ()
         lines = (line.split(":", 2) for line in text.splitlines())

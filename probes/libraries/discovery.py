@@ -109,6 +109,7 @@ class Libraries:
         self._unseen_programs: set[int] = set()
         self.unprobed = Unprobed()
         """Which processes could make calls before their libraries were probed."""
+        self._remapped: set[int] | None = set()
         self._rechecked = time.monotonic()
         self._rows: tuple[Library, ...] = ()
         self._missing: tuple[Missing, ...] = ()
@@ -134,6 +135,10 @@ class Libraries:
                 return  # Nothing may be probed after `close`, because nothing would remove the probes.
             now = time.monotonic()
             to_read = self._processes.to_read()
+            if to_read.remapped is None or self._remapped is None:
+                self._remapped = None
+            else:
+                self._remapped |= to_read.remapped
             changed = False
             self.unprobed.mapped(to_read.mapped, set(self._files.values()), unreported=to_read.unreported)
             for pid in to_read.gone:
@@ -165,6 +170,13 @@ class Libraries:
     def traced_pids(self) -> set[int]:
         """Returns the processes whose calls are counted."""
         return set(self._traced)
+
+    def remapped(self) -> set[int] | None:
+        """Returns the processes that have mapped code since the previous call; None if any process may
+        have."""
+        with self._lock:
+            found, self._remapped = self._remapped, set()
+            return found
 
     @property
     def hot(self) -> HotProbes:

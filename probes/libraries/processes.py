@@ -31,6 +31,8 @@ class ProcessesToRead:
     """Mappings of libraries that were made, in no particular order."""
     unreported: bool = False
     """Whether the Linux kernel did not report some mappings. Who made them may have ended since."""
+    remapped: set[int] | None = field(default_factory=set)
+    """Processes that have mapped code; None if any process may have."""
 
 
 class Processes:
@@ -79,6 +81,10 @@ class Processes:
                 to_read.mapped.append(mapped)
             elif name and b".so" not in name:
                 to_read.programs.add(mapped.pid)
+        if self._watch is None or changes.lost:
+            to_read.remapped = None
+        else:
+            to_read.remapped = {mapped.pid for mapped in changes.mapped}
         self._named |= to_read.libraries | to_read.programs
         now = time.monotonic()
         self._lost |= changes.lost

@@ -26,7 +26,7 @@ from stalltop.probes.layout import (
     TOLD_PROGRAM,
     Pool,
 )
-from stalltop.probes.maps.slots import SlotKey, may_own, rows_of, slot_key
+from stalltop.probes.maps.slots import SlotKey, may_own, rows_of, slot_keys
 from stalltop.probes.programs.bpf_calls import delete_all, get
 from stalltop.probes.programs.loading import Programs, pid_namespace
 
@@ -108,7 +108,7 @@ class Kernels:
         that were ``found`` in their records: they may belong to calls that were counted earlier, because
         launches are held back by row."""
         used = np.flatnonzero(self._owners["operation"])
-        row_of = {slot_key(self._owners[slot]): int(rows[slot]) for slot in used}
+        row_of = dict(zip(slot_keys(self._owners[used]), rows[used].tolist(), strict=True))
         for slot, key in freed.items():
             if key in row_of and not self._owners["operation"][slot]:
                 counted[row_of[key]] += counted[slot]
@@ -119,7 +119,7 @@ class Kernels:
 
     def let_go(self, slots: NDArray[np.intp]) -> None:
         """Frees the records of ``slots``. These slots are about to be freed and are no longer written."""
-        self._freed |= {slot: slot_key(self._owners[slot]) for slot in slots.tolist()}
+        self._freed |= zip(slots.tolist(), slot_keys(self._owners[slots]), strict=True)
         used = np.flatnonzero(self._launched["slot"])
         gone = used[np.isin(self._launched["slot"][used].astype(np.int64) - 1, slots)]
         if not len(gone):
@@ -174,7 +174,6 @@ class Kernels:
         kernels, launched = self._kernels[told], owners[seen]
         columns = (
             seen,
-            launched["slot"],
             launched["function"],
             launched["born_ns"],
             launched["generation"],
@@ -187,14 +186,15 @@ class Kernels:
         )
         names = kernels["name"]
         found = []
-        for at, (row, slot, function, *born, known, name_at, count, errors, total, longest) in enumerate(
-            zip(*(column.tolist() for column in columns), strict=True)
+        keys = slot_keys(self._owners[launched["slot"].astype(np.int64) - 1])
+        for at, (key, row, function, *born, known, name_at, count, errors, total, longest) in enumerate(
+            zip(keys, *(column.tolist() for column in columns), strict=True)
         ):
             buckets = np.flatnonzero(rise[row])
             top = int(buckets[-1])
             found.append(
                 RawKernel(
-                    slot_key(self._owners[slot - 1]),
+                    key,
                     function,
                     born[0],
                     born[1],

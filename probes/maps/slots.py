@@ -258,9 +258,9 @@ class Slots:
     def _keys_of(self, slots: NDArray[np.intp]) -> tuple[SlotKey, ...]:
         known = self._keys
         numbers = slots.tolist()
-        for slot in numbers:
-            if slot not in known:
-                known[slot] = slot_key(self._owners[slot])
+        new = [slot for slot in numbers if slot not in known]
+        if new:
+            known |= zip(new, slot_keys(self._owners[new]), strict=True)
         return tuple(map(known.__getitem__, numbers))
 
 
@@ -303,16 +303,13 @@ def split_up(total_ns: U64, off_ns: U64) -> U64:
     ]
 
 
-def slot_key(owner: np.void) -> SlotKey:
-    """Returns the key of a slot with this owner (``layout.OWNER``)."""
-    operation = int(owner["operation"])
-    return SlotKey(
-        int(owner["cgroup_id"]),
-        int(owner["tgid"]),
-        operation & (NESTED - 1),
-        operation & NESTED != 0,
-        operation >> DEVICE_SHIFT,
-    )
+def slot_keys(owners: NDArray[np.void]) -> list[SlotKey]:
+    """Returns the keys of slots with these owners (``layout.OWNER``)."""
+    columns = (owners[name].tolist() for name in ("cgroup_id", "tgid", "operation"))
+    return [
+        SlotKey(cgroup_id, tgid, operation & (NESTED - 1), operation & NESTED != 0, operation >> DEVICE_SHIFT)
+        for cgroup_id, tgid, operation in zip(*columns, strict=True)
+    ]
 
 
 def _counts(

@@ -45,19 +45,21 @@ class KernelStacks:
     def __init__(self, programs: Programs, access: MapAccess) -> None:
         self._programs = programs
         self._access = access
+        self._fields: list[list[int]] = []
+        self._threads: list[TracedThread] = []
 
     def choose(self, of: Stacks) -> None:
         """Sets of which captured calls the stack is read."""
         self._programs.keeping["stacks"] = of
 
     def threads(self) -> list[TracedThread]:
-        """Returns the threads that make traced calls."""
+        """Returns the threads that make traced calls: the same list as before if they are the same."""
         records = self._programs.threads
-        used = records[(records["tid"] != 0) & (records["called"] != 0)]
-        return [
-            TracedThread(*fields)
-            for fields in zip(*(used[name].tolist() for name in ("tid", "shown_tid", "tgid")), strict=True)
-        ]
+        used = np.flatnonzero((records["tid"] != 0) & (records["called"] != 0))
+        fields = [records[name][used].tolist() for name in ("tid", "shown_tid", "tgid")]
+        if fields != self._fields:
+            self._fields, self._threads = fields, list(map(TracedThread._make, zip(*fields, strict=True)))
+        return self._threads
 
     def tell(self, thread: TracedThread, python: PythonThread, layout: PythonLayout) -> None:
         """Tells where the frames of ``thread`` are. Raises OSError."""
@@ -84,22 +86,21 @@ class KernelStacks:
             if not is_open:
                 return []
             found = self._programs.stacks.take()
-        stacks = []
-        for tgid, tid, start_ns, end, frames, native_bytes, python, native in zip(
-            *(
-                found[name].tolist()
-                for name in ("tgid", "tid", "start_ns", "end", "frames", "native_bytes", "python", "native")
-            ),
-            strict=True,
-        ):
-            stacks.append(
-                RawStack(
-                    tgid,
-                    tid,
-                    start_ns,
-                    PythonEnd(end),
-                    tuple(PythonFrame(*frame) for frame in python[:frames]),
-                    tuple(native[: native_bytes // 8]),
-                )
+        if not len(found):
+            return []
+        names = ("tgid", "tid", "start_ns", "end", "frames", "native_bytes")
+        python, native = found["python"], found["native"]
+        # A record has room for many more frames than most stacks have.
+        return [
+            RawStack(
+                tgid,
+                tid,
+                start_ns,
+                PythonEnd(end),
+                tuple(map(PythonFrame._make, python[at, :frames].tolist())) if frames else (),
+                tuple(native[at, : native_bytes // 8].tolist()),
             )
-        return stacks
+            for at, (tgid, tid, start_ns, end, frames, native_bytes) in enumerate(
+                zip(*(found[name].tolist() for name in names), strict=True)
+            )
+        ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,15 +40,15 @@ class Works:
         self._reach = reach
         self._threads = threads
         self._began_ns = began_ns
-        self._seen: dict[int, tuple[int, int, NDArray[np.int64], int]] = {}
-        """State of each record at the previous read: the TID, when the thread got the record, the time of
-        each part of the split, and the time of the read."""
+        self._seen = _Seen(
+            *(np.zeros(0, np.int64),) * 3, np.zeros((0, *off_cpu.dtype["all"].shape), np.int64), 0
+        )
         self._placed = Counter[tuple[int, int]]()
         """Number of samples by process and CPU."""
 
     def look(self) -> None:
         """Takes a sample of the CPUs of those threads that the previous `read` found."""
-        records = np.fromiter(self._seen, np.intp, len(self._seen))
+        records = self._seen.records
         threads = self._threads()
         off, waiting = threads["off_since_ns"][records], threads["waiting_ns"][records]
         # A thread that waits for a CPU is included, because stalltop itself may have that CPU at this moment.
@@ -69,36 +69,57 @@ class Works:
         if len(used):
             self._reach(int(used[-1]) + 1)
         threads, off = records[used], self._off_cpu[used]
-        seen, found = {}, []
-        for index, thread, sums in zip(used.tolist(), threads, off, strict=True):
-            tid, since_ns, born_ns = int(thread["shown_tid"]), int(sums["since_ns"]), int(sums["born_ns"])
-            parts = sums["all"].astype(np.int64)
-            left_ns, part = int(thread["off_since_ns"]), int(thread["off_for"])
-            if 0 < left_ns < now_ns and 0 < part < len(parts):
-                parts[part] += now_ns - left_ns
-            held = left_ns > 0 and not thread["woken_ns"] and int(thread["how"]) in _HELD
-            before = self._seen.get(index)
-            fresh = before is None or before[:2] != (tid, since_ns)
-            if before is None or fresh:
-                before = tid, since_ns, np.zeros_like(parts), since_ns
-            seen[index] = tid, since_ns, parts, now_ns
-            spent = np.maximum(parts - before[2], 0)
-            spent[0] = max(now_ns - before[3] - int(spent[1:].sum()), 0)
-            if not fresh and int(spent[1:].sum()) < LEAST_NS and not thread["link"]:
-                continue
-            born = fresh and born_ns > self._began_ns
-            held_ns = max(now_ns - max(left_ns, before[3]), 0) if held else 0
-            found.append(
-                RawWork(
-                    tgid=int(thread["tgid"]),
-                    tid=tid,
-                    cgroup_id=int(thread["cgroup_id"]),
-                    link=int(thread["link"]),
-                    split_ns=tuple(spent.tolist()),
-                    startup_ns=max(since_ns - born_ns, 0) if born else 0,
-                    held=int(thread["how"]) if held else 0,
-                    held_ns=held_ns,
-                )
-            )
-        self._seen = seen
-        return found
+        tids = threads["shown_tid"].astype(np.int64)
+        since_ns, born_ns = off["since_ns"].astype(np.int64), off["born_ns"].astype(np.int64)
+        parts_ns = off["all"].astype(np.int64)
+        left_ns, waits_for = threads["off_since_ns"].astype(np.int64), threads["off_for"].astype(np.intp)
+        is_off = np.flatnonzero(
+            (left_ns > 0) & (left_ns < now_ns) & (waits_for > 0) & (waits_for < parts_ns.shape[1])
+        )
+        parts_ns[is_off, waits_for[is_off]] += now_ns - left_ns[is_off]
+        known, at = self._seen.find(used, tids, since_ns)
+        begin_ns = np.where(known, self._seen.read_ns, since_ns)
+        spent_ns = parts_ns.copy()
+        spent_ns[known] -= self._seen.parts_ns[at[known]]
+        np.maximum(spent_ns, 0, out=spent_ns)
+        off_ns = spent_ns[:, 1:].sum(axis=1)
+        spent_ns[:, 0] = np.maximum(now_ns - begin_ns - off_ns, 0)
+        self._seen = _Seen(used, tids, since_ns, parts_ns, now_ns)
+
+        told = np.flatnonzero(~known | (off_ns >= LEAST_NS) | (threads["link"] != 0))
+        born = ~known & (born_ns > self._began_ns)
+        startup_ns = np.where(born, np.maximum(since_ns - born_ns, 0), 0)
+        held = (left_ns > 0) & (threads["woken_ns"] == 0) & np.isin(threads["how"], _HELD)
+        held_ns = np.where(held, np.maximum(now_ns - np.maximum(left_ns, begin_ns), 0), 0)
+        how = np.where(held, threads["how"], 0)
+        whose = (threads[name][told].tolist() for name in ("tgid", "shown_tid", "cgroup_id", "link"))
+        splits = map(tuple, spent_ns[told].tolist())
+        rest = (column[told].tolist() for column in (startup_ns, how, held_ns))
+        return [RawWork(*each) for each in zip(*whose, splits, *rest, strict=True)]
+
+
+class _Seen(NamedTuple):
+    """State of the records in use at the previous read. Element i of every array belongs to
+    ``records[i]``."""
+
+    records: NDArray[np.intp]
+    """Numbers of the records, in rising order."""
+    tids: NDArray[np.int64]
+    since_ns: NDArray[np.int64]
+    """When the thread got the record."""
+    parts_ns: NDArray[np.int64]
+    """Time of each part of the split, shape (n, parts)."""
+    read_ns: int
+    """Time of that read."""
+
+    def find(
+        self, records: NDArray[np.intp], tids: NDArray[np.int64], since_ns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Returns which of ``records`` belonged to the same thread at the previous read, and where they are
+        in the arrays."""
+        at = np.searchsorted(self.records, records)
+        if not len(self.records):
+            return np.zeros(len(records), np.bool_), at
+        place = np.minimum(at, len(self.records) - 1)
+        same = (self.records[place] == records) & (self.tids[place] == tids)
+        return same & (self.since_ns[place] == since_ns), place

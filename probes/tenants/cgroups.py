@@ -101,7 +101,8 @@ class Membership:
 def membership(pid: int, root: Path = Path("/")) -> Membership | None:
     """Returns the cgroups of the process (``/proc/PID/cgroup``), or None if it is gone or hidden."""
     try:
-        text = (root / f"proc/{pid}/cgroup").read_text(errors="surrogateescape")
+        with open(f"{root}/proc/{pid}/cgroup", "rb", buffering=0) as file:
+            text = file.read().decode(errors="surrogateescape")
     except OSError:
         return None
     unified, legacy = "", dict[str, None]()

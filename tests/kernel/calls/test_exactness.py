@@ -1,7 +1,11 @@
-"""Tests that each of two million calls is counted once, in the right row."""
+"""Tests that each of two million calls is counted once, in the right row.
+
+``STALLTOP_EXACT_CALLS=10000000`` makes ten million calls, ``STALLTOP_EXACT_BUDGET=off`` sets no budget.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,6 +17,7 @@ from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.window import UNCOUNTED
 from stalltop.probes import monitor as monitor_module
+from stalltop.probes.budget.limits import Budget
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
 from stalltop.probes.tracer.kernel_side import Attachment, KernelSide, Point, Way
@@ -21,7 +26,9 @@ from tests.kernel.harness import Workplace, wait_until
 
 pytestmark = pytest.mark.beside
 
-CYCLES = 25_000
+CALLS = int(os.environ.get("STALLTOP_EXACT_CALLS", "2000000"))
+CYCLES = CALLS // 80
+BUDGET = None if os.environ.get("STALLTOP_EXACT_BUDGET") == "off" else Budget.of_host()
 THREADS = (3, 3, 2)
 ITEMS = (
     "cudaLaunchKernel cudaLaunchKernel_ptsz cudaMemcpyAsync:1:4096:1 cuLaunchKernel_ptsz "
@@ -54,7 +61,7 @@ def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     way: Way = request.param
     if way == "perf":
         monkeypatch.setattr(monitor_module, "KernelSide", FewFunctions)
-    monitor = Monitor(MonitorOptions(attach=way))
+    monitor = Monitor(MonitorOptions(attach=way, budget=BUDGET))
     try:
         assert monitor.cannot_trace is None, str(monitor.cannot_trace)
         yield WindowTotals(monitor)
@@ -86,7 +93,7 @@ def start(
     return callers
 
 
-def test_two_million_calls_are_counted_exactly(told: WindowTotals, workplace: Workplace) -> None:
+def test_millions_of_calls_are_counted_exactly(told: WindowTotals, workplace: Workplace) -> None:
     callers = start(workplace, told, len(THREADS))
     for caller, threads in zip(callers, THREADS, strict=True):
         caller.tell(f"burst {threads} {CYCLES} {ITEMS}")
@@ -95,12 +102,12 @@ def test_two_million_calls_are_counted_exactly(told: WindowTotals, workplace: Wo
         for caller, threads in zip(callers, THREADS, strict=True)
         for (operation, nested), (calls, size) in A_CYCLE.items()
     }
-    assert sum(calls for calls, _ in expected.values()) == 2_000_000
+    assert sum(calls for calls, _ in expected.values()) == CALLS
     wait_until(lambda: told.read().rows.calls.any(), what="calls counted while they are made")
     for _ in range(20):
         told.read()
     for caller in callers:
-        caller.answer(100.0)
+        caller.answer(CALLS / 20_000)
     told.read()
     pids = {caller.pid for caller in callers}
     gaps = {key.pid: calls for key, calls in told.calls.items() if key.operation == HOST_GAP}

@@ -26,6 +26,20 @@ for _ in range(2):
 print(own_mib() - before)
 """
 
+EVERY_SECOND = """
+import resource
+import numpy as np
+from stalltop.cli.allocator import return_free_memory
+return_free_memory()
+def work():
+    for _ in range(100):
+        arrays = [np.ones(1 << 16) for _ in range(4)]
+work()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+work()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
 
 def held_mib(told: str) -> int:
     found = subprocess.run([sys.executable, "-c", PROGRAM, told], capture_output=True, text=True, check=True)
@@ -36,3 +50,8 @@ def test_large_arrays_that_were_freed_are_given_back() -> None:
     if held_mib("no") < 32:
         pytest.skip("this C library gives memory back by itself")
     assert held_mib("yes") < 8
+
+
+def test_arrays_of_half_a_mib_need_no_fresh_pages_each_time() -> None:
+    found = subprocess.run([sys.executable, "-c", EVERY_SECOND], capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 1_000  # Otherwise it is one for each of 51,200 pages.

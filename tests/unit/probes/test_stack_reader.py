@@ -39,6 +39,7 @@ class MadeUpHost:
     told: list[int] = field(default_factory=list)
     forgotten: list[int] = field(default_factory=list)
     asked: int = 0
+    native_asked: int = 0
 
     def threads(self) -> list[TracedThread]:
         return self.traced
@@ -66,6 +67,7 @@ class MadeUpHost:
                     )
                 )
             else:
+                self.native_asked += 1
                 answers.append((NativeFrame(b"_Z3runi", "/lib/x.so", 16), NativeFrame(b"", "", 0)))
         return answers
 
@@ -221,3 +223,44 @@ def test_a_window_waits_for_no_question_that_hangs(clock: SettableClock) -> None
     reads.forget(PID)
     goes_on.set()
     looking.join()
+
+
+def test_native_stacks_are_named_once_until_the_process_maps_code(clock: SettableClock) -> None:
+    host = MadeUpHost(process=python(100))
+    reads = reader(host)
+
+    def named() -> tuple[StackFrame, ...]:
+        host.stacks = [raw(native=(16,))]
+        (stack,) = reads.take().values()
+        return stack.frames
+
+    first = named()
+    assert named() == first
+    assert host.native_asked == 1
+    for told, asked in ((set[int](), 1), ({PID + 1}, 1), ({PID}, 2), (None, 3)):
+        reads.remapped(told)
+        assert named() == first
+        assert host.native_asked == asked
+
+
+def test_names_of_native_stacks_are_bounded(clock: SettableClock) -> None:
+    host = MadeUpHost(process=python(100))
+    reads = reader(host)
+    for address in range(1, 3 * stack_reader.MOST_NAMED, 64):
+        host.stacks = [
+            RawStack(PID, 100, at, PythonEnd.WHOLE, (), (at,)) for at in range(address, address + 64)
+        ]
+        assert all(stack.frames for stack in reads.take().values())
+    assert len(reads._named[PID]) <= stack_reader.MOST_NAMED
+
+
+def test_names_are_kept_for_a_bounded_number_of_processes(
+    clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_reader, "MOST_PROCESSES", 3)
+    host = MadeUpHost(process=python(100))
+    reads = reader(host)
+    for pid in range(1, 9):
+        host.stacks = [RawStack(pid, pid, pid, PythonEnd.WHOLE, (), (16,))]
+        assert all(stack.frames for stack in reads.take().values())
+    assert [*reads._named] == [6, 7, 8]

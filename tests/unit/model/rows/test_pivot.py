@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, shown_operation
 from stalltop.model.histograms.hdr import HIGHEST_NS, index_of
+from stalltop.model.rows import pivot as pivot_module
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.rows.pivot import RowNaming, pivot
 from stalltop.model.window import Window
@@ -216,3 +218,29 @@ def test_the_order_of_dimensions_does_not_change_the_groups(by: list[Dimension])
     calls = {tuple(name[i] for i in place): int(c) for name, c in zip(found.keys, found.calls, strict=True)}
     expected = pivot(one, ["container", "process", "operation", "layer"])
     assert calls == dict(zip(expected.keys, expected.calls.tolist(), strict=True))
+
+
+@FEW
+@given(st.lists(windows(), min_size=2, max_size=5), BY)
+def test_names_that_are_remembered_are_those_of_the_window(parts: list[Window], by: list[Dimension]) -> None:
+    remembered = [pivot(part, by) for part in parts]
+    for part, found in zip(parts, remembered, strict=True):
+        pivot_module._GROUPINGS.clear()
+        pivot_module._NAMED_ROWS.clear()
+        alone = pivot(part, by)
+        assert (alone.keys, alone.labels) == (found.keys, found.labels)
+        assert np.array_equal(alone.group_of_row, found.group_of_row)
+        assert np.array_equal(alone.nested, found.nested)
+        assert np.array_equal(alone.repeated, found.repeated)
+
+
+def test_a_tenant_that_gets_a_name_is_named_anew() -> None:
+    before = by_hand()
+    tenant = before.rows.keys[0].tenant
+    after = replace(
+        before, tenants={**before.tenants, tenant: replace(before.tenants[tenant], name="renamed")}
+    )
+    # Another row, so that the grouping as a whole is not the known one.
+    after = replace(after, rows=after.rows.take(np.arange(3)))
+    assert pivot(before, ["container"]).labels == (("serve",), ("train",))
+    assert pivot(after, ["container"]).labels == (("renamed",),)

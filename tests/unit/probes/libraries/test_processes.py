@@ -175,6 +175,16 @@ def test_processes_with_new_mappings_are_scanned_at_once(monkeypatch: pytest.Mon
     assert host.to_read([1, 2, 3]) == (set(), set(), set())
 
 
+def test_processes_that_mapped_any_code_are_remapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = ScannedHost(monkeypatch)
+    host.watch.map((1, "/usr/lib/libcudart.so.12"), (3, "/lib/libc.so.6"), (4, ""))
+    assert host.processes.to_read().remapped == {1, 3, 4}
+    assert host.processes.to_read().remapped == set()
+    host.watch.changes = Changes(lost=True)
+    assert host.processes.to_read().remapped is None
+    assert ScannedHost(monkeypatch, watched=False).processes.to_read().remapped is None
+
+
 def test_a_scan_is_due_at_once_after_a_new_mapping_and_otherwise_when_processes_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
