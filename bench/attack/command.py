@@ -229,8 +229,8 @@ def table(outcomes: Sequence[AttackOutcome], seconds: float, minutes: float) -> 
     made.notes += [
         "",
         "as: an unprivileged user, or root of a container with namespaces and a cgroup of its own",
-        "calls, not counted: of another tenant, during the attack; missed, of all: calls of the whole host that "
-        "the tracer counted as missed",
+        "calls, not counted: of another tenant, during the attack; missed, of all: calls of the whole host "
+        "that the tracer counted as missed",
         "new process traced, longest window: the longest of all times; new process: of another tenant, with "
         "a library of its own",
         "MB: resident memory of the tracer at the end of the last time",
