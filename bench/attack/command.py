@@ -115,7 +115,6 @@ class PidWatch(Watch):
 
     def add(self, window: Window) -> None:
         """Adds the counts of ``window``."""
-        super().add(window)
         self.longest = max(self.longest, window.seconds)
         for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True):
             if key.layer == "runtime" and key.outermost:
@@ -127,6 +126,7 @@ class PidWatch(Watch):
         for name in UNCOUNTED:
             if window.loss.get(name):
                 self.said[f"counted as missed: {name}"] = None
+        super().add(window)
 
 
 def parser() -> argparse.ArgumentParser:
