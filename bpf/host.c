@@ -8,20 +8,26 @@
  *
  * Hashes hold the counts; the monitor empties the hashes once a second. An element holds what happened since
  * the monitor last emptied the hash, so elements of ended processes disappear by themselves. A full hash
- * drops new elements, and counts them in `dropped`.
+ * drops new elements, and an LRU hash its oldest ones; `lost` counts both.
  */
 #include "host/layout.h"
 #include "base/numbers.h"
 
-BPF_F_TABLE("array", u32, u64, dropped, 1, 0);
+/* By enum host_loss. */
+BPF_F_TABLE("array", u32, u64, lost, HOST_LOSSES, 0);
 
-INLINE void drop(void)
+INLINE void count_lost(u32 what)
 {
-	u32 only = 0;
-	u64 *count = dropped.lookup(&only);
+	u64 *count = lost.lookup(&what);
 
 	if (count)
 		__sync_fetch_and_add(count, 1);
+}
+
+/* Counts an event for which there was no room. */
+INLINE void drop(void)
+{
+	count_lost(HOST_DROPPED);
 }
 
 /* Returns the PID of the current process in the monitor's PID namespace; 0 if the process has none there. */

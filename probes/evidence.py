@@ -234,6 +234,11 @@ class EvidenceReader:
                 f"events of the host, such as block I/O and reclaim, {raw.dropped} times: "
                 "no room to count them",
             )
+        if raw.forgotten:
+            unknown += (
+                f"events of the host, such as block I/O and reclaim, {raw.forgotten} times: "
+                "too many at once to remember when each began",
+            )
         return raw, unknown
 
     def _every_link(self, kernel: KernelSource) -> dict[int, int]:

@@ -317,11 +317,11 @@ class Monitor:
 
     def _begin_looking(self, patience_seconds: float) -> None:
         """Starts to look for libraries. Waits for the first search, but not for a file system that does not
-        answer. Raises TracingError."""
+        answer. Raises what ended the search."""
         self._looker = threading.Thread(target=self._look, name="discovery", daemon=True)
         self._looker.start()
         self._searched.wait(patience_seconds)
-        if isinstance(self._failure, TracingError):
+        if self._failure is not None:
             raise self._failure
 
     def _look(self) -> None:
@@ -329,7 +329,7 @@ class Monitor:
         try:
             if self._libraries is not None:
                 self._libraries.start()
-        except Exception as error:
+        except BaseException as error:
             self._failure = error
             return
         finally:

@@ -49,7 +49,7 @@ class MonitorOptions:
     kernel side."""
     confined: Confined | None = None
     """The confined process, if it was started earlier."""
-    search_seconds: float = START_SECONDS
+    search_seconds: float = 2.0 * START_SECONDS
     """For how long the first window waits for the first search for libraries, s. What is found later is
     probed then."""
     progress: Progress | None = None

@@ -76,6 +76,8 @@ class AttackOutcome:
     """What must not happen, and did."""
     told: str = ""
     """What the tracer said about the attacker."""
+    missed: int = 0
+    """Calls on the whole host that the tracer counted as missed, most of them the attacker's."""
 
     times: int = 1
 
@@ -91,6 +93,7 @@ class AttackOutcome:
             later.resident_mb,
             [*self.faults, *(fault for fault in later.faults if fault not in self.faults)],
             later.told or self.told,
+            self.missed + later.missed,
             self.times + later.times,
         )
 
@@ -112,7 +115,6 @@ class PidWatch(Watch):
 
     def add(self, window: Window) -> None:
         """Adds the counts of ``window``."""
-        super().add(window)
         self.longest = max(self.longest, window.seconds)
         for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True):
             if key.layer == "runtime" and key.outermost:
@@ -124,6 +126,7 @@ class PidWatch(Watch):
         for name in UNCOUNTED:
             if window.loss.get(name):
                 self.said[f"counted as missed: {name}"] = None
+        super().add(window)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -203,6 +206,7 @@ def table(outcomes: Sequence[AttackOutcome], seconds: float, minutes: float) -> 
             "times",
             "calls made",
             "not counted",
+            "missed, of all",
             "new process traced, s",
             "longest window, s",
             "MB",
@@ -216,6 +220,7 @@ def table(outcomes: Sequence[AttackOutcome], seconds: float, minutes: float) -> 
             f"{one.times}",
             f"{one.made:,}",
             f"{one.made - one.counted:,}",
+            f"{one.missed:,}",
             f"{one.new_seconds:.2f}",
             f"{one.longest_seconds:.1f}",
             f"{one.resident_mb:.0f}",
@@ -224,7 +229,8 @@ def table(outcomes: Sequence[AttackOutcome], seconds: float, minutes: float) -> 
     made.notes += [
         "",
         "as: an unprivileged user, or root of a container with namespaces and a cgroup of its own",
-        "calls, not counted: of another tenant, during the attack",
+        "calls, not counted: of another tenant, during the attack; missed, of all: calls of the whole host "
+        "that the tracer counted as missed",
         "new process traced, longest window: the longest of all times; new process: of another tenant, with "
         "a library of its own",
         "MB: resident memory of the tracer at the end of the last time",
@@ -269,6 +275,7 @@ class _Stage:
         watch, victim = self._watch, self._victim
         before, made_before = watch.of_pid[victim.pid], _made(victim)
         watch.longest, watch.said, watch.unclean = 0.0, {}, set()
+        missed_before = watch.losses.total()
         victim.start(_VICTIM)
         faults: list[str] = []
         with self._attack(name, who, seconds) as (attacker, place):
@@ -293,7 +300,16 @@ class _Stage:
         made, counted = _made(victim) - made_before, watch.of_pid[victim.pid] - before
         told = next((reason for reason in watch.said if "over quota" in reason), next(iter(watch.said), ""))
         return AttackOutcome(
-            name, who, made, counted, new_seconds, watch.longest, resident, faults, told[:100]
+            name,
+            who,
+            made,
+            counted,
+            new_seconds,
+            watch.longest,
+            resident,
+            faults,
+            told[:100],
+            watch.losses.total() - missed_before,
         )
 
     def _new_process(self, name: str, faults: list[str]) -> float:

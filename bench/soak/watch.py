@@ -52,13 +52,13 @@ class Watch:
     def add(self, window: Window) -> None:
         """Adds the counts of ``window``."""
         self.windows += 1
-        self.until = window.end
         self.losses.update({name: lost for name, lost in window.loss.items() if name in UNCOUNTED})
         self.told |= {gap.reason for gap in window.coverage.missing if gap.what == FIRST_CALLS}
         self.untraced |= {f"{gap.what}: {gap.reason}" for gap in window.coverage.missing}
         for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True):
             if key.layer == LAYER and key.outermost and key.tenant in self._tenants:
                 self.calls[key.tenant] += calls
+        self.until = window.end  # This comes last: another thread may wait for it.
 
     def compared(self, made: Mapping[str, int]) -> tuple[int, int]:
         """Returns how many of the calls that each tenant has ``made`` were not counted: calls of tenants of

@@ -31,7 +31,7 @@ struct submitted {
 
 BPF_F_TABLE("lru_hash", u64, struct submitted, bios, HOST_ENTRIES, 0);
 /* By cgroup: when a request from a kernel thread for that cgroup was last submitted or completed. */
-BPF_F_TABLE("lru_hash", u64, u64, active, 1024, 0);
+BPF_F_TABLE("lru_hash", u64, u64, active, HOST_ENTRIES, 0);
 BPF_F_TABLE("hash", struct io_key, struct io, io_of, HOST_ENTRIES, 0);
 
 /* Returns the cgroup to which the block controller charges a bio; 0 if it has none. */
@@ -60,7 +60,9 @@ INLINE u64 idle_since(u64 cgroup_id, u64 now)
 {
 	u64 *last = active.lookup(&cgroup_id), idle = 0;
 
-	if (last && *last < now)
+	if (!last)
+		count_lost(HOST_ACTIVE);
+	else if (*last < now)
 		idle = now - *last;
 	active.update(&cgroup_id, &now);
 	return idle;
@@ -134,7 +136,11 @@ int request_done(struct bpf_raw_tracepoint_args *ctx)
 	if (!key)
 		key = request;
 	note = bios.lookup(&key);
-	if (!note || !note->issue_ns || part < left)
+	if (part < left)
+		return 0;
+	if (!note)
+		count_lost(HOST_FORGOTTEN);
+	if (!note || !note->issue_ns)
 		return 0;
 	READ(disk, request, REQUEST_Q);
 	READ(disk, disk, REQUEST_QUEUE_DISK);

@@ -10,6 +10,14 @@
 
 #define HOST_ENTRIES 8192   /* number of elements of each hash */
 
+/* What `lost` counts. */
+enum host_loss {
+	HOST_DROPPED,           /* events for which a hash had no room */
+	HOST_FORGOTTEN,         /* events whose begin an LRU hash has forgotten, or that began before the programs ran */
+	HOST_ACTIVE,            /* elements that were added to `active` */
+	HOST_LOSSES
+};
+
 /* Identifies who submitted requests, to which disk, and in which direction. */
 struct io_key {
 	__u64 cgroup_id;

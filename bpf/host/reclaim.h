@@ -21,7 +21,7 @@ INLINE struct use *use_of_user(u64 cgroup_id, u32 tgid)
 
 #ifdef WITH_RECLAIM
 
-BPF_F_TABLE("lru_hash", u32, u64, reclaiming, 1024, 0);
+BPF_F_TABLE("lru_hash", u32, u64, reclaiming, HOST_ENTRIES, 0);
 
 /*
  * Raw tracepoints mm_vmscan_direct_reclaim_begin and mm_vmscan_memcg_reclaim_begin. They run in the thread
@@ -43,8 +43,10 @@ int reclaim_ends(void *ctx)
 	u64 *since = reclaiming.lookup(&tid), ns;
 	struct use *use;
 
-	if (!since)
+	if (!since) {
+		count_lost(HOST_FORGOTTEN);
 		return 0;
+	}
 	ns = bpf_ktime_get_ns() - *since;
 	reclaiming.delete(&tid);
 	use = use_of_user(bpf_get_current_cgroup_id(), own_tgid());

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -19,16 +20,22 @@ from numpy.typing import NDArray
 
 from stalltop.model.errors import TracingError
 from stalltop.model.text.clean import clean
+from stalltop.probes.host.layout import HOST_ENTRIES, HostLoss
 from stalltop.probes.host.parts import BLOCK_CGROUP, PARTS, Part
-from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, get, take_all
+from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, get, look_at_all, take_all
 from stalltop.probes.programs.compiled import RAW_TRACEPOINT
 from stalltop.probes.programs.loading import load_prepared, pid_namespace
 from stalltop.probes.programs.recipes import Recipe, source_text
 from stalltop.probes.programs.task_offsets import KernelTypes, NoBtfError
 from stalltop.probes.tracer.attach import close_together
 
-_DROPPED: Final = "dropped"
-"""Name of the BPF array whose only element counts events that were lost because a map was full."""
+_LOST: Final = "lost"
+"""Name of the BPF array that counts what was lost because a map was full, by `HostLoss`."""
+_ACTIVE: Final = "active"
+"""Name of the LRU map that no program removes elements from."""
+_EIGHT_BYTES: Final = np.dtype([("all", "V8")])
+COUNT_SECONDS: Final = 10.0
+"""The elements of that map are counted at most once in this time, s."""
 _COMPILER_NICENESS: Final = 10
 """Niceness of the compiler of the BPF programs, so that it takes little CPU time from the workloads of the
 host."""
@@ -123,9 +130,12 @@ class RawHostEvents(NamedTuple):
     """The last stop of each process and of each cgroup."""
     dropped: int
     """How often an event could not be counted because a map was full."""
+    forgotten: int
+    """How often the begin of an event was forgotten because a map was full, so that the event was not
+    counted, or lacks ``RawBlockIo.idle_ns``."""
 
 
-NOTHING: Final = RawHostEvents([], [], [], [], [], 0)
+NOTHING: Final = RawHostEvents([], [], [], [], [], 0, 0)
 
 
 class HostEvents:
@@ -136,7 +146,7 @@ class HostEvents:
         self._loader: threading.Thread | None = None
         self._lock = threading.Lock()
         self._closed = False
-        self._loaded: list[_Loaded] = []
+        self._loaded: list[LoadedEvents] = []
         self._unknown: tuple[str, ...] = ()
         self._done = False
 
@@ -167,7 +177,7 @@ class HostEvents:
         found: dict[str, tuple[NDArray[np.void], NDArray[np.void]]] = {}
         with self._lock:
             taken = [loaded.take() for loaded in self._loaded]
-            dropped = sum(loaded.dropped() for loaded in self._loaded)
+            lost = [loaded.lost() for loaded in self._loaded]
         for name in {name for maps in taken for name in maps}:
             pairs = [maps[name] for maps in taken if name in maps]
             found[name] = (np.concatenate([keys for keys, _ in pairs]), np.concatenate([v for _, v in pairs]))
@@ -191,7 +201,8 @@ class HostEvents:
                     found, "stops"
                 )
             ],
-            dropped,
+            sum(dropped for dropped, _ in lost),
+            sum(forgotten for _, forgotten in lost),
         )
 
     def close(self) -> None:
@@ -217,7 +228,7 @@ class HostEvents:
             if self._closed:
                 return
             try:
-                loaded = _Loaded.load(parts, offsets, unknown)
+                loaded = LoadedEvents.load(parts, offsets, unknown)
             except TracingError as reason:
                 if len(parts) == 1 or reason.remedy:
                     unknown += [f"{part.what}: {reason.reason}" for part in parts]
@@ -227,7 +238,7 @@ class HostEvents:
             if not self._keep(loaded) or len(parts) > 1:
                 return
 
-    def _keep(self, loaded: _Loaded) -> bool:
+    def _keep(self, loaded: LoadedEvents) -> bool:
         with self._lock:
             if not self._closed:
                 self._loaded.append(loaded)
@@ -293,22 +304,29 @@ def recipe(parts: Sequence[Part], values: Iterable[str]) -> Recipe:
     )
 
 
-class _Loaded:
+class LoadedEvents:
     """Loaded and attached BPF programs."""
 
     def __init__(
         self,
         maps: Mapping[str, tuple[int, np.dtype[np.void], np.dtype[np.void]]],
-        dropped: int,
+        lost: int,
+        active: int,
         links: list[int],
     ) -> None:
+        """``lost`` and ``active`` are the descriptors of these maps; ``active`` is -1 if there is none."""
         self._maps = maps
-        self._dropped = dropped
-        self._dropped_before = 0
+        self._lost = lost
+        self._active = active
+        self._before = {HostLoss.HOST_DROPPED: 0}
+        """What was counted so far. Events that began before the programs ran are in the first count of what
+        is forgotten, which is left out."""
+        self._evicted = 0
+        self._counted_at = -COUNT_SECONDS
         self._links = links
 
     @classmethod
-    def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
+    def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> LoadedEvents:
         """Compiles, loads and attaches ``parts``; adds to ``unknown`` the figures that are not measured.
         Raises TracingError."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
@@ -321,24 +339,49 @@ class _Loaded:
         finally:
             # The descriptors of programs are not needed any more, because a link keeps its program alive, and
             # a program keeps its maps.
-            for name in fds.keys() - {*maps, _DROPPED}:
+            for name in fds.keys() - {*maps, _LOST, _ACTIVE}:
                 os.close(fds.pop(name))
-        return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, fds[_DROPPED], links)
+        kept = {name: (fds[name], *kinds) for name, kinds in maps.items()}
+        return cls(kept, fds[_LOST], fds.get(_ACTIVE, -1), links)
 
     def take(self) -> dict[str, tuple[NDArray[np.void], NDArray[np.void]]]:
         """Returns the keys and values of every BPF hash map, and empties the maps. Raises OSError."""
         return {name: take_all(fd, key, value) for name, (fd, key, value) in self._maps.items()}
 
-    def dropped(self) -> int:
-        """Returns how often a map was full since the previous call. Raises OSError."""
-        before = self._dropped_before
-        self._dropped_before = int.from_bytes(get(self._dropped, bytes(4), 8), sys.byteorder)
-        return self._dropped_before - before
+    def lost(self) -> tuple[int, int]:
+        """Returns how often an event was not counted because a map was full, and how often its begin was
+        forgotten, since the previous call. Raises OSError."""
+        dropped, forgotten = (self._rise(what) for what in (HostLoss.HOST_DROPPED, HostLoss.HOST_FORGOTTEN))
+        return dropped, forgotten + self._newly_evicted()
+
+    def _rise(self, what: HostLoss) -> int:
+        now = self._count(what)
+        before = self._before.get(what, now)
+        self._before[what] = now
+        return now - before
+
+    def _count(self, what: HostLoss) -> int:
+        return int.from_bytes(get(self._lost, int(what).to_bytes(4, sys.byteorder), 8), sys.byteorder)
+
+    def _newly_evicted(self) -> int:
+        """Returns how many elements were evicted from ``active``: added, and not there any more."""
+        now = time.monotonic()
+        if self._active < 0 or now - self._counted_at < COUNT_SECONDS:
+            return 0
+        added = self._count(HostLoss.HOST_ACTIVE)
+        if added - self._evicted <= HOST_ENTRIES:
+            return 0
+        self._counted_at = now
+        there, _ = look_at_all(self._active, _EIGHT_BYTES, _EIGHT_BYTES)
+        before, self._evicted = self._evicted, max(added - len(there), self._evicted)
+        return self._evicted - before
 
     def close(self) -> None:
         """Detaches and unloads the programs."""
         close_together(self._links)
-        os.close(self._dropped)
+        os.close(self._lost)
+        if self._active >= 0:
+            os.close(self._active)
         for fd, _, _ in self._maps.values():
             os.close(fd)
 

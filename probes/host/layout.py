@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
+
+HOST_ENTRIES: Final = 8192
+"""Number of elements of each hash."""
 
 IO_KEY: Final = np.dtype(
     [
@@ -98,3 +102,12 @@ STOP: Final = np.dtype(
     ]
 )
 """``struct stop``: The process that last stopped a process or a cgroup."""
+
+
+class HostLoss(IntEnum):
+    """``enum host_loss``: What `lost` counts."""
+
+    HOST_DROPPED = 0
+    HOST_FORGOTTEN = 1
+    HOST_ACTIVE = 2
+    HOST_LOSSES = 3

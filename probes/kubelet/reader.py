@@ -97,6 +97,8 @@ class KubeletReader:
         if self._named_by is not answer:
             self._named, self._named_by = {}, answer
         found = {key: self._with_pod(tenant, answer.known) for key, tenant in tenants.items()}
+        if len(self._named) > 2 * len(tenants):  # Without a kubelet, there is no other answer.
+            self._named = {key: named for key, named in self._named.items() if key in tenants}
         if answer.known.pods:
             self._look_for({tenant.pod_uid for tenant in found.values()} - {"", *answer.known.pods})
         return KubeletAnswer(

@@ -61,7 +61,7 @@ class UnprobedProcesses:
 
 
 @dataclass(slots=True)
-class _Process:
+class _NewMappings:
     """What a process has mapped since it was read last."""
 
     cgroup_id: int = 0
@@ -75,7 +75,7 @@ class Unprobed:
     def __init__(self, cgroup_of: Callable[[int], int] = cgroup_id_of) -> None:
         """``cgroup_of`` returns the cgroup id of a process, or 0."""
         self._cgroup_of = cgroup_of
-        self._processes: dict[int, _Process] = {}
+        self._processes: dict[int, _NewMappings] = {}
         self._places: dict[_Place, ProbedFile | None] = {}
         """Files as the Linux kernel reports them; None for files with nothing to probe."""
         self._lock = threading.Lock()
@@ -95,7 +95,7 @@ class Unprobed:
                 if len(self._processes) >= MOST_PROCESSES:
                     self._unreported = True
                     continue
-                process = self._processes[one.pid] = _Process()
+                process = self._processes[one.pid] = _NewMappings()
             if len(process.libraries) < _MOST_LIBRARIES:
                 process.libraries.setdefault(_base(one), one)
             # The cgroup of a process is unknown once it has ended, so it is read now if it may be needed.
@@ -151,7 +151,7 @@ class Unprobed:
         self._places = {place: other for place, other in self._places.items() if other is not file}
         name = os.fsencode(file.path.removesuffix(" (deleted)"))
         for pid in file.users:
-            process = self._processes.setdefault(pid, _Process(self._cgroup_of(pid)))
+            process = self._processes.setdefault(pid, _NewMappings(self._cgroup_of(pid)))
             process.libraries[name.rpartition(b"/")[2]] = Mapped(pid, name, time.monotonic_ns())
 
     def take(self) -> UnprobedProcesses:
@@ -167,7 +167,7 @@ class Unprobed:
             if len(self._named) < _MOST_FOUND:
                 self._named.append(found)
 
-    def _recognize(self, process: _Process, mapping: MappedFile, file: ProbedFile | None) -> int:
+    def _recognize(self, process: _NewMappings, mapping: MappedFile, file: ProbedFile | None) -> int:
         """Remembers how the Linux kernel reports the file of ``mapping``. Returns when it was mapped,
         monotonic ns; 0 if that was before the process was read last."""
         one = process.libraries.get(os.fsencode(mapping.path).rpartition(b"/")[2])

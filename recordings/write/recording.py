@@ -45,7 +45,10 @@ _TEND_SECONDS: Final = 0.25
 _RESERVE_EVERY: Final = 30
 """Number of windows after which the free space of the device is checked again."""
 _FORGET_EVERY: Final = 20_000
-"""Number of windows, some hours in all, after which unused shared rows are searched for again."""
+"""Number of windows, some hours in all, after which unused shared rows are searched for again. If they take
+space that windows need, they are searched for earlier: once as many windows were dropped as are left."""
+_LEAST_DROPPED: Final = 10
+"""Smallest number of dropped windows after which unused shared rows are searched for early."""
 _STRIDE: Final = 8
 """Difference between the numbers of two consecutive windows. A merged window gets the number of its first
 window plus 1. So the order of the numbers stays the order of the windows. No number is used twice, because
@@ -75,6 +78,8 @@ class Recording:
         """Whether this object created the file."""
         self._since_reserved = 0
         self._since_forgotten = 0
+        self._dropped = 0
+        """Number of windows that were dropped since then."""
         self._hold = Hold(path)
         self._connection: sqlite3.Connection | None = None
         try:
@@ -310,8 +315,12 @@ class Recording:
             for table in (*schema.PARTS, schema.WINDOWS):
                 self._db.executemany(f"DELETE FROM {table.name} WHERE window_id = ?", numbers)
         self._kept.done(step, merged)
-        if step.to is None and self._since_forgotten >= _FORGET_EVERY:
-            self._since_forgotten = 0
+        if step.to is not None:
+            return
+        self._dropped += len(step.windows)
+        many = self._dropped >= max(len(self._kept), _LEAST_DROPPED)
+        if many or self._since_forgotten >= _FORGET_EVERY:
+            self._since_forgotten = self._dropped = 0
             with self._transaction():
                 forget(self._db)
             self._writer.forget()

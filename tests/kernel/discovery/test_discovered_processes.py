@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.soak.footprint import bpf_objects
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child, until
 from tests.kernel.discovery.tracing import TracedDiscovery
 
@@ -200,3 +202,26 @@ def test_discovery_can_be_closed_twice_and_updated_afterwards(
         assert tracing.attached == []
         child.call(library, "cudaMalloc", 3)
         assert tracing.calls(child.pid) == {}
+
+
+def test_a_kernel_side_at_rest_is_attached_to_nothing_and_counts_later(tmp_path: Path, library: Path) -> None:
+    before = {found for found in bpf_objects(os.getpid()) if found[0] == "link"}
+    kernel = KernelSide()
+    try:
+        kernel.rest()
+        assert {found for found in bpf_objects(os.getpid()) if found[0] == "link"} == before
+        tracing = TracedDiscovery(kernel, tmp_path)
+        tracing.libraries.start()
+        with Child() as child:
+            child.load(library)
+            tracing.update()
+            child.call(library, "cudaMalloc", 9)
+            assert tracing.calls(child.pid) == {"cudaMalloc": 9}
+            records = kernel._programs.threads["tgid"]
+            assert child.pid in records
+            pid = child.pid
+        # The end of the thread is seen again, too.
+        assert until(lambda: pid not in kernel._programs.threads["tgid"])
+        tracing.libraries.close()
+    finally:
+        kernel.close()

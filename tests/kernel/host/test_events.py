@@ -22,9 +22,22 @@ from bench.faults.stage.controllers import Limits, disk_of
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.probes.host.block_io import BlockIoNames
 from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
-from stalltop.probes.host.events import HostEvents, RawBlockIo, RawUse, RawVictim
-from stalltop.probes.host.parts import PARTS, Part
+from stalltop.probes.host.events import (
+    NOTHING,
+    HostEvents,
+    LoadedEvents,
+    RawBlockIo,
+    RawUse,
+    RawVictim,
+    recipe,
+    value_name,
+)
+from stalltop.probes.host.layout import HOST_ENTRIES, HostLoss
+from stalltop.probes.host.parts import BLOCK_CGROUP, PARTS, Part
 from stalltop.probes.host.socket_owners import SocketOwners
+from stalltop.probes.programs.bpf_calls import put, run_raw_tracepoint
+from stalltop.probes.programs.loading import load_prepared, pid_namespace
+from stalltop.probes.programs.task_offsets import KernelTypes
 from stalltop.probes.tenants.owners import Owners
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
@@ -51,6 +64,7 @@ class HostLog:
     def read(self) -> None:
         raw = self.events.read()
         assert not raw.dropped
+        assert not raw.forgotten
         self.block_io += raw.block_io
         self.uses += raw.uses
         self.victims += raw.victims
@@ -315,13 +329,47 @@ def test_a_part_that_cannot_be_compiled_is_reported_and_the_others_run() -> None
         host.events.close()
 
 
+def test_events_whose_begin_is_forgotten_are_counted() -> None:
+    parts = [part for part in PARTS if part.flag in ("WITH_BLOCK", "WITH_RECLAIM")]
+    types = KernelTypes.of_kernel()
+    members = [each for part in parts for each in part.members.items()] + [*BLOCK_CGROUP.items()]
+    offsets = {
+        value_name(struct, member): at
+        for struct, names in members
+        for member, at in types.offsets(struct, names).items()
+    }
+    values = {**pid_namespace(), **offsets}
+    fds, *_ = load_prepared(recipe(parts, values), values)
+    try:
+        events = LoadedEvents({}, os.dup(fds["lost"]), os.dup(fds["active"]), [])
+        assert events.lost() == (0, 0)
+        run_raw_tracepoint(fds["request_done"], 0, 0, 0)  # the completion of a request that is not known
+        run_raw_tracepoint(fds["reclaim_ends"], 0)
+        assert events.lost() == (0, 2)
+        assert events.lost() == (0, 0)
+        # The table of cgroups forgets the oldest.
+        put(
+            fds["lost"],
+            int(HostLoss.HOST_ACTIVE).to_bytes(4, sys.byteorder),
+            (HOST_ENTRIES + 5).to_bytes(8, sys.byteorder),
+        )
+        for cgroup in range(HOST_ENTRIES - 100):
+            put(fds["active"], cgroup.to_bytes(8, sys.byteorder), bytes(8))
+        assert events.lost() == (0, 105)
+        assert events.lost() == (0, 0)
+        events.close()
+    finally:
+        for fd in fds.values():
+            os.close(fd)
+
+
 def test_closing_the_events_while_they_load_leaves_nothing() -> None:
     before = bpf_descriptors()
     events = HostEvents()
     events.begin()
     events.close()
     wait_until(lambda: events.loaded, what="the end of the loading")
-    assert events.read() == ([], [], [], [], [], 0)
+    assert events.read() == NOTHING
     assert bpf_descriptors() == before
 
 

@@ -15,6 +15,7 @@ from stalltop.probes import monitor as monitor_module
 from stalltop.probes.libraries import discovery
 from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.monitor import Monitor
+from stalltop.probes.options import MonitorOptions
 from stalltop.probes.tracer.attach import Point
 from stalltop.probes.tracer.attach_perf import PerfAttacher
 from stalltop.probes.tracer.kernel_side import KernelSide
@@ -40,7 +41,7 @@ def test_the_first_window_begins_with_the_first_probe(
 
     monkeypatch.setattr(monitor_module, "Libraries", CalledMeanwhile)
     monkeypatch.setattr(discovery, "START_SECONDS", 60.0)  # enough to find the caller on a busy machine
-    monitor = Monitor()
+    monitor = Monitor(MonitorOptions(search_seconds=60.0))
     try:
         window = monitor.read()
     finally:

@@ -8,12 +8,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import cast
 from xml.etree import ElementTree
 
 import pytest
 
 from bench.attack import attackers
-from bench.attack.command import AttackOutcome, table
+from bench.attack.command import AttackOutcome, PidWatch, table
 from bench.measuring.program import ROOT
 from bench.soak.footprint import Footprint, bpf_objects, existing, footprint
 from bench.soak.graph import drawing
@@ -21,6 +22,8 @@ from bench.soak.life import Schedule
 from bench.soak.results import QUANTITIES, Soak, soak_of
 from bench.soak.watch import Watch
 from stalltop.probes.programs.bpf_calls import create_map
+from stalltop.serving.host.tracer_link import TracerLink
+from tests.windows.by_hand import Calls, key, window
 
 SHIFTED = """
 import os, signal, sys, time
@@ -129,6 +132,30 @@ def test_calls_are_compared_by_container() -> None:
     made = {f"docker:{'a' * 64}": 10, f"docker:{'b' * 64}": 9, f"docker:{'c' * 64}": 8}
     assert watch.compared(made) == (4, 1)
     assert watch.compared({**made, f"docker:{'d' * 64}": 6}) == (4, 7)
+
+
+def test_the_calls_of_a_window_are_there_when_its_end_is() -> None:
+    class NoSource:
+        ended = True
+
+        def start(self, ended: object) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+    class EndWatch(PidWatch):
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "until" and value:
+                seen.append((self.of_pid[7], self.calls["docker:a"]))
+            super().__setattr__(name, value)
+
+    seen: list[tuple[int, int]] = []
+    watch = EndWatch(cast(TracerLink, NoSource()))
+    watch._tenants = {"docker:a"}
+    watch.add(window([Calls(key(tenant="docker:a", pid=7), [5, 6])]))
+    watch.close()
+    assert seen == [(2, 2)]
 
 
 def test_an_attack_holds_only_if_every_call_was_counted() -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -19,10 +20,13 @@ from stalltop.model.errors import TracingError, UsageError
 from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.merge.history import History
 from stalltop.model.window import Window
+from stalltop.probes.options import MonitorOptions
+from stalltop.probes.tracer.kernel_side import KernelSide
 from stalltop.serving.host.place import TracerPlace, TracerSeat, TracerSilentError, claim, connected
 from stalltop.serving.host.tracer_server import TracerServer
 from stalltop.tui.settings import host as settings
 from tests.tui.sources import MadeSource, numbered
+from tests.unit.serving.host.tracers import until
 
 TRACER = Tracer(4711, "root", 1_700_000_000.0, "stalltop record")
 
@@ -167,6 +171,35 @@ def test_the_first_command_is_the_tracer_and_gives_its_place_up(
     again = HostWindows(options())
     assert again.traces
     again.source().close()
+
+
+def test_a_prepared_client_traces_with_what_it_has_prepared(
+    tracer_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[MonitorOptions] = []
+
+    def monitor(options: MonitorOptions) -> StandInMonitor:
+        given.append(options)
+        return StandInMonitor()
+
+    prepared = MonitorOptions(kernel=lambda: cast(KernelSide, None), search_seconds=0.5)
+    monkeypatch.setattr("stalltop.probes.monitor.Monitor", monitor)
+    monkeypatch.setattr(hosts, "AHEAD_SECONDS", 0.0)
+    monkeypatch.setattr(hosts, "READY_SECONDS", 0.0)
+    monkeypatch.setattr(hosts, "_ready", lambda options: prepared)
+    tracer = HostWindows(options()).source()
+    client = HostWindows(options())
+    source = client.source()
+    tracer.read()
+    source.read()
+    standby = client._standby
+    assert standby is not None
+    until(lambda: standby._made)
+    tracer.close()
+    source.read()
+    assert given[-1] is prepared
+    assert not standby.goes_first
+    source.close()
 
 
 def test_a_tracer_without_a_screen_keeps_the_past_for_clients(

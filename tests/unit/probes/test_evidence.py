@@ -319,6 +319,8 @@ def test_unknown_evidence_is_reported(reading: EvidenceSetup) -> None:
     reading.kernel.older = set()
     reading.host.next = NOTHING._replace(dropped=4)
     assert reading.read().unknown[0].startswith("events of the host, such as block I/O and reclaim, 4")
+    reading.host.next = NOTHING._replace(forgotten=3)
+    assert reading.read().unknown[0].endswith("3 times: too many at once to remember when each began")
     reading.host.failing = True
     assert reading.read().unknown == (
         "events of the host, such as block I/O and OOM kills: Input/output error",

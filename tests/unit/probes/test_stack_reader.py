@@ -191,7 +191,7 @@ def test_stacks_wait_for_their_call_but_not_for_ever(clock: SettableClock) -> No
     assert reads.take() == {}
 
 
-class Busy:
+class BusyAnswerer:
     """Gets to no question in time."""
 
     def ask(self, question: Callable[..., Any], given: Iterable[Sequence[Any]]) -> list[Any]:
@@ -200,7 +200,9 @@ class Busy:
 
 def test_a_window_waits_for_no_question_that_hangs(clock: SettableClock) -> None:
     host = MadeUpHost(process=python(100), stacks=[raw(FRAME)])
-    reads = StackReader(cast(KernelStacks, host), cast(Any, host), Demangling(), lambda seconds: Busy())
+    reads = StackReader(
+        cast(KernelStacks, host), cast(Any, host), Demangling(), lambda seconds: BusyAnswerer()
+    )
     assert reads.take() == {}
     assert reads.now(PID, 100).frames == ()
     reads.look()  # It names what the window left.

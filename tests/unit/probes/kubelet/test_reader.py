@@ -270,3 +270,12 @@ def test_no_error_ends_the_thread(
         until(kubelet, lambda _: called >= 2)
     with node(tmp_path):
         until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
+
+
+def test_tenants_that_are_gone_are_forgotten_without_a_kubelet_too(tmp_path: Path) -> None:
+    found = KubeletReader(tmp_path)
+    for number in range(100):
+        tenant = replace(ONE, id=f"docker:{number}")
+        assert found.read({tenant.id: tenant}).tenants == {tenant.id: tenant}
+    assert len(found._named) <= 2
+    found.close()

@@ -19,6 +19,7 @@ import pytest
 
 from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.merge.merging import merge
+from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
 from stalltop.recordings.file.trouble import DamagedFileError, WriteError, put_aside
 from stalltop.recordings.read import moments
@@ -30,7 +31,7 @@ from stalltop.recordings.write.hold import FileInUseError
 from stalltop.recordings.write.recording import Recording
 from stalltop.recordings.write.saving import dump, save
 from stalltop.recordings.write.thinning import TIERS, Tier
-from tests.windows.by_hand import row_table
+from tests.windows.by_hand import Calls, key, row_table, window
 from tests.windows.cheap import START, second
 from tests.windows.full import full_window
 
@@ -359,6 +360,20 @@ def test_unused_names_are_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert row_table(found[-1].rows) == row_table(sent[-1].rows)
     record(path, [replace(sent[0], start=START + 400)], Bounds(seconds=100.0))
     assert row_table(windows_of(path)[-1].rows) == row_table(sent[0].rows)
+
+
+def test_names_of_dropped_windows_leave_their_space_to_new_windows(path: Path, least: int) -> None:
+    """Each window has a container of its own, whose names take much more space than its counts."""
+    recording = Recording(path, Bounds(least))
+    for number in range(1_200):
+        tenant = Tenant(f"docker:{number:064x}", f"job-{number}" * 200, container_id=f"{number:064x}")
+        calls = [Calls(key(f"operation{at}" * 20, tenant=tenant.id, pid=number), [5_000]) for at in range(4)]
+        made = window(calls, start=START + number, seconds=1.0)
+        recording.add(replace(made, tenants={tenant.id: tenant}))
+        recording.tend()
+    assert recording.windows > 30
+    assert recording.bytes <= least
+    recording.close()
 
 
 def test_a_read_only_folder_is_reported(path: Path) -> None:
