@@ -18,7 +18,7 @@ KEPT_SECONDS: Final = 30.0
 """A limit that was not proposed for longer than this is forgotten."""
 
 
-class _Held(NamedTuple):
+class _Proposed(NamedTuple):
     limit: float
     since: float
     """When a limit was first proposed (Unix seconds)."""
@@ -30,14 +30,14 @@ class HeldLimits:
     """The limits that were proposed in the latest windows of one host."""
 
     def __init__(self) -> None:
-        self._held: dict[Hashable, _Held] = {}
+        self._held: dict[Hashable, _Proposed] = {}
 
     def hold(self, what: Hashable, limit: float, now: float) -> float:
         """Returns the limit to propose: the one proposed for ``what`` before, unless ``limit``, the one that
         the present use asks for, differs clearly. ``now`` is the end of the window (Unix seconds)."""
         before = self._held.get(what)
         if before is None or not 0.0 <= now - before.at <= KEPT_SECONDS:
-            before = _Held(limit, now, now)
+            before = _Proposed(limit, now, now)
         rises = CLEARLY if now - before.since <= SETTLES_SECONDS else FAR_ABOVE
         stays = before.limit / CLEARLY < limit < before.limit * rises
         self._held[what] = before._replace(limit=before.limit if stays else limit, at=now)

@@ -30,7 +30,7 @@ class AlertList(Lines, can_focus=True):
 
         key: Hashable
 
-    class Moved(Message):
+    class LineMoved(Message):
         """Reports that a key moved the cursor."""
 
     def __init__(self, widget_id: str | None = None) -> None:
@@ -130,7 +130,7 @@ class AlertList(Lines, can_focus=True):
         self._cursor += rows
         self._keep_in_view()
         self._cursor_key = self.cursor_key
-        self.post_message(self.Moved())
+        self.post_message(self.LineMoved())
         self.redraw()
 
     def action_page(self, pages: int) -> None:

@@ -59,7 +59,7 @@ class MainScreen(MainView):
     def _alert_chosen(self, message: AlertList.LineChosen) -> None:
         self.problems.open(message.key)
 
-    @on(AlertList.Moved)
+    @on(AlertList.LineMoved)
     @on(Table.Moved)
     def _cursor_moved(self) -> None:
         self.drawing.follow_cursor()

@@ -19,7 +19,7 @@ _SHARES: Final = ", ".join(f"{share:.0%}".removesuffix("%") for share, _ in SEVE
 SIGNS = (
     (
         "C H M L",
-        f"critical, high, medium, low: {_SHARES} % of the time, or less; a fault of hardware: at least M",
+        f"critical, high, medium, low: {_SHARES} % of the time, or less; of hardware: at least M",
     ),
     ("name C", "a problem involves this row ({why}: which)"),
     ("name <", "the culprit of a problem ({why}: which)"),
