@@ -22,7 +22,7 @@ from bench.measuring.program import ROOT
 from bench.measuring.revision import commit_of, revision
 from bench.measuring.table import TextTable
 from bench.monitor import recording, scale, scraping, screen, start, takeover, watching
-from bench.tracing import budget, cost, gpu, switching
+from bench.tracing import budget, cost, gpu, stacks, switching
 from stalltop.demo.build import Built, build
 from stalltop.model.errors import StalltopError, TracingError, UsageError
 
@@ -45,6 +45,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "scale": (scale.SUMMARY, scale.run),
     "scraping": (scraping.SUMMARY, scraping.run),
     "screen": (screen.SUMMARY, screen.run),
+    "stacks": (stacks.SUMMARY, stacks.run),
     "start": (start.SUMMARY, start.run),
     "switching": (switching.SUMMARY, switching.run),
     "takeover": (takeover.SUMMARY, takeover.run),

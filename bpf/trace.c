@@ -25,6 +25,7 @@
 #include "timed.h"
 #include "kept.h"
 #include "stacks/walk.h"
+#include "stacks/samples.h"
 #include "filling.h"
 
 /* Returns the number of frames of `thread` whose calls still run when a call begins at stack pointer `sp`. */

@@ -97,7 +97,8 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
         "--stacks",
         choices=("off", "slow", "all"),
         help="of which calls to read the stack, which shows the line of source code that made them: of none, "
-        "of slow calls and calls that do not return, or of all captured calls (default: slow)",
+        "of slow calls and calls that do not return, or of all captured calls; except with off, threads are "
+        "sampled between calls, too (default: slow)",
     )
     group.add_argument(
         "--own",

@@ -195,6 +195,12 @@ def _write_collapsed(windows: Windows, _: Span, file: BinaryIO) -> None:
     file.write(stack_profiles.collapsed(windows).encode())
 
 
+def _write_pprof(windows: Windows, _: Span, file: BinaryIO) -> None:
+    from stalltop.formats.traces import pprof
+
+    file.write(pprof.pprof(windows))
+
+
 def _fill_hlog(windows: Windows, span: Span, folder: Path) -> None:
     from stalltop.formats import hlog
 
@@ -256,14 +262,22 @@ FORMATS: Final = (
     Format(
         "speedscope",
         ".speedscope.json",
-        exported="the stacks of slow calls, a profile for each process",
+        exported="stacks: for each process a profile of its slow calls and one of its threads",
         use="<https://www.speedscope.app>",
         write=_write_speedscope,
     ),
     Format(
+        "pprof",
+        ".pb.gz",
+        exported="the same stacks as a profile with labels for container, process, operation and reason",
+        use="`pprof`, Grafana Pyroscope, Polar Signals, Perfetto",
+        write=_write_pprof,
+        binary=True,
+    ),
+    Format(
         "collapsed",
         ".collapsed",
-        exported="the stacks of slow calls as collapsed stacks, weighted by microseconds",
+        exported="the same as collapsed stacks, weighted by microseconds",
         use="`flamegraph.pl`, inferno, speedscope",
         write=_write_collapsed,
     ),

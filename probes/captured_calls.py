@@ -14,7 +14,7 @@ from stalltop.probes.layout import Object
 from stalltop.probes.maps.raw import RawCapturedCall
 from stalltop.probes.maps.slots import SlotKey
 from stalltop.probes.operations import FUNCTIONS
-from stalltop.probes.stack_reader import ReadStack
+from stalltop.probes.stack_reading.stack_reader import ReadStack
 
 _KERNEL_AT: Final = {
     function.id: function.object_at for function in FUNCTIONS if function.object == Object.LAUNCHES

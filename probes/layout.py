@@ -41,6 +41,8 @@ DEPTH: Final = 16
 """Maximum number of nested traced calls of a thread; a power of two."""
 TOLD: Final = 6
 """Number of argument registers kept until the call returns."""
+WALKED: Final = 16
+"""Waits of a thread whose stacks were read last, and whose times are kept; a power of two."""
 LIKELY_THREADS: Final = 4096
 """Elements of likely_thread_of, which saves most hash look-ups; a power of two."""
 FUNCTIONS: Final = 2048
@@ -89,6 +91,8 @@ PROGRAM_DEVICES: Final = 16
 """Maximum number of a program's devices whose UUIDs are kept; a power of two."""
 FILLED_AT_ONCE: Final = 256
 """Elements that one run of filling.h queues; few, as the verifier checks each."""
+LONGEST_GAP_NS: Final = 60000000000
+"""A longer gap is not counted: the program is assumed to be idle."""
 POOLS: Final = 8
 EVICTING_MAPS: Final = 9
 CHOOSING_MASK: Final = 15
@@ -271,6 +275,7 @@ THREAD: Final = np.dtype(
         ("walked", "u4"),
         ("account_cgroup_id", "u8"),
         ("limit_ns", "u8"),
+        ("waits_at", "u8"),
         ("futexes", "u8", (4,)),
         ("arguments", "u8", (8,)),
         ("gap", CACHED_SLOT),
@@ -292,11 +297,31 @@ CUDA_PROGRAM: Final = np.dtype(
 )
 """``struct cuda_program``: The devices of one program, as far as they are known."""
 
+WALKED_WAIT: Final = np.dtype(
+    [
+        ("since_ns", "u8"),
+        ("blocked_ns", "u8"),
+        ("queued_ns", "u8"),
+    ]
+)
+"""``struct walked_wait``: The end of a wait whose stack was read when the thread left its CPU.
+Times are in ns."""
+
 OFF_CPU: Final = np.dtype(
     [
         ("all", "u8", (10,)),
         ("since_ns", "u8"),
         ("born_ns", "u8"),
+        ("usual_ns", "u8", (10,)),
+        ("walked_ns", "u8"),
+        ("stands_for", "u8"),
+        ("unended_at", "u8"),
+        ("unended_ns", "u8"),
+        ("handed_ns", "u8"),
+        ("handed_at", "u8"),
+        ("handed_for", "u4"),
+        ("walks", "u4"),
+        ("walked", WALKED_WAIT, (16,)),
         ("outside", "u8", (10,)),
         ("inside", "u8", (16, 10)),
     ]
@@ -483,6 +508,7 @@ KEEPING: Final = np.dtype(
         ("own_slots", "u8"),
         ("own_kernels", "u8"),
         ("stacks", "u8"),
+        ("sampled_ns", "u8"),
     ]
 )
 """``struct keeping``: Numbers of captured calls of all slots, and limits, which the monitor

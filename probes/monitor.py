@@ -62,7 +62,8 @@ from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
 from stalltop.probes.over_quota import out_of_memory, over_quota
 from stalltop.probes.privileges import capabilities
-from stalltop.probes.stack_reader import StackReader
+from stalltop.probes.stack_reading.sample_reader import SampleReader
+from stalltop.probes.stack_reading.stack_reader import StackReader
 from stalltop.probes.stacks.layout import Stacks
 from stalltop.probes.symbols.cuda_kernel_names import SEARCH_SECONDS, KernelNames
 from stalltop.probes.symbols.demangler import Demangler
@@ -129,6 +130,7 @@ class Monitor:
         self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
         self._stacks: StackReader | None = None
+        self._samples: SampleReader | None = None
         self._budget: BudgetKeeper | None = None
         self._looker: threading.Thread | None = None
         self._stop = threading.Event()
@@ -154,6 +156,7 @@ class Monitor:
                 self._stacks = StackReader(
                     self._kernel.stacks, self._confined, demangler, self._confined.impatient
                 )
+                self._samples = SampleReader(self._kernel.samples, self._stacks.names, self._stacks.is_gil)
             self._libraries = Libraries(self._kernel.attach, asks=self._confined)
             if options.budget is not None:
                 self._budget = BudgetKeeper(
@@ -345,9 +348,10 @@ class Monitor:
                 if self._budget is not None:
                     self._budget.apply()
                 kernel.evidence.look()
-                if self._stacks is not None:
+                if self._stacks is not None and self._samples is not None:
                     self._stacks.remapped(libraries.remapped())
-                    self._stacks.look()
+                    kernel.samples.follow(self._stacks.look())
+                    self._samples.look()
                 if libraries.library_rows():
                     self._evidence.begin()
                     if looks >= NAMES_AFTER_LOOKS:
@@ -373,7 +377,8 @@ class Monitor:
             if stack.frames:
                 who = call.tenant, call.pid, call.process, call.layer, call.operation, call.nested
                 stacks.append(StackCount(*who, "open", 1, call.age_ns, stack.frames, stack.cut, call.device))
-        return added_stacks([returned, stacks])
+        sampled = self._samples.take(self._row_of) if self._samples is not None else ()
+        return added_stacks([returned, stacks, sampled])
 
     def _rows(self, counts: Counts) -> Rows:
         self._forget_changed()
@@ -466,6 +471,7 @@ class Monitor:
             *self._tenants.missing(),
             *self._kernel_names.missing(),
             *(self._stacks.missing() if self._stacks is not None else ()),
+            *(self._samples.missing() if self._samples is not None else ()),
             *((OTHER_NUMBERS,) if wrong else ()),
             *((Missing("compiled programs for the next start", not_kept),) if not_kept else ()),
         )
@@ -501,6 +507,8 @@ class Monitor:
                 self._places.forget(tgid)
                 if self._stacks is not None:
                     self._stacks.forget(tgid)
+                if self._samples is not None:
+                    self._samples.forget(tgid)
         if gone:
             self._kernel.release(*gone)
         self._forget_keys(ended)

@@ -3,8 +3,8 @@
 README.md has the names of formats and the most important keys, docs/keys.md all keys and the syntax of
 filters, docs/config.md all settings, docs/saving.md and docs/export.md the formats, docs/devices.md the
 readings of NVML, docs/file-format.md the tables of a file, docs/json.md the losses, the parts of a call's
-time, the figures of a GPU and the counters of a network port, docs/metrics.md the metrics, docs/sql.md the
-views for queries.
+time, the figures of a GPU and the counters of a network port, docs/metrics.md the metrics, docs/stacks.md the
+reasons of stacks, docs/sql.md the views for queries.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ def documents() -> dict[Path, str]:
         },
         "docs/metrics.md": {"metrics": metrics_markdown()},
         "docs/runbook.md": {"runbook": runbook_markdown()},
+        "docs/stacks.md": {"reasons": json_text.reasons_markdown()},
         "docs/sql.md": {
             "calls": query_text.calls_markdown(),
             "queries": query_text.queries_markdown(),

@@ -66,6 +66,12 @@ class PagesOf:
 
         return Frame(width, height, self._app.glyphs, self._app.letters)
 
+    def stacks(self, path: Path) -> None:
+        """Open the page with the lines of code of the row at ``path``; of all processes if it is empty."""
+        from stalltop.tui.stacks.screen import StacksScreen
+
+        self._app.push_screen(StacksScreen(path))
+
     def pair(self, pair: Pair) -> None:
         """Show two rows side by side."""
         from stalltop.tui.pair.screen import CompareScreen

@@ -19,6 +19,7 @@
 #define CACHED 16           /* number of slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* maximum number of argument registers kept at a call's entry; a power of two */
 #define TOLD 6              /* number of argument registers kept until the call returns */
+#define WALKED 16           /* waits of a thread whose stacks were read last, and whose times are kept; a power of two */
 #define FUTEXES 4           /* number of futexes remembered for a thread, at which it waited last; a power of two */
 #define TASK_PLACES 4096    /* elements of task_records, which saves most look-ups of tasks; a power of two */
 #define LIKELY_THREADS 4096 /* elements of likely_thread_of, which saves most hash look-ups; a power of two */
@@ -210,6 +211,7 @@ struct thread {
 	__u32 walked;           /* 1 + index of the frame of the call whose stack walk_stack reads; 0: none */
 	__u64 account_cgroup_id; /* the cgroup whose account has this record */
 	__u64 limit_ns;         /* time limit of its last wait for data; 0: none */
+	__u64 waits_at;         /* address of the futex of its last wait, if that was of part LOCK; 0: no futex */
 	__u64 futexes[FUTEXES]; /* addresses of the futexes at which the thread waited last; 0: none */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot gap; /* the slot that counts the thread's gaps or host work */
@@ -279,6 +281,13 @@ enum choosing {
 };
 #define CHOOSING_MASK 15
 
+/* The end of a wait whose stack was read when the thread left its CPU. Times are in ns. */
+struct walked_wait {
+	__u64 since_ns;         /* when the thread left its CPU; written last */
+	__u64 blocked_ns;       /* until it was woken */
+	__u64 queued_ns;        /* from then on, until it got a CPU */
+};
+
 /*
  * Off-CPU time of a thread, by enum part. Level 0 (`outside`) holds the time since the thread's last
  * outermost call; level n (`inside[n - 1]`) the time inside its nth open call, counted from the outermost.
@@ -289,6 +298,16 @@ struct off_cpu {
 	__u64 all[SPLITS];
 	__u64 since_ns;         /* CLOCK_MONOTONIC: when the thread got its record */
 	__u64 born_ns;          /* when its process started; 0: not known */
+	__u64 usual_ns[SPLITS]; /* about how long its last waits took, by enum part; 0: none yet */
+	__u64 walked_ns;        /* since_ns of its present wait, if its stack was read; else 0 */
+	__u64 stands_for;       /* for walk_leaving: number of waits that this one stands for */
+	__u64 unended_at;       /* address of the futex at which it waits again and again, until nobody ends its wait */
+	__u64 unended_ns;       /* sum of these waits */
+	__u64 handed_ns;        /* for walk_waker: how long another thread waited for this one, 0 if its stack is not read */
+	__u64 handed_at;        /* for walk_waker: the futex of that wait; 0: none */
+	__u32 handed_for;       /* for walk_waker: enum part of that wait, and its enum how above HOW_SHIFT */
+	__u32 walks;            /* number of waits whose stacks were read */
+	struct walked_wait walked[WALKED]; /* by the number of the wait, modulo WALKED */
 	__u64 outside[SPLITS];
 	__u64 inside[DEPTH][SPLITS];
 };
@@ -563,6 +582,7 @@ struct keeping {
 	__u64 own_slots;            /* number of slots that threads may take for their own until the next read */
 	__u64 own_kernels;          /* the same for records of CUDA kernels */
 	__u64 stacks;               /* of which captured calls the stack is read: enum stacks of stacks/layout.h */
+	__u64 sampled_ns;           /* time of a thread for which one stack is read, on average; 0: none is read */
 };
 
 #endif

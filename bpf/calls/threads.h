@@ -112,7 +112,10 @@ INLINE void forget_waits(struct thread *thread)
 		return;
 #pragma unroll
 	for (i = 0; i < SPLITS; i++)
-		off->all[i] = 0;
+		off->all[i] = off->usual_ns[i] = 0;
+	off->walked_ns = 0;
+	off->handed_ns = 0;
+	off->unended_at = 0;
 	off->born_ns = 0;
 	off->since_ns = bpf_ktime_get_ns();
 #endif

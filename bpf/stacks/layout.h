@@ -28,6 +28,16 @@ enum python_end {
 	PYTHON_END_MOVED = 4,           /* the state that the monitor knows belongs to another thread by now */
 };
 
+#define SAMPLE_NS 20408163  /* least value of `sampled_ns` of struct keeping, and the period of clock_ticks: 49 Hz */
+
+/* Why a stack was read. */
+enum stack_of {
+	STACK_OF_CALL = 0,              /* a call was captured */
+	STACK_OF_RUNNING = 1,           /* the thread had a CPU when a period of its CPU time was over */
+	STACK_OF_LEAVING = 2,           /* the thread left its CPU */
+	STACK_OF_WAKING = 3,            /* the thread ended the wait of another one */
+};
+
 /* The interpreter's state of one thread, and where its members are. Offsets in bytes. */
 struct python_thread {
 	__u64 state;                /* address of its PyThreadState */
@@ -51,15 +61,22 @@ struct python_frame {
 	__u64 lines;                /* address of the code object's table of lines; shows whether it is still there */
 };
 
-/* The stack of a captured call, read when the call returned. */
+/* The stack of a captured call, read when the call returned; or of a thread at another moment. */
 struct stack {
-	__u64 start_ns;             /* that of its struct kept_call, as well as tid */
+	__u64 start_ns;             /* of a call that of its struct kept_call, as well as tid; else when it was read */
 	__u32 tgid;
 	__u32 tid;
 	__u32 end;                  /* enum python_end */
 	__u32 frames;               /* number of elements of `python` that are set */
 	__u32 native_bytes;         /* size of the part of `native` that is set */
-	__u32 reserved;
+	__u32 of;                   /* enum stack_of; the members up to `python` are not set for STACK_OF_CALL */
+	__u64 cgroup_id;
+	__u64 ns;                   /* time that the stack stands for; STACK_OF_LEAVING: number of waits */
+	__u64 futex;                /* address of the futex of the wait; 0: none */
+	__u32 operation;            /* of the outermost call, with its device; outside calls HOST_GAP or HOST_WORK */
+	__u32 part;                 /* enum part of the wait, and its enum how above HOW_SHIFT */
+	__u32 thread;               /* index of the record of the thread */
+	__u32 walk;                 /* STACK_OF_LEAVING: number of the wait, see struct off_cpu */
 	struct python_frame python[PYTHON_FRAMES];
 	__u64 native[NATIVE_FRAMES]; /* addresses of instructions; all but the first are those after calls */
 };

@@ -14,11 +14,10 @@
 #include "calls/threads.h"
 #include "stacks/layout.h"
 
-#define NO_PREALLOCATION 1  /* BPF_F_NO_PREALLOC: most hosts have few threads that run Python */
 #define USER_STACK 256      /* BPF_F_USER_STACK */
 
-/* By TID in the initial PID namespace. The monitor fills it. */
-BPF_F_TABLE("hash", u32, struct python_thread, python_threads, THREADS, NO_PREALLOCATION);
+/* By TID in the initial PID namespace. The monitor fills it. Programs at perf events require preallocation. */
+BPF_F_TABLE("hash", u32, struct python_thread, python_threads, THREADS, 0);
 BPF_RINGBUF_OUTPUT(stacks, RING_PAGES);
 /* Has walk_stack, at index 0. */
 BPF_PROG_ARRAY(stack_readers, 1);
@@ -82,15 +81,31 @@ INLINE void walk_python(struct stack *stack, const struct python_thread *python,
 		stack->end = PYTHON_END_DEEPER;
 }
 
+/* Reads the stack of the current thread, whose TID in the initial PID namespace is `tid`. */
+INLINE void walk(void *ctx, struct stack *stack, const struct thread *thread, u32 tid)
+{
+	struct python_thread *python;
+	u64 key = tid;
+	s64 native_bytes;
+
+	stack->tgid = thread->tgid;
+	stack->tid = thread->shown_tid;
+	stack->end = PYTHON_END_NONE;
+	stack->frames = 0;
+	native_bytes = bpf_get_stack(ctx, stack->native, sizeof(stack->native), USER_STACK);
+	stack->native_bytes = native_bytes > 0 ? native_bytes : 0;
+	python = python_threads.lookup(KEY(key));
+	if (python)
+		walk_python(stack, python, current_frame(stack, python));
+}
+
 /* Called, as a tail call, when a call has returned and its stack is wanted. */
 int walk_stack(struct pt_regs *ctx)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct thread *thread = find_thread(tid);
-	struct python_thread *python;
-	u64 key = tid, level;
 	struct stack *stack;
-	s64 native_bytes;
+	u64 level;
 
 	if (!thread || !thread->walked) {
 		on_its_own_stack(ctx);
@@ -104,16 +119,8 @@ int walk_stack(struct pt_regs *ctx)
 		return 0;
 	}
 	stack->start_ns = frame_at(thread, level)->start_ns;
-	stack->tgid = thread->tgid;
-	stack->tid = thread->shown_tid;
-	stack->end = PYTHON_END_NONE;
-	stack->frames = 0;
-	stack->reserved = 0;
-	native_bytes = bpf_get_stack(ctx, stack->native, sizeof(stack->native), USER_STACK);
-	stack->native_bytes = native_bytes > 0 ? native_bytes : 0;
-	python = python_threads.lookup(KEY(key));
-	if (python)
-		walk_python(stack, python, current_frame(stack, python));
+	stack->of = STACK_OF_CALL;
+	walk(ctx, stack, thread, tid);
 	stacks.ringbuf_submit(stack, NO_WAKEUP);
 	return 0;
 }

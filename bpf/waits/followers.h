@@ -120,14 +120,17 @@ INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 /*
  * Called when the current task, or an interrupt that runs on it, wakes `thread`, which was blocked for `ns`.
  * Charges that time, except for waits for memory or the GPU. Of the waits for a disk, only those in fsync and
- * similar calls are charged; no process is charged with them, the charge only records their sum.
+ * similar calls are charged; no process is charged with them, the charge only records their sum. Returns whether
+ * the stack of the current thread is to be read.
  */
-INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
+INLINE int charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 {
 	struct system_call call = {};
 	struct culprit culprit = {};
+	struct off_cpu *off = NULL;
 	struct thread *waker;
 	u32 operation, flags = 0, how = thread->how;
+	u64 waited_ns = ns;
 	int wakes;
 
 	/*
@@ -136,7 +139,7 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	 */
 	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER && part != SLEEP &&
 	    !(part == DISK && how == HOW_SYNC))
-		return;
+		return 0;
 	if (part == NETWORK && reached(thread->limit_ns, ns))
 		how = HOW_TIMED;
 	wakes = how != HOW_TIMED && (current_wakes(part, &flags, &call) || current_resumes(now));
@@ -159,12 +162,17 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	operation = charged_operation(thread, now);
 	if (operation)
 		charge(thread, operation, part | how << HOW_SHIFT, &culprit, ns);
+	off = off_cpu.lookup(&thread->index);
+	if (off && part == LOCK && thread->waits_at)
+		waited_ns = waited_at(off, thread->waits_at, ns, wakes);
 	if (!wakes)
-		return;
+		return 0;
 	if (waker && !calls_no_more(waker, now))
 		work_ends(waker, thread, now);
 	else if (ns >= FOLLOWED_WAIT_NS && thread->link < LONGEST_CHAIN && !(flags & PF_EXITING))
 		follow_current(waker, thread, now);
+	off = waker ? off_cpu.lookup(&waker->index) : NULL;
+	return off && chosen_waker(off, part | how << HOW_SHIFT, part == LOCK ? thread->waits_at : 0, waited_ns);
 }
 
 #endif

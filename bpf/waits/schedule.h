@@ -15,6 +15,7 @@
 #include "base/maps.h"
 #include "calls/threads.h"
 #include "waits/held.h"
+#include "waits/sampled.h"
 #include "waits/waits.h"
 
 #ifdef WITH_SPLITS
@@ -75,7 +76,10 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 	if (call.number == NO_SYSTEM_CALL)
 		return MEMORY;
 	part = waits_for(call.number, state & TASK_UNINTERRUPTIBLE);
+	thread->waits_at = 0;
 	if (part == LOCK) {
+		if (call.number == CALL_FUTEX)
+			thread->waits_at = call.first;
 		thread->private_futex = call.number == CALL_FUTEX && call.second & PRIVATE_FLAG;
 		if (is_for_held_lock(&call))
 			thread->how = HOW_HELD;
@@ -137,7 +141,7 @@ INLINE u64 *used_parts_at(struct thread *thread, struct off_cpu *off, u32 level)
 
 INLINE void gets_cpu(struct thread *thread, u64 now)
 {
-	u64 since = thread->off_since_ns, woken = thread->woken_ns, *parts;
+	u64 since = thread->off_since_ns, woken = thread->woken_ns, begun = since, *parts;
 	u64 part = thread->off_for, index = thread->index;
 	struct off_cpu *off;
 
@@ -160,6 +164,22 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 	}
 	parts[RUNQUEUE] += now - since;
 	off->all[RUNQUEUE] += now - since;
+	wait_ends(off, part, begun, since - begun, now - since);
+}
+
+/*
+ * Called when `thread` has left its CPU at `now`. Returns whether its stack is to be read: then the number of waits
+ * that it stands for is in its struct off_cpu.
+ */
+INLINE int is_sampled(struct thread *thread, u64 now)
+{
+	u64 index = thread->index;
+	struct off_cpu *off = off_cpu.lookup(KEY(index));
+
+	if (!off)
+		return 0;
+	off->stands_for = chosen_wait(off, thread->off_for, now);
+	return off->stands_for != 0;
 }
 
 /* Notes that `thread` waits for CPU `number` from `now` on. */

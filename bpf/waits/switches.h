@@ -17,16 +17,16 @@
 #define UNFOLLOWED_NS LONGEST_GAP_NS /* a thread that wakes no other for this time is no longer followed */
 
 /*
- * Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...). The task that leaves is
+ * Handles a switch between threads; returns whether the stack of the thread that leaves is to be read. That thread is
  * still the current one.
  */
-int thread_switches(struct bpf_raw_tracepoint_args *ctx)
+INLINE int switches(struct bpf_raw_tracepoint_args *ctx)
 {
 	const void *leaving = (void *)ctx->args[1], *coming = (void *)ctx->args[2];
 	u64 number = bpf_get_smp_processor_id();
 	struct cpu *cpu = cpus.lookup(KEY(number));
 	struct thread *thread;
-	int idle, waiting;
+	int idle, waiting, walks = 0;
 	u32 tid;
 	u64 now = 0;
 
@@ -54,6 +54,7 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 					end_following(thread);
 				is_on_cpu(thread, now);
 				leaves_cpu(thread, ctx->args[0] & 1, leaving, now);
+				walks = is_sampled(thread, now);
 				/* thread_wakes() does nothing about a wake-up during leaves_cpu(). */
 				if ((thread->off_for == RUNQUEUE || thread->woken_ns) && !thread->waiting_ns)
 					begin_waiting(thread, number, now);
@@ -62,7 +63,7 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 	}
 	/* Every thread with a record that waits for this CPU is counted: the task that comes has none. */
 	if (!waiting || !may_have_record(coming))
-		return 0;
+		return walks;
 	tid = 0;
 	READ(tid, coming, TASK_PID);
 	if (tid) {
@@ -74,6 +75,14 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 			charge_wait(thread, now);
 		}
 	}
+	return walks;
+}
+
+/* Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...). */
+int thread_switches(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (switches(ctx))
+		sample_readers.call(ctx, WALK_LEAVING);
 	return 0;
 }
 
@@ -106,7 +115,8 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 		thread->off_for = OTHER;
 		thread->how = HOW_FROZEN;
 	}
-	charge_waker(thread, thread->off_for, now - since, now);
+	if (charge_waker(thread, thread->off_for, now - since, now))
+		sample_readers.call(ctx, WALK_WAKER);
 	return 0;
 }
 

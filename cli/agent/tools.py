@@ -156,8 +156,9 @@ class HostTools:
         )
 
     def stacks(self) -> Document:
-        """Shows where slow calls came from: their stacks (function, file, line; innermost first), those with
-        the most time first. Empty if no call was slow enough, or if the tracer runs with --stacks off."""
+        """Shows where slow calls came from, and where threads ran or waited between calls (``reason`` says
+        which): stacks (function, file, line; innermost first), those with the most time first. Empty if
+        nothing was traced, or if the tracer runs with --stacks off."""
         window = self._place.window()
         found = sorted(document(window)["stacks"], key=lambda stack: -stack["ns"])
         return self._answer(window, stacks=found[:MOST], more=max(len(found) - MOST, 0))

@@ -22,6 +22,7 @@ from stalltop.model.comparing.compared_windows import ComparedWindows
 from stalltop.model.comparing.condition import FIGURES, Condition, condition
 from stalltop.model.comparing.difference import compare
 from stalltop.model.comparing.likeness import alike, tenant_names
+from stalltop.model.comparing.line_difference import compare_lines
 from stalltop.model.errors import UsageError
 from stalltop.model.rows.dimensions import COMPARED_BY, Dimension
 from stalltop.model.rows.filter import parse
@@ -109,7 +110,8 @@ def compared(
         lambda tenant: name_of(tenant, now),
     )
     conditions = tuple((one, one.judge(difference, faults)) for one in options.fail_if)
-    return ComparedWindows(windows[0], windows[1], by, found, order, faults, conditions)
+    lines = compare_lines(*windows)
+    return ComparedWindows(windows[0], windows[1], by, found, order, faults, conditions, lines)
 
 
 def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Chain]:

@@ -23,6 +23,7 @@ from stalltop.demo.simulated import host
 from stalltop.demo.simulated.calls import kept_calls, kernels_of
 from stalltop.demo.simulated.devices import activity, allocations, simulated_devices
 from stalltop.demo.simulated.habits import HABITS, OTHERS, PLACES, Act, Habit, Person
+from stalltop.demo.simulated.lines import stacks_of
 from stalltop.demo.simulated.network import network_ports
 from stalltop.model.devices.device import System
 from stalltop.model.devices.labels import gpu_of
@@ -162,6 +163,7 @@ class SimulatedSource:
             simulated=True,
             kernels=kernels_of(rows),
             calls=kept_calls(rows, start, seconds, self._kept_random),
+            stacks=stacks_of(rows),
         )
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ CAUSES: Final = (
         "host_bound",
         "CPU-bound between GPU calls",
         "the device waits while the program computes between its calls",
-        Telling("computes between its calls", "is bound by its own computing"),
+        Telling("computes between its calls", "is bound by its own computing", parts=("running",)),
         fault=False,
     ),
 )
@@ -65,7 +65,8 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     gap = next(iter(gaps), None)
     name = facts.name(usage.tenant)
     share = min(computing_ns / busy_ns, 1.0)
-    unknown = ["what it computes: the program's code is not examined"]
+    examined = any(stack.pid == usage.pid and stack.python for stack in facts.window.stacks)
+    unknown = [] if examined else ["what it computes: no line of its code is known"]
     if percent is None:
         unknown.append("whether the device has nothing to do meanwhile: its utilization is not known")
     yield Suspicion(

@@ -72,6 +72,15 @@ def diff_document(diff: ComparedWindows) -> dict[str, Any]:
             }
             for change, share in zip(diff.faults, shares(diff.faults), strict=True)
         ],
+        "lines": [
+            {
+                **change.frame._asdict(),
+                "then_ns_per_s": change.then_ns_per_s,
+                "now_ns_per_s": change.now_ns_per_s,
+                "more_ns_per_s": change.more_ns_per_s,
+            }
+            for change in diff.lines
+        ],
         "conditions": [
             {
                 "condition": condition.text,

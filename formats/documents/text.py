@@ -6,6 +6,7 @@ from typing import Final
 
 from stalltop.model.devices.device import DEVICE_FIGURES, DeviceFigure
 from stalltop.model.network_ports import PORT_COUNTERS
+from stalltop.model.stacks.stack import REASONS
 from stalltop.model.window import LOSSES, PARTS, UNCOUNTED
 
 _TYPES: Final = {"float": "number", "int": "integer", "bool": "boolean"}
@@ -28,6 +29,12 @@ def parts_markdown() -> str:
     """Return the table of the parts of a call's time."""
     lines = ["| part | what the calling thread did |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{name}` | {part.thread} |" for name, part in PARTS.items())])
+
+
+def reasons_markdown() -> str:
+    """Return the table of the reasons of stacks."""
+    lines = ["| reason | what the call or the thread did |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{reason}` | {about} |" for reason, about in REASONS.items())])
 
 
 def losses_markdown() -> str:

@@ -21,6 +21,8 @@ from stalltop.model.window import Window
 
 MOST_ROWS: Final = 20
 """Maximum number of rows, and of faults, that are listed without ``--all``."""
+MOST_LINES: Final = 10
+"""Maximum number of lines of code that are listed without ``--all``."""
 _LABEL: Final = (16, 40)
 """Least and largest width of each name of a row, in cells."""
 _STATES: Final[dict[State, tuple[str, str]]] = {
@@ -106,8 +108,33 @@ def diff_text(diff: ComparedWindows, style: Style, *, all_rows: bool = False) ->
     change are listed, too."""
     style = style.at_least(LEAST_WIDTH)
     parts = [_head(diff, style), _table(diff, style, all_rows), _faults(diff, style, all_rows)]
-    parts.append(_judged(diff, style))
+    parts += [_lines(diff, style, all_rows), _judged(diff, style)]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _lines(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
+    """Return the lines of code in which threads spend more or less time."""
+    if not diff.lines:
+        return []
+    shown = diff.lines if all_rows else diff.lines[:MOST_LINES]
+    head = (
+        "  ".join(name.rjust(8) for name in ("more/s", "A", "B"))
+        + "  line of code (time of threads a second)"
+    )
+    lines = [style.paint(head if cell_len(head) <= style.width else style.fit(head, style.width), BOLD)]
+    for change in shown:
+        more = figures.duration(abs(change.more_ns_per_s), style.glyphs).strip()
+        times = (
+            ("+" if change.more_ns_per_s > 0 else "-") + more,
+            *(figures.duration(ns, style.glyphs) for ns in (change.then_ns_per_s, change.now_ns_per_s)),
+        )
+        frame = change.frame
+        place = f"{frame.place} {frame.function}" if frame.line else frame.place
+        text = "  ".join(time.rjust(8) for time in times) + f"  {figures.printable(place)}"
+        lines.append(text if cell_len(text) <= style.width else style.fit(text, style.width))
+    if len(shown) < len(diff.lines):
+        lines.append(style.paint(f"and {len(diff.lines) - len(shown)} more (--all)", DIM))
+    return lines
 
 
 def _head(diff: ComparedWindows, style: Style) -> list[str]:

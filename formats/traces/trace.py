@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from stalltop.formats.episodes import Episode, Episodes
 from stalltop.formats.text.window import OPEN_CALL_NS
+from stalltop.formats.traces.call_stacks import CallStacks
 from stalltop.formats.traces.tracks import Event, Tracks
 from stalltop.model.calls import CapturedCall
 from stalltop.model.chain import Chain, Link
@@ -212,7 +213,8 @@ class _Trace:
     # ---- calls and instant events
 
     def _moments(self, window: Window) -> list[Event]:
-        events = [self._kept(window, call) for call in window.calls.kept]
+        stacks = CallStacks(window)
+        events = [self._kept(window, call, stacks) for call in window.calls.kept]
         events += self._open_calls(window)
         for event in window.evidence.events:
             track = self._container(window, event.tenant) if event.tenant else self._tracks.host(window.host)
@@ -251,7 +253,7 @@ class _Trace:
     def _line(self, track: int, tid: int, start: int, end: int) -> int:
         return self._tracks.line(track, tid, f"thread {tid}", start, end, within=True)
 
-    def _kept(self, window: Window, call: CapturedCall) -> Event:
+    def _kept(self, window: Window, call: CapturedCall, stacks: CallStacks) -> Event:
         start, end = call.start_ns, call.start_ns + call.duration_ns
         track = self._process(window, call.tenant, call.pid, call.process)
         split = None
@@ -272,6 +274,7 @@ class _Trace:
             returned=call.returned,
             kept=call.why,
             split=split or None,
+            stack=stacks.of(call),
         )
 
     def _open_calls(self, window: Window) -> list[Event]:

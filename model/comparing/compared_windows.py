@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stalltop.model.comparing.chain_difference import ChainChange
 from stalltop.model.comparing.condition import Condition, Met
 from stalltop.model.comparing.difference import Compared
+from stalltop.model.comparing.line_difference import LineChange
 from stalltop.model.window import Window
 
 
@@ -24,3 +25,5 @@ class ComparedWindows:
     """Indices of rows of ``compared``; the rows that changed most come first."""
     faults: tuple[ChainChange, ...]
     conditions: tuple[tuple[Condition, Met], ...] = ()
+    lines: tuple[LineChange, ...] = ()
+    """Lines of code in which threads spend more or less time; those that changed most come first."""

@@ -6,13 +6,62 @@ one row with the same stack and reason are counted together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
 
 Language = Literal["python", "native", "jit"]
 """``jit``: code that is in no file, because the program compiled it while it ran."""
-StackReason = Literal["slow", "sample", "open"]
-"""Why a stack was read: the call was slow, was chosen at random, or had not returned for long."""
+StackReason = Literal[
+    "slow",
+    "sample",
+    "open",
+    "on_cpu",
+    "runqueue",
+    "disk",
+    "memory",
+    "lock",
+    "gil",
+    "gpu",
+    "network",
+    "process",
+    "sleep",
+    "other",
+    "holds_lock",
+    "holds_gil",
+    "hands_over",
+]
+"""Why a stack was read: see REASONS."""
+REASONS: Final[Mapping[StackReason, str]] = MappingProxyType(
+    {
+        "slow": "a call was slow",
+        "sample": "a call was captured at random",
+        "open": "a call had not returned for long",
+        "on_cpu": "ran",
+        "runqueue": "waited for a CPU",
+        "disk": "waited for a disk",
+        "memory": "waited for memory",
+        "lock": "waited for a lock, or for another thread",
+        "gil": "waited for Python's interpreter lock (GIL)",
+        "gpu": "waited for the GPU",
+        "network": "waited for the network",
+        "process": "waited for another process",
+        "sleep": "slept",
+        "other": "waited for something else",
+        "holds_lock": "held a lock for which another thread waited",
+        "holds_gil": "held Python's interpreter lock (GIL), for which another thread waited",
+        "hands_over": "ended the wait of another thread",
+    }
+)
+"""What each reason says of the calls or the thread. The first three are of calls. The others are samples of
+threads that make calls, and of those that they wait for."""
+OF_CALLS: Final[frozenset[StackReason]] = frozenset(("slow", "sample", "open"))
+OFF_CPU: Final[frozenset[StackReason]] = frozenset(
+    ("runqueue", "disk", "memory", "lock", "gil", "gpu", "network", "process", "sleep", "other")
+)
+SAMPLED: Final[frozenset[StackReason]] = OFF_CPU | {"on_cpu"}
+"""Their times together are the times of the threads: on a CPU, and off it."""
+HOLDS: Final[frozenset[StackReason]] = frozenset(("holds_lock", "holds_gil", "hands_over"))
 
 
 class StackFrame(NamedTuple):
@@ -36,7 +85,8 @@ class StackFrame(NamedTuple):
 
 
 class StackCount(NamedTuple):
-    """Calls of one row (``tenant`` to ``nested``, and ``device``) with one stack."""
+    """Calls of one row (``tenant`` to ``nested``, and ``device``) with one stack; or samples of threads, in
+    these calls or between calls."""
 
     tenant: str
     pid: int
@@ -46,8 +96,10 @@ class StackCount(NamedTuple):
     nested: bool
     reason: StackReason
     calls: int
+    """Of samples: for how many waits, or for how many periods of CPU time, they stand."""
     ns: int
-    """Sum of their durations, ns; of open calls, of their ages."""
+    """Sum of their durations, ns; of open calls, of their ages; of samples, the time that they stand for. Of
+    HOLDS, the time for which another thread waited."""
     frames: tuple[StackFrame, ...]
     """Innermost first."""
     cut: str = ""
@@ -59,6 +111,11 @@ class StackCount(NamedTuple):
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
         """Key of the row that counts these calls: its ``RowKey`` without the host."""
         return (*self[:6], self.device)
+
+    @property
+    def part(self) -> str:
+        """Of a sample: the part of the thread's time, as ``model.window.SPLITS`` has it."""
+        return {"on_cpu": "running", "gil": "lock"}.get(self.reason, self.reason)
 
     @property
     def python(self) -> tuple[StackFrame, ...]:

@@ -251,9 +251,16 @@ def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
     return None
 
 
-def symbol_address(fd: int, name: bytes) -> int | None:
-    """Returns the address of the function or variable ``name`` that the file at ``fd`` defines, as it is in
-    the file; None if it defines none. Raises the same errors as `function_symbols`."""
+class SymbolPlace(NamedTuple):
+    """Addresses in the memory of a program, as they are in its file."""
+
+    address: int
+    size: int
+
+
+def symbol_place(fd: int, name: bytes) -> SymbolPlace | None:
+    """Returns the place of the function or variable ``name`` that the file at ``fd`` defines; None if it
+    defines none. Raises the same errors as `function_symbols`."""
     deadline = Deadline()
     _, tables = _parts(fd, platform.machine())
     for symbols, texts in tables:
@@ -265,7 +272,7 @@ def symbol_address(fd: int, name: bytes) -> int | None:
             table = np.frombuffer(_read(fd, symbols.offset + first * _SYMBOL.itemsize, length), _SYMBOL)
             kept = table[(table["section"] != 0) & np.isin(table["name"], at)]
             if len(kept):
-                return int(kept["value"][0])
+                return SymbolPlace(int(kept["value"][0]), int(kept["size"][0]))
     return None
 
 
@@ -280,16 +287,16 @@ def _places_of_name(fd: int, texts: _Section, name: bytes, deadline: Deadline) -
     return np.array(found, np.uint32)
 
 
-def section_address(fd: int, name: bytes) -> int | None:
-    """Returns the address of the section ``name`` of the file at ``fd``, as it is in the file; None if there
-    is no such section. Raises ``ElfError``, and OSError if reading fails."""
+def section_place(fd: int, name: bytes) -> SymbolPlace | None:
+    """Returns the place of the section ``name`` of the file at ``fd``; None if there is no such section.
+    Raises ``ElfError``, and OSError if reading fails."""
     named = _named_sections(fd)
     if named is None:
         return None
     sections, text = named
-    for at, address in sections[["name", "address"]].tolist():
+    for at, address, size in sections[["name", "address", "size"]].tolist():
         if text.startswith(name + b"\0", at):
-            return int(address)
+            return SymbolPlace(int(address), int(size))
     return None
 
 

@@ -17,7 +17,7 @@ from stalltop.probes.stacks.threads import PythonThread
 
 
 class TracedThread(NamedTuple):
-    """A thread that makes traced calls."""
+    """A thread that makes traced calls, or that is followed."""
 
     key: int
     """Its TID in the initial PID namespace."""
@@ -53,9 +53,10 @@ class KernelStacks:
         self._programs.keeping["stacks"] = of
 
     def threads(self) -> list[TracedThread]:
-        """Returns the threads that make traced calls: the same list as before if they are the same."""
+        """Returns the threads that make traced calls, and those that are followed: the same list as before if
+        they are the same."""
         records = self._programs.threads
-        used = np.flatnonzero((records["tid"] != 0) & (records["called"] != 0))
+        used = np.flatnonzero(records["tid"] != 0)
         fields = [records[name][used].tolist() for name in ("tid", "shown_tid", "tgid")]
         if fields != self._fields:
             self._fields, self._threads = fields, list(map(TracedThread._make, zip(*fields, strict=True)))

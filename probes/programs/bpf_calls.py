@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import platform
@@ -47,6 +48,12 @@ UPROBE_MULTI: Final = 48
 UPROBE_SESSION: Final = 57
 """BPF_TRACE_UPROBE_SESSION, an enum bpf_attach_type: Linux 6.13 and later."""
 _UPROBE_MULTI_RETURN: Final = 1  # BPF_F_UPROBE_MULTI_RETURN
+
+# Values of linux/perf_event.h.
+_SOFTWARE_EVENT: Final = 1  # PERF_TYPE_SOFTWARE
+_TASK_CLOCK: Final = 1  # PERF_COUNT_SW_TASK_CLOCK
+_CLOSE_ON_EXEC: Final = 8  # PERF_FLAG_FD_CLOEXEC
+_SET_PROGRAM: Final = 0x40042408  # PERF_EVENT_IOC_SET_BPF
 
 _BATCH_COUNT_AT: Final = 32
 """Offset of ``batch.count`` in union bpf_attr. Before the call this is the number of elements to take; after
@@ -403,15 +410,36 @@ def open_uprobe_event(kind: int, path: str, offset: int, *, cpu: int, config: in
         "=IIQQQQQIIQQ", kind, 72, config, 0, 0, 0, 0, 1, 0, ctypes.addressof(name), offset
     )
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    close_on_exec = 8  # PERF_FLAG_FD_CLOEXEC
     return _system_call(
         _number(_PERF_EVENT_OPEN),
         buffer,
         ctypes.c_int(-1),
         ctypes.c_int(cpu),
         ctypes.c_int(-1),
-        ctypes.c_ulong(close_on_exec),
+        ctypes.c_ulong(_CLOSE_ON_EXEC),
     )
+
+
+def open_clock_event(program_fd: int, tid: int, period_ns: int) -> int:
+    """Runs a program in the thread ``tid`` each time the thread has had a CPU for ``period_ns``, until the
+    returned descriptor is closed. Raises OSError."""
+    # struct perf_event_attr up to config2: all times count, in the Linux kernel, too.
+    attributes = struct.pack("=IIQQQQQIIQQ", _SOFTWARE_EVENT, 72, _TASK_CLOCK, period_ns, 0, 0, 0, 1, 0, 0, 0)
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    event_fd = _system_call(
+        _number(_PERF_EVENT_OPEN),
+        buffer,
+        ctypes.c_int(tid),
+        ctypes.c_int(-1),
+        ctypes.c_int(-1),
+        ctypes.c_ulong(_CLOSE_ON_EXEC),
+    )
+    try:
+        fcntl.ioctl(event_fd, _SET_PROGRAM, program_fd)
+    except BaseException:
+        os.close(event_fd)
+        raise
+    return event_fd
 
 
 def missed_runs(program_fd: int) -> int:

@@ -156,13 +156,13 @@ class Compiled:
         except (KeyError, TypeError, ValueError, binascii.Error) as error:
             raise ValueError(f"it is damaged: {error}") from error
 
-    def divided(self, later: Collection[str]) -> tuple[Compiled, Compiled]:
+    def divided(self, later: Collection[str], kept: Collection[str] = ()) -> tuple[Compiled, Compiled]:
         """Returns the programs that are not in ``later``, and those that are, with the maps that no other
-        program uses."""
+        program uses, except the maps ``kept``, which stay with the first ones."""
         first = tuple(program for program in self.programs if program.name not in later)
         second = tuple(program for program in self.programs if program.name in later)
         used, only = ({name for program in part for _, name in program.maps} for part in (first, second))
-        only -= used
+        only -= used | set(kept)
         return (
             Compiled(tuple(made for made in self.maps if made.name not in only), first, self.seconds),
             Compiled(tuple(made for made in self.maps if made.name in only), second),
@@ -256,6 +256,16 @@ KPROBE: Final = 2
 """BPF_PROG_TYPE_KPROBE, the type of programs at uprobes."""
 RAW_TRACEPOINT: Final = 17
 """BPF_PROG_TYPE_RAW_TRACEPOINT."""
+PERF_EVENT: Final = 7
+"""BPF_PROG_TYPE_PERF_EVENT."""
 
 
-__all__ = ["KPROBE", "RAW_TRACEPOINT", "BpfError", "Compiled", "CompiledMap", "CompiledProgram"]
+__all__ = [
+    "KPROBE",
+    "PERF_EVENT",
+    "RAW_TRACEPOINT",
+    "BpfError",
+    "Compiled",
+    "CompiledMap",
+    "CompiledProgram",
+]

@@ -16,7 +16,7 @@ class LaterProgram:
     from several threads."""
 
     def __init__(
-        self, compiled: Compiled, values: Mapping[str, int], maps: Mapping[str, int], *, attach_type: int
+        self, compiled: Compiled, values: Mapping[str, int], maps: Mapping[str, int], *, attach_type: int = 0
     ) -> None:
         self._compiled = compiled
         self._values = dict(values)

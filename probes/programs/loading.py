@@ -33,7 +33,17 @@ from stalltop.probes.programs.later import LaterProgram
 from stalltop.probes.programs.octave_blocks import BLOCK_BYTES, OctaveBlocks, most_blocks
 from stalltop.probes.programs.pools import Pools
 from stalltop.probes.programs.preparing import Prepared, may_not, prepare
-from stalltop.probes.programs.recipes import FILLING, FREEING, SESSION, STACK_READER, Recipe, tracing
+from stalltop.probes.programs.recipes import (
+    CLOCK,
+    FILLING,
+    FREEING,
+    SAMPLE_READERS,
+    SAMPLES,
+    SESSION,
+    STACK_READER,
+    Recipe,
+    tracing,
+)
 from stalltop.probes.programs.recipes import RING_BYTES as RING_SIZE
 from stalltop.probes.programs.ring import Ring
 from stalltop.probes.programs.task_offsets import TaskOffsets
@@ -94,6 +104,8 @@ class Programs:
     registered: int
     python_threads: int
     stack_readers: int
+    sample_readers: int
+    """-1 if calls are not split."""
     fixed_bytes: int
     """Memory of the maps in the Linux kernel, without blocks of octaves, and of the programs."""
     slots: GrowingMap
@@ -118,9 +130,12 @@ class Programs:
     keeping: NDArray[np.void]
     kept_calls: Ring
     stacks: Ring
+    samples: Ring
     pools: Pools
     session: LaterProgram
     """The program of sessions (``bpf/timed.h``)."""
+    clock: LaterProgram
+    """The program at the clocks of threads (``bpf/stacks/samples.h``)."""
     complaint: str
     """Why compiled programs are not cached for the next start; '' if they are."""
 
@@ -132,6 +147,7 @@ class Programs:
     def close(self) -> None:
         """Closes the programs and maps; the mapped arrays stay readable while they are referred to."""
         self.session.close()
+        self.clock.close()
         self.pools.close()
         for growing in (self.slots, self.octaves, self.kernels, self.off_cpu, self.thread_records):
             if growing is not None:
@@ -198,15 +214,18 @@ def load(
         tracing(list(offsets), list(namespace)),
         values,
         attach_type=UPROBE_MULTI if multi else 0,
-        later=(SESSION,),
+        later=(SESSION, CLOCK),
         progress=progress,
     )
     given: dict[str, int] = {}
     undo = contextlib.ExitStack()
     try:
         fixed = sum(map_info(fd).get("memlock", 0) for fd in fds.values()) - BLOCK_BYTES + later.bytes(values)
-        session = LaterProgram(later, values, fds, attach_type=UPROBE_SESSION)
+        of_session, of_clock = later.divided((CLOCK,))
+        session = LaterProgram(of_session, values, fds, attach_type=UPROBE_SESSION)
         undo.callback(session.close)
+        clock = LaterProgram(of_clock, values, fds)
+        undo.callback(clock.close)
         sizes = pool_sizes(slots, threads, splits=task is not None)
         pools = Pools(fds.pop(FILLING), fds.pop(FREEING), sizes)
         undo.callback(pools.close)
@@ -216,10 +235,13 @@ def load(
         )
         undo.callback(octaves.close)
         put(fds["stack_readers"], bytes(4), np.uint32(fds[STACK_READER]).tobytes())
+        for place, name in enumerate(SAMPLE_READERS if task is not None else ()):
+            put(fds["sample_readers"], np.uint32(place).tobytes(), np.uint32(fds[name]).tobytes())
         given |= {name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()}
         return Programs(
             complaint=complaint,
             session=session,
+            clock=clock,
             **given,
             fixed_bytes=fixed,
             slots=GrowingMap(fds.pop("slots"), layout.SLOT, slots),
@@ -239,6 +261,7 @@ def load(
             keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
             stacks=_ring(fds.pop("stacks"), ring_bytes, STACK),
+            samples=_ring(fds.pop(SAMPLES), ring_bytes, STACK),
             pools=pools,
         )
     except BaseException as error:
@@ -331,7 +354,7 @@ def load_prepared(
 def _loaded(
     prepared: Prepared, values: Mapping[str, int], attach_type: int, later: Collection[str]
 ) -> Loaded:
-    first, second = prepared.compiled.divided(later)
+    first, second = prepared.compiled.divided(later, (SAMPLES,))
     return Loaded(first.load(values, attach_type=attach_type), prepared.complaint, second)
 
 

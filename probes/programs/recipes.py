@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from stalltop import bpf
-from stalltop.probes.programs.compiled import KPROBE, RAW_TRACEPOINT, Compiled, CompiledMap, CompiledProgram
+from stalltop.probes.programs.compiled import (
+    KPROBE,
+    PERF_EVENT,
+    RAW_TRACEPOINT,
+    Compiled,
+    CompiledMap,
+    CompiledProgram,
+)
 
 SOURCE: Final = Path(bpf.__file__).parent
 HEADERS: Final = SOURCE / "headers"
@@ -45,7 +52,7 @@ class Recipe:
 
     text: str
     programs: Mapping[str, int]
-    """Names of functions, each with its type: KPROBE or RAW_TRACEPOINT."""
+    """Names of functions, each with its type: KPROBE, RAW_TRACEPOINT or PERF_EVENT."""
     flags: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     """Names, in the source, of numbers that become known when the programs are loaded."""
@@ -147,13 +154,21 @@ SESSION: Final = "call_in_session"
 
 STACK_READER: Final = "walk_stack"
 """Name of the program of bpf/stacks/walk.h, which the program at returns calls."""
+SAMPLE_READERS: Final = ("walk_leaving", "walk_waker")
+"""Names of the programs of bpf/stacks/samples.h that the programs at tracepoints of the scheduler call, in
+the order of ``sample_readers``."""
+SAMPLES: Final = "samples"
+"""Name of their ring, into which `CLOCK` writes, too."""
+CLOCK: Final = "clock_ticks"
+"""Name of the program at the clocks of threads (bpf/stacks/samples.h), which is loaded later than the
+others."""
 
 _PROBES: Final = (
     *("call_begins", "call_returns", "naming_begins", "naming_returns"),
     *("choosing_begins", "choosing_returns", SESSION, STACK_READER),
 )
 _TRACEPOINTS: Final = ("thread_ends", "program_begins", FILLING, FREEING)
-_SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
+_SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves", *SAMPLE_READERS)
 """Raw tracepoint programs that are present only if calls are split."""
 
 
@@ -168,6 +183,7 @@ def tracing(task: Sequence[str], namespace: Sequence[str], release: str | None =
         {
             **dict.fromkeys(_PROBES, KPROBE),
             **dict.fromkeys((*_TRACEPOINTS, *(_SPLITTING if task else ())), RAW_TRACEPOINT),
+            CLOCK: PERF_EVENT,
         },
         (
             *(("-DWITH_SPLITS",) if task else ()),

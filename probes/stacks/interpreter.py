@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from stalltop.probes.binaries.elf import ElfError, mapped_parts, section_address, symbol_address
+from stalltop.probes.binaries.elf import ElfError, SymbolPlace, mapped_parts, section_place, symbol_place
 from stalltop.probes.binaries.mapped_file import found
 from stalltop.probes.process_maps import Kind, Mapping, executables_of, program_of
 from stalltop.probes.regular_file import opened
@@ -35,6 +35,8 @@ class Interpreter(NamedTuple):
     runtime: int
     """Address of ``_PyRuntime``."""
     layout: PythonLayout
+    runtime_bytes: int
+    """Size of ``_PyRuntime``. The lock of the main interpreter (GIL) is in it."""
 
 
 class UnknownInterpreterError(OSError):
@@ -57,9 +59,9 @@ def interpreter_of(pid: int) -> Interpreter | None:
             if places is None:
                 continue
             runtime, version = places
-            layout = _layout(memory, runtime, version, [mapping, *executables])
+            layout = _layout(memory, runtime.address, version, [mapping, *executables])
             if layout is not None:
-                return Interpreter(runtime, layout)
+                return Interpreter(runtime.address, layout, runtime.size)
     return None
 
 
@@ -74,19 +76,20 @@ def _holders(pid: int, executables: Iterable[Mapping]) -> Iterator[Mapping]:
         yield program
 
 
-def _places(mapping: Mapping) -> tuple[int, int] | None:
-    """Returns the addresses of ``_PyRuntime`` and ``Py_Version`` in the process (the second one 0 if there is
+def _places(mapping: Mapping) -> tuple[SymbolPlace, int] | None:
+    """Returns the place of ``_PyRuntime`` and the address of ``Py_Version`` in the process (0 if there is
     none); None if the file has no ``_PyRuntime``."""
     try:
         with found(mapping) as looked_at, opened(looked_at) as fd:
-            runtime = symbol_address(fd, _RUNTIME) or section_address(fd, _SECTION)
+            runtime = symbol_place(fd, _RUNTIME) or section_place(fd, _SECTION)
             if runtime is None:
                 return None
-            version = symbol_address(fd, _VERSION)
+            version = symbol_place(fd, _VERSION)
             moved = _moved(fd, mapping)
     except (ElfError, ValueError):
         return None
-    return runtime + moved, 0 if version is None else version + moved
+    at = 0 if version is None else version.address + moved
+    return SymbolPlace(runtime.address + moved, runtime.size), at
 
 
 def _moved(fd: int, mapping: Mapping) -> int:

@@ -10,6 +10,9 @@ from typing import Final
 
 import numpy as np
 
+SAMPLE_NS: Final = 20408163
+"""Least value of `sampled_ns` of struct keeping, and the period of clock_ticks: 49 Hz."""
+
 PYTHON_THREAD: Final = np.dtype(
     [
         ("state", "u8"),
@@ -46,12 +49,20 @@ STACK: Final = np.dtype(
         ("end", "u4"),
         ("frames", "u4"),
         ("native_bytes", "u4"),
-        ("reserved", "u4"),
+        ("of", "u4"),
+        ("cgroup_id", "u8"),
+        ("ns", "u8"),
+        ("futex", "u8"),
+        ("operation", "u4"),
+        ("part", "u4"),
+        ("thread", "u4"),
+        ("walk", "u4"),
         ("python", PYTHON_FRAME, (64,)),
         ("native", "u8", (32,)),
     ]
 )
-"""``struct stack``: The stack of a captured call, read when the call returned."""
+"""``struct stack``: The stack of a captured call, read when the call returned; or of a thread at
+another moment."""
 
 
 class Stacks(IntEnum):
@@ -77,3 +88,16 @@ class PythonEnd(IntEnum):
     """A frame could not be read, so those outside it are missing."""
     MOVED = 4
     """The state that the monitor knows belongs to another thread by now."""
+
+
+class StackOf(IntEnum):
+    """``enum stack_of``: Why a stack was read."""
+
+    CALL = 0
+    """A call was captured."""
+    RUNNING = 1
+    """The thread had a CPU when a period of its CPU time was over."""
+    LEAVING = 2
+    """The thread left its CPU."""
+    WAKING = 3
+    """The thread ended the wait of another one."""

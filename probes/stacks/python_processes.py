@@ -19,6 +19,9 @@ class PythonProcess(NamedTuple):
 
     layout: PythonLayout
     threads: tuple[PythonThread, ...]
+    runtime: int = 0
+    """Address of ``_PyRuntime``."""
+    runtime_bytes: int = 0
 
 
 class PythonProcesses:
@@ -38,7 +41,7 @@ class PythonProcesses:
             except OSError:
                 threads = ()
             if threads:
-                return PythonProcess(known.layout, threads)
+                return PythonProcess(known.layout, threads, known.runtime, known.runtime_bytes)
         self._forget(pid)  # It may execute another program by now.
         found = interpreter_of(pid)
         if found is None:
@@ -46,10 +49,12 @@ class PythonProcesses:
         self._interpreters[pid] = found
         while len(self._interpreters) > _MOST_PROCESSES:
             self._forget(next(iter(self._interpreters)))
-        return PythonProcess(found.layout, threads_of(pid, found))
+        return PythonProcess(found.layout, threads_of(pid, found), found.runtime, found.runtime_bytes)
 
     def lines(self, pid: int, frames: tuple[PythonFrame, ...]) -> tuple[SourceLine, ...]:
         """Returns the line of each of ``frames`` of a process; none if it runs no Python code."""
+        if pid not in self._interpreters:
+            self.process(pid)  # The confined process, of which this is a part, may have been started again.
         known = self._interpreters.get(pid)
         return () if known is None else self._codes.lines(pid, known.layout, frames)
 

@@ -19,6 +19,7 @@ from stalltop.probes.maps.kept_calls import KeptCalls
 from stalltop.probes.maps.open_calls import OpenCalls, RawOpenCall
 from stalltop.probes.maps.quotas import Quotas
 from stalltop.probes.maps.raw import Memory, RawCapturedCall, RawEvictions, RawQuota
+from stalltop.probes.maps.samples import KernelSamples
 from stalltop.probes.maps.slots import Counts, SlotKey, Slots
 from stalltop.probes.maps.stacks import KernelStacks
 from stalltop.probes.operations import FUNCTIONS, Function
@@ -93,6 +94,8 @@ class KernelSide:
         """Reads devices and launches of CUDA programs."""
         self.stacks: KernelStacks
         """Reads the stacks of captured calls."""
+        self.samples: KernelSamples
+        """Reads the stacks of threads between calls."""
         self._attaching = threading.Lock()
         self._access = MapAccess()
         self._ring_bytes = ring_bytes
@@ -164,6 +167,8 @@ class KernelSide:
                 self._slots.before_free = self.cuda.let_go
                 self.evidence = KernelEvidence(programs, self._slots, self._access, self.functions)
                 self.stacks = KernelStacks(programs, self._access)
+                self.samples = KernelSamples(programs, self._access)
+                undo.callback(self.samples.close)
                 self._probing.begin()
                 self._follow_next = task is not None
                 self._losses_seen = dict[str, int]()

@@ -17,9 +17,9 @@ UNKNOWN: Final = "(unknown)"
 """The ``kernel_name`` of a launch of an unknown CUDA kernel. Calls that are not launches have NULL."""
 _SPLITS: Final = tuple((f"{name}_ns", f"part of the time: {name}") for name in SPLITS)
 _STACK: Final = (
-    ("reason", "why the stack was read: slow, sample (chosen at random) or open (not returned for 2 s)"),
-    ("count", "calls with this stack"),
-    ("ns", "sum of their durations; of open calls, of their ages"),
+    ("reason", "why the stack was read, or what the thread did (docs/stacks.md)"),
+    ("count", "calls with this stack; of samples, periods or waits"),
+    ("ns", "sum of their durations; of open calls, of their ages; of samples, time of threads"),
     ("stack_id", "number of the stack in this file"),
 )
 _FRAME: Final = ("function", "file", "line")
@@ -185,7 +185,7 @@ VIEWS: Final = (
     ),
     SqlView(
         "stacks",
-        "captured calls, and calls that had not returned for long, by the stack that made them",
+        "captured calls, calls that had not returned for long, and time of threads, by stack",
         (
             *WINDOW,
             *WHO,

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from typing import Any, Final
 from stalltop.demo.build import Built
 from stalltop.model.errors import TracingError
 from stalltop.probes.programs.task_offsets import knows_uprobe_multi
+from stalltop.probes.stacks.layout import SAMPLE_NS
 from stalltop.probes.tracer.kernel_side import KernelSide, Way
 from tests.kernels import host_checks, traced
 from tests.kernels.verifier import Verified, watched_loads
@@ -108,6 +110,10 @@ def _in_one_way(report: Report, programs: CheckedPrograms, way: Way, splits: boo
             assert kernel.way == way
         if "kernel" not in locals():
             return
+        with report.check("clocks", variant=variant):
+            kernel.samples.choose(SAMPLE_NS)
+            kernel.samples.follow({threading.get_native_id()})
+            assert not kernel.samples.failure, kernel.samples.failure
         side = traced.TracedSide(kernel, programs.driver, programs.waiter, programs.relay, programs.built)
         checks: list[tuple[str, Callable[..., None]]] = [("counts", traced.count_calls)]
         if splits:

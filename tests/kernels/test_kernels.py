@@ -50,6 +50,11 @@ def test_every_program_loads(booted: GuestReport) -> None:
         passed(booted, "loads", variant=variant)
 
 
+def test_clocks_of_threads_run_their_program(booted: GuestReport) -> None:
+    for variant in variants(booted):
+        passed(booted, "clocks", variant=variant)
+
+
 def test_calls_of_several_threads_are_counted(booted: GuestReport) -> None:
     for variant in variants(booted):
         found = passed(booted, "counts", variant=variant)

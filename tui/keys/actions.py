@@ -122,6 +122,7 @@ ACTIONS = (
     Action("warnings", ("a",), "Problems", "List the problems; Enter: cause and fix", _WHY, "problems.warnings"),
     Action("chains", ("i",), "Why", "Go from a row to its problems, from a problem to its row", _WHY, "problems.chains"),
     Action("details", ("I",), "Details", "Show all details of this row; at the lowest level also Enter", _WHY, "rows.details"),
+    Action("stacks", ("F",), "Lines", "Show in which lines of code the threads of this row spend their time", _WHY, "rows.stacks"),
     Action("copy", ("y",), "Copy fix", "Copy the fix that is shown; after saving: the path", _WHY, "problems.copy_fix"),
     Action("commands", ("A",), "Actions", "Show commands for this row or problem, to copy", _WHY, "problems.commands"),
     Action("silence", ("z",), "Silence", "Silence this problem; again: show it", _WHY, "problems.silence"),
@@ -233,7 +234,7 @@ def groups() -> dict[str, list[Action]]:
 
 SHORT = (
     *("in", "out", "container", "operation", "process", "filter", "sort", "reverse", "warnings", "chains"),
-    *("details", "device", "devices", "copy", "commands", "freeze", "longer", "shorter", "enlarge"),
+    *("details", "stacks", "device", "devices", "copy", "commands", "freeze", "longer", "shorter", "enlarge"),
     *("save", "theme", "palette", "help", "quit"),
 )
 """Ids of the most important actions, in the order of the README."""

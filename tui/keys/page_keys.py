@@ -39,6 +39,9 @@ PAGES = (
     PageKeys("Page of a row", ("RowScreen",), (
         (("enter",), "Go to the problem that involves the row"),
     )),
+    PageKeys("Lines of code", ("StacksScreen",), (
+        (("enter",), "Show or hide what the line called"),
+    )),
     PageKeys("Commands", ("CommandsScreen",), (
         (("enter",), "Copy the selected command"),
     )),

@@ -28,6 +28,7 @@ WORDS: Final[dict[str, str]] = {
     "warnings": "problems alerts errors faults slow what is wrong noisy neighbour neighbor",
     "chains": "why cause reason explain culprit blame noisy neighbour neighbor slow",
     "details": "info inspect describe percentiles histogram slow calls",
+    "stacks": "stack flame graph profile code python function file trace tree",
     "copy": "clipboard yank remedy repair solution",
     "commands": "kill taskset renice ionice nice limit quota docker kubectl slurm remedy repair undo action",
     "silence": "hide mute ignore acknowledge snooze dismiss",

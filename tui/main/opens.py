@@ -35,6 +35,9 @@ class Opens(Protocol):
         """Return how many lines the text of ``detail`` fills in ``width`` cells, and how many the chain alone
         fills in ``narrow`` cells; 0 if there is no chain."""
 
+    def stacks(self, path: Path) -> None:
+        """Open the page with the lines of code of the row at ``path``; of all processes if it is empty."""
+
     def pair(self, pair: Pair) -> None:
         """Show two rows side by side."""
 

@@ -126,6 +126,11 @@ class RowKeys:
         else:
             self._say("there is no row here", "dim")
 
+    def stacks(self) -> None:
+        """Open the page with the lines of code of the row under the cursor; without a row, of all
+        processes."""
+        self._main.opens.stacks(self._main.tables.path_here())
+
     def devices(self) -> None:
         """Open the page of the device under the cursor or of the only device; otherwise the list of all
         devices."""

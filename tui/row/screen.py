@@ -34,7 +34,7 @@ class RowScreen(LivePage):
     """Shows what is known about the row at ``path``."""
 
     BINDINGS = [
-        *own_bindings(chains="chains", commands="commands", devices="devices"),
+        *own_bindings(chains="chains", commands="commands", devices="devices", stacks="stacks"),
         Binding("enter", "chains", show=False),
         Binding("I", "close", show=False),
     ]
@@ -95,6 +95,10 @@ class RowScreen(LivePage):
     def action_commands(self) -> None:
         """Open the commands for the row."""
         self.main.problems.commands_of_row(self._path)
+
+    def action_stacks(self) -> None:
+        """Open the page with the lines of code of the row."""
+        self.main.opens.stacks(self._path)
 
     def action_devices(self) -> None:
         """Open the page of a device, or the list of devices, on top of this page (``RowKeys.devices``)."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from stalltop.model.row_key import RowKey
 from stalltop.model.stacks.callers import CallerNode, callers
-from stalltop.model.stacks.stack import StackCount, StackFrame
+from stalltop.model.stacks.stack import SAMPLED, StackCount, StackFrame
 from stalltop.model.text import figures
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note
 from stalltop.tui.row.facts import RowFacts
@@ -22,18 +22,23 @@ LEAST_SHARE: Final = 0.02
 
 
 def where_from(facts: RowFacts, frame: Frame) -> Section:
-    """Return the lines that made the row's captured calls, each with the lines that called it, as a tree.
+    """Return the lines that made the row's captured calls, each with the lines that called it, as a tree; of
+    the time between calls, the lines in which it was spent.
 
-    Returns an empty section for the time between calls, and if the window has no stacks.
+    Returns an empty section if the window has no stacks.
     """
-    if facts.between or not facts.window.stacks:
+    if not facts.window.stacks:
         return Section("stacks", ())
     stacks = _of_row(facts)
     about = "slow calls by the line that made them: share of their time, calls, mean; below: its callers"
+    none = "the stack of none of its calls was read"
+    if facts.between:
+        about = "this time by line: share, periods and waits, mean; below: its callers"
+        none = "no stack was read in this time"
     lines = [heading("Where from", about)]
     whole = sum(stack.ns for stack in stacks)
     if not whole:
-        return Section("stacks", (*lines, note("the stack of none of its calls was read")))
+        return Section("stacks", (*lines, note(none)))
     rows = list(_tree(callers(stacks), whole))
     shown = rows[:MOST_LINES]
     lines += [_line(caller, depth, whole, frame) for caller, depth in shown]
@@ -43,13 +48,14 @@ def where_from(facts: RowFacts, frame: Frame) -> Section:
 
 
 def _of_row(facts: RowFacts) -> list[StackCount]:
-    """Return the stacks of the row's calls. Nested calls are among them only if the path contains an
-    operation or a layer."""
+    """Return the stacks of the row's slow calls or, if it is about the time between calls, the samples of its
+    threads. Nested calls are among them only if the path contains an operation or a layer."""
     own, all_calls = below(facts.path, facts.window), decided(facts.path)
+    wanted = SAMPLED if facts.between else {"slow", "open"}
     found = []
     for stack in facts.window.stacks:
         key = RowKey(facts.window.host, *stack.row)
-        if stack.reason != "sample" and (all_calls or key.outermost) and own(key):
+        if stack.reason in wanted and (all_calls or key.outermost) and own(key):
             found.append(stack)
     return found
 

@@ -55,6 +55,11 @@ async def awaited(ns: int) -> None:
     call(ns)
 
 
+class Made:
+    def __init__(self) -> None:
+        call(50_000)
+
+
 class Loader:
     @property
     def batch(self) -> list[int]:
@@ -64,6 +69,7 @@ class Loader:
         for number in range(int(sys.argv[3])):
             assert not self.batch
             call(200_000)
+            Made()
             exec(made[number % 3], globals())
             with contextlib.suppress(StopIteration):
                 awaited(100_000).send(None)

@@ -18,7 +18,7 @@ from stalltop.demo.build import compiler
 from stalltop.probes.confined.link import Here
 from stalltop.probes.maps import kept_calls
 from stalltop.probes.operations import Function
-from stalltop.probes.stack_reader import ReadStack, StackReader
+from stalltop.probes.stack_reading.stack_reader import ReadStack, StackReader
 from stalltop.probes.stacks.layout import Stacks
 from stalltop.probes.symbols.demangler import Demangler
 from stalltop.probes.tracer.kernel_side import KernelSide, Point

@@ -91,12 +91,12 @@ def test_chosen_keys_replace_the_defaults_wherever_keys_are_shown() -> None:
 
 
 async def test_chosen_keys_act_and_the_defaults_do_nothing() -> None:
-    chosen = keys_chosen({"save": "x", "compare": "w", "help": "f1", "filter": "F", "down": "n", "pod": "f9"})
+    chosen = keys_chosen({"save": "x", "compare": "w", "help": "f1", "filter": "E", "down": "n", "pod": "f9"})
     options = RunOptions(interval=0.0, theme="dark", keys=chosen)
     async with running(numbered(0), size=(120, 30), options=options) as screen:
         await screen.named(["serve", "train"])
         main = screen.app.main
-        await screen.sees("F Filter")
+        await screen.sees("E Filter")
         first = main.tables.main.cursor_key
         await screen.press("n")
         assert main.tables.main.cursor_key != first
@@ -111,7 +111,7 @@ async def test_chosen_keys_act_and_the_defaults_do_nothing() -> None:
         await screen.press("f1")
         await screen.until(lambda: isinstance(screen.app.screen, HelpScreen), "f1 does not help")
         await screen.sees("f9    Pods")
-        await screen.press("escape", "F", "s", "e", "r", "v", "n", "enter")
+        await screen.press("escape", "E", "s", "e", "r", "v", "n", "enter")
         await screen.named([])
         assert main.tables.views.first.filter == "servn", "letters typed into a filter are text, not keys"
 

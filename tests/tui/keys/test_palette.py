@@ -243,6 +243,8 @@ SOUGHT = {
     "redraw": "repaint",
     "cause": "chains",
     "memcpy": "operation",
+    "flame graph": "stacks",
+    "python": "stacks",
 }
 """What people type, and the action that they mean."""
 

@@ -248,6 +248,7 @@ def test_documents_list_exactly_the_keys_and_settings() -> None:
         "json.md",
         "metrics.md",
         "sql.md",
+        "stacks.md",
         "saving.md",
         "export.md",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from rich.color import Color
 from rich.style import Style
 
 from stalltop.cli.tellings import tellings
+from stalltop.demo.simulated.lines import stacks_of
 from stalltop.recordings.read.reading import load
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.palettes import THEME_NAMES
@@ -25,6 +26,15 @@ LETTERS = string.ascii_letters + string.digits
 
 MAIN = State("main")
 CHAIN = State("chain", (("a", "C"), ("enter", "Esc closes")))
+STACKS = State(
+    "stacks",
+    (
+        ("slash", ""),
+        *((key, "") for key in "bert"),
+        ("enter", "filter: bert"),
+        ("F", "bert-trainer   threads ran and waited"),
+    ),
+)
 STATES = (
     MAIN,
     CHAIN,
@@ -36,6 +46,7 @@ STATES = (
     State("tree", (("asterisk", "- chat-server"),)),
     State("compare", (("home", ""), ("v", " is picked"), ("down", ""), ("v", "B/A"))),
     State("changes", (("m", "marked"), ("x", "changes since"))),
+    STACKS,
     State("devices", (("D", " devices "),)),
     State("device", (("D", " devices "), ("enter", "Esc closes"))),
     State("columns", (("C", "P99"),)),
@@ -105,7 +116,10 @@ async def compare(state: State, looks: Appearance, size: tuple[int, int], name: 
     """Bring the screen into ``state`` and wait until it equals the picture in the file ``name``."""
     draw = coloured if name.startswith("looks-") else text
     options = RunOptions(interval=0.0, theme=looks.theme, ascii=looks.ascii, tellings=tellings)
-    async with running(load(WINDOW), size=size, options=options) as screen:
+    window = load(WINDOW)
+    if state is STACKS:
+        window = replace(window, stacks=stacks_of(window.rows))
+    async with running(window, size=size, options=options) as screen:
         await screen.sees("bert-trainer")
         for key, words in state.steps:
             await screen.press(key)

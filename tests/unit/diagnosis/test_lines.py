@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stalltop.diagnosis.lines import KEPT_SECONDS, SourceLines, lines_of
+from stalltop.diagnosis.lines import KEPT_SECONDS, SourceLines, line_of_other, lines_of
 from stalltop.model.chain import Chain, Link
 from stalltop.model.stacks.stack import StackCount, StackFrame
 from stalltop.model.window import Window
@@ -62,3 +62,52 @@ def test_lines_follow_the_effect_and_stay_for_a_while() -> None:
     assert [link.role for link in lines.add(soon).chains[0].links] == ["effect", "line", "mechanism"]
     later = replace(window, start=window.end + KEPT_SECONDS + 1, chains=(problem,), stacks=())
     assert [link.role for link in lines.add(later).chains[0].links] == ["effect", "mechanism"]
+
+
+GAP = ("docker:aa", 100, "python3", "host", "host gap", False)
+
+
+def sample(line: int, ns: int, reason: str, *, pid: int = 100) -> StackCount:
+    frames = (StackFrame("step", "/app/train.py", line, "python"),)
+    row = (*GAP[:1], pid, *GAP[2:])
+    return StackCount(*row, reason, 1, ns, frames)  # type: ignore[arg-type]
+
+
+def between_calls(cause: str, *links: Link) -> Chain:
+    """Return a problem about the time between calls of the process with PID 100."""
+    effect = Link("effect", "it loses time", depth=0)
+    return replace(chain(full_window()), cause=cause, layer=GAP[3], operation=GAP[4], links=(effect, *links))
+
+
+def test_the_time_between_calls_has_the_lines_in_the_part_that_is_lost() -> None:
+    samples = [sample(3, 900, "on_cpu"), sample(4, 500, "gil"), sample(5, 100, "lock"), sample(6, 7, "disk")]
+    found = lines_of(between_calls("gil"), [*samples, stack(88, 9_000), sample(9, 9_000, "holds_gil")])
+    assert [link.text for link in found] == ["in train.py:4 step", "in train.py:5 step"]
+    assert [link.text for link in lines_of(between_calls("host_bound"), samples)] == ["in train.py:3 step"]
+    first, *_ = lines_of(between_calls("cpu_contention"), samples)
+    assert first.text == "in train.py:3 step", "no sample waited for a CPU"
+
+
+def test_a_culprit_has_the_line_at_which_it_held_the_lock() -> None:
+    culprit = Link("culprit", "thread 7 holds it", tenant="docker:aa", pid=100, depth=2)
+    problem = between_calls("gil", culprit)
+    stacks = (sample(4, 500, "gil"), sample(11, 80, "holds_gil"), sample(12, 20, "holds_gil"))
+    window = replace(full_window(), chains=(problem,), stacks=stacks)
+    (found,) = SourceLines().add(window).chains
+    assert [(link.role, link.text, link.depth) for link in found.links][1:] == [
+        ("line", "in train.py:4 step", 1),
+        ("culprit", "thread 7 holds it", 2),
+        ("line", "in train.py:11 step", 3),
+    ]
+
+
+def test_a_worker_has_the_line_in_which_it_works() -> None:
+    worker = Link("culprit", "worker computes", tenant="docker:aa", pid=5)
+    stacks = [sample(2, 50, "hands_over", pid=5), sample(1, 30, "on_cpu", pid=5), sample(3, 9, "disk", pid=5)]
+    line = line_of_other(between_calls("loader_cpu"), worker, stacks)
+    assert line is not None
+    assert (line.text, line.pid, round(line.share or 0, 2)) == ("in train.py:1 step", 5, 0.77)
+    late = line_of_other(between_calls("loader_cpu"), worker, stacks[:1])
+    assert late is not None
+    assert late.text == "in train.py:2 step"
+    assert line_of_other(between_calls("loader_cpu"), worker, []) is None

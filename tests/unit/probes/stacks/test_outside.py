@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.binaries.elf import section_address, symbol_address
+from stalltop.probes.binaries.elf import section_place, symbol_place
 from stalltop.probes.process_maps import Kind, Mapping
 from stalltop.probes.stacks.code_objects import UNREAD, CodeObjects, PythonFrame, SourceLine
 from stalltop.probes.stacks.frames_outside import MOST_FRAMES, frames_of
@@ -91,9 +91,9 @@ def test_the_section_of_the_runtime_is_at_its_symbol() -> None:
     compared = 0
     for interpreter in interpreters():
         with interpreter.open("rb") as file:
-            section = section_address(file.fileno(), b".PyRuntime")
+            section = section_place(file.fileno(), b".PyRuntime")
             if section is not None:
-                assert section == symbol_address(file.fileno(), b"_PyRuntime")
+                assert section == symbol_place(file.fileno(), b"_PyRuntime")
                 compared += 1
     assert compared
 

@@ -11,8 +11,8 @@ import math
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple
 
 from stalltop.model.stacks.stack import StackFrame
 from stalltop.model.text.clean import clean
@@ -20,11 +20,8 @@ from stalltop.model.window import Missing
 from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Answerer, BusyError
 from stalltop.probes.maps.stacks import KernelStacks, RawStack, TracedThread
-from stalltop.probes.stacks.code_objects import PythonFrame
+from stalltop.probes.stack_reading.stack_names import Demangles, StackNames, python_frames, why_cut
 from stalltop.probes.stacks.layout import PythonEnd
-from stalltop.probes.stacks.native_frames import NativeFrame
-from stalltop.probes.symbols.cuda_kernel_names import for_display
-from stalltop.probes.symbols.demangler import is_mangled
 
 FIRST_SECONDS: Final = 0.2
 """Time after which the threads of a process are looked up again if one of its threads was not found, s. The
@@ -35,22 +32,6 @@ KEPT_SECONDS: Final = 5.0
 WINDOW_SECONDS: Final = 0.1
 """For how long a window waits until another question is answered, s. Then its stacks are left out."""
 _MOST_UNNAMED: Final = 256
-MOST_NAMED: Final = 1024
-"""Maximum number of native stacks of a process whose names are remembered."""
-MOST_PROCESSES: Final = 1024
-"""Maximum number of processes for which they are remembered."""
-_MOST_NAME: Final = 512
-"""Maximum number of characters of a function's or file's name."""
-_CUTS: Final = {
-    PythonEnd.WHOLE: "",
-    PythonEnd.NONE: "",
-    PythonEnd.DEEPER: "more outer frames than are kept",
-    PythonEnd.UNREAD: "a frame could not be read",
-    PythonEnd.MOVED: "the thread's Python frames were not found",
-}
-
-_UNKNOWN: Final = StackFrame("", "", 0, "python")
-_GONE: Final = "code objects were gone before their names were read"
 
 
 class ReadStack(NamedTuple):
@@ -60,13 +41,6 @@ class ReadStack(NamedTuple):
     """Innermost first."""
     cut: str
     """Why outer frames are missing; '' if none are."""
-
-
-class Demangles(Protocol):
-    """Demangles names (``probes.symbols.demangler.Demangler``)."""
-
-    def ask(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Returns the names that were demangled in time."""
 
 
 class StackReader:
@@ -84,7 +58,10 @@ class StackReader:
         (`Confined.impatient`)."""
         self._kernel = kernel
         self._asks = asks
-        self._demangler = demangler
+        self.names = StackNames(asks, demangler)
+        """Names frames."""
+        self._runtimes: dict[int, range] = {}
+        """Addresses of ``_PyRuntime`` by process."""
         self._impatient = impatient or (lambda seconds: asks)
         self._lock = threading.Lock()
         self._ended: deque[int] = deque()
@@ -108,18 +85,17 @@ class StackReader:
         self._read: dict[tuple[int, int], tuple[float, ReadStack]] = {}
         """Stacks that were not asked for yet, by TID and start of the call, with the time when they were
         read."""
-        self._shown: dict[bytes, str] = {}
-        self._named: dict[int, dict[tuple[int, ...], tuple[StackFrame, ...]]] = {}
-        """Names of native stacks, by process and addresses. A loop captures calls at the same few places."""
 
-    def look(self) -> None:
+    def look(self) -> set[int]:
         """Finds the frames of new threads, and names the stacks that were read. To be called several times a
-        second."""
+        second. Returns the TIDs of the threads."""
         with self._lock:
             while self._ended:
                 self._forget(self._ended.popleft())
-            self._tell()
+            threads = self._kernel.threads()
+            self._tell(threads)
             self._name(self._asks)
+        return {thread.tid for thread in threads}
 
     def take(self) -> dict[tuple[int, int], ReadStack]:
         """Returns the stacks that were read since the previous call, by TID and start of the call
@@ -152,10 +128,14 @@ class StackReader:
         if isinstance(frames, OSError) or not frames:
             return ReadStack((), "")
         try:
-            lines = self._lines(asks, pid, frames)
+            lines = self.names.lines(pid, frames, asks)
         except BusyError:
             return ReadStack((), "")
-        return ReadStack(tuple(lines.get(frame, _UNKNOWN) for frame in frames), "")
+        return ReadStack(python_frames(frames, lines), "")
+
+    def is_gil(self, pid: int, futex: int) -> bool:
+        """Returns whether ``futex``, an address in a process, belongs to Python's interpreter lock."""
+        return futex in self._runtimes.get(pid, ())
 
     def missing(self) -> tuple[Missing, ...]:
         """Returns why stacks of processes lack their Python lines."""
@@ -167,8 +147,7 @@ class StackReader:
         """Forgets what the addresses of processes name, because the processes have mapped code; None: any
         process may have."""
         with self._lock:
-            for pid in [*self._named] if pids is None else pids:
-                self._named.pop(pid, None)
+            self.names.remapped(pids)
 
     def forget(self, pid: int) -> None:
         """Forgets a process that has ended, in the next call of `look`."""
@@ -176,7 +155,8 @@ class StackReader:
 
     def _forget(self, pid: int) -> None:
         self._due = 0.0
-        self._named.pop(pid, None)
+        self.names.remapped([pid])
+        self._runtimes.pop(pid, None)
         self._next.pop(pid, None)
         self._unknown.pop(pid, None)
         self._pythons.discard(pid)
@@ -184,10 +164,9 @@ class StackReader:
             del self._told[key]
             self._kernel.forget(key)
 
-    def _tell(self) -> None:
+    def _tell(self, threads: list[TracedThread]) -> None:
         now = time.monotonic()
         waiting: dict[int, list[TracedThread]] = defaultdict(list)
-        threads = self._kernel.threads()
         if threads is self._looked_at and now < self._due:
             return
         self._looked_at, self._due = threads, math.inf
@@ -213,6 +192,7 @@ class StackReader:
                     self._unknown[pid] = clean(answer.strerror or "")
             elif answer is not None:
                 self._pythons.add(pid)
+                self._runtimes[pid] = range(answer.runtime, answer.runtime + answer.runtime_bytes)
                 found = {thread.tid: thread for thread in answer.threads}
                 for thread in new:
                     if thread.tid in found:
@@ -233,15 +213,15 @@ class StackReader:
                 self._lost(stack)
         for pid, stacks in by_process.items():
             try:
-                lines = self._lines(asks, pid, [frame for stack in stacks for frame in stack.python])
-                native = self._native(asks, pid, {stack.native for stack in stacks})
+                frames_of_all = [frame for stack in stacks for frame in stack.python]
+                lines = self.names.lines(pid, frames_of_all, asks)
+                native = self.names.native(pid, {stack.native for stack in stacks}, asks)
             except BusyError:
                 self._unnamed += stacks
                 continue
             for stack in stacks:
-                frames = tuple(lines.get(frame, _UNKNOWN) for frame in stack.python)
-                cut = _CUTS[stack.end] or (_GONE if _UNKNOWN in frames else "")
-                named = ReadStack((*native.get(stack.native, ()), *frames), cut)
+                frames = python_frames(stack.python, lines)
+                named = ReadStack((*native.get(stack.native, ()), *frames), why_cut(stack.end, frames))
                 self._read[stack.tid, stack.start_ns] = now, named
 
     def _lost(self, stack: RawStack) -> None:
@@ -251,60 +231,3 @@ class StackReader:
                 del self._told[key]
         self._next.pop(stack.tgid, None)
         self._due = 0.0
-
-    def _lines(
-        self, asks: Answerer, pid: int, frames: Sequence[PythonFrame]
-    ) -> dict[PythonFrame, StackFrame]:
-        """Raises BusyError."""
-        distinct = tuple(dict.fromkeys(frames))
-        if not distinct:
-            return {}
-        (lines,) = asks.ask(Examiner.lines, [(pid, distinct)])
-        if isinstance(lines, BusyError):
-            raise lines
-        if isinstance(lines, OSError) or len(lines) != len(distinct):
-            return {}
-        return {
-            frame: StackFrame(
-                clean(line.function, _MOST_NAME), clean(line.file, _MOST_NAME), line.line, "python"
-            )
-            for frame, line in zip(distinct, lines, strict=True)
-        }
-
-    def _native(
-        self, asks: Answerer, pid: int, stacks: set[tuple[int, ...]]
-    ) -> Mapping[tuple[int, ...], tuple[StackFrame, ...]]:
-        """Raises BusyError."""
-        known = self._named.get(pid, {})
-        wanted = [stack for stack in stacks if stack and stack not in known]
-        if not wanted:
-            return known
-        answers = asks.ask(Examiner.native_stack, [(pid, stack) for stack in wanted])
-        if isinstance(answers[-1], BusyError):
-            raise answers[-1]
-        found = {
-            stack: answer
-            for stack, answer in zip(wanted, answers, strict=False)
-            if not isinstance(answer, OSError)
-        }
-        mangled = {frame.symbol for frames in found.values() for frame in frames if is_mangled(frame.symbol)}
-        asked = [symbol for symbol in mangled if symbol not in self._shown]
-        if asked:
-            self._shown |= {name: for_display(answer) for name, answer in self._demangler.ask(asked).items()}
-        named = {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
-        if mangled <= self._shown.keys():  # Otherwise better names may come.
-            if len(known) + len(named) > MOST_NAMED:
-                known.clear()
-            known |= {stack: frames for stack, frames in named.items() if frames}
-            self._named[pid] = known
-            # A stack may be named after its process was forgotten.
-            while len(self._named) > MOST_PROCESSES:
-                del self._named[next(iter(self._named))]
-        return {**known, **named}
-
-    def _native_frame(self, frame: NativeFrame) -> StackFrame:
-        if not frame.file:
-            return StackFrame("", "", 0, "jit")
-        name = self._shown.get(frame.symbol) or for_display(frame.symbol)
-        file = clean(frame.file, _MOST_NAME)
-        return StackFrame(name or f"{file.rpartition('/')[2]}+{frame.offset:#x}", file, 0, "native")

@@ -11,10 +11,11 @@ from typing import Any, cast
 import pytest
 
 from stalltop.model.stacks.stack import StackFrame
-from stalltop.probes import stack_reader
-from stalltop.probes.confined.link import BusyError
+from stalltop.probes.confined.link import BusyError, NoAnswerError
 from stalltop.probes.maps.stacks import KernelStacks, RawStack, TracedThread
-from stalltop.probes.stack_reader import FIRST_SECONDS, ReadStack, StackReader
+from stalltop.probes.stack_reading import stack_names, stack_reader
+from stalltop.probes.stack_reading.stack_names import SILENT_SECONDS, StackNames
+from stalltop.probes.stack_reading.stack_reader import FIRST_SECONDS, ReadStack, StackReader
 from stalltop.probes.stacks.code_objects import UNREAD, PythonFrame, SourceLine
 from stalltop.probes.stacks.interpreter import UnknownInterpreterError
 from stalltop.probes.stacks.layout import PythonEnd
@@ -248,21 +249,40 @@ def test_native_stacks_are_named_once_until_the_process_maps_code(clock: Settabl
 def test_names_of_native_stacks_are_bounded(clock: SettableClock) -> None:
     host = MadeUpHost(process=python(100))
     reads = reader(host)
-    for address in range(1, 3 * stack_reader.MOST_NAMED, 64):
+    for address in range(1, 3 * stack_names.MOST_NAMED, 64):
         host.stacks = [
             RawStack(PID, 100, at, PythonEnd.WHOLE, (), (at,)) for at in range(address, address + 64)
         ]
         assert all(stack.frames for stack in reads.take().values())
-    assert len(reads._named[PID]) <= stack_reader.MOST_NAMED
+    assert len(reads.names._named[PID]) <= stack_names.MOST_NAMED
 
 
 def test_names_are_kept_for_a_bounded_number_of_processes(
     clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_reader, "MOST_PROCESSES", 3)
+    monkeypatch.setattr(stack_names, "MOST_PROCESSES", 3)
     host = MadeUpHost(process=python(100))
     reads = reader(host)
     for pid in range(1, 9):
         host.stacks = [RawStack(pid, pid, pid, PythonEnd.WHOLE, (), (16,))]
         assert all(stack.frames for stack in reads.take().values())
-    assert [*reads._named] == [6, 7, 8]
+    assert [*reads.names._named] == [6, 7, 8]
+
+
+def test_nothing_is_asked_for_a_while_about_a_process_whose_files_do_not_answer(clock: SettableClock) -> None:
+    host = MadeUpHost()
+    names = StackNames(cast(Any, host), Demangling())
+    asked: list[str] = []
+
+    def ask(question: Callable[..., Any], given: Iterable[Sequence[Any]]) -> list[Any]:
+        asked.append(question.__name__)
+        return [NoAnswerError("it hangs")]
+
+    host.ask = ask  # type: ignore[method-assign]
+    assert names.native(PID, {(16,)}) == {}
+    assert not names.native(PID, {(16,)})
+    assert names.lines(PID, [FRAME]) == {}
+    assert asked == ["native_stack"]
+    clock.now += SILENT_SECONDS
+    assert names.lines(PID, [FRAME]) == {}
+    assert asked == ["native_stack", "lines"]

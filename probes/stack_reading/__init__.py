@@ -1,0 +1,1 @@
+"""Reads stacks: tells BPF programs where Python frames are, names frames, and adds up samples."""

@@ -1,0 +1,154 @@
+"""Names the frames of stacks: turns addresses in a process into functions, files and lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from stalltop.model.stacks.stack import StackFrame
+from stalltop.model.text.clean import clean
+from stalltop.probes.confined.examiner import Examiner
+from stalltop.probes.confined.link import Answerer, BusyError, NoAnswerError
+from stalltop.probes.stacks.code_objects import PythonFrame
+from stalltop.probes.stacks.layout import PythonEnd
+from stalltop.probes.stacks.native_frames import NativeFrame
+from stalltop.probes.symbols.cuda_kernel_names import for_display
+from stalltop.probes.symbols.demangler import is_mangled
+
+UNKNOWN: Final = StackFrame("", "", 0, "python")
+"""A frame of Python code whose code object is gone, or cannot be read."""
+MOST_NAMED: Final = 1024
+"""Maximum number of native stacks of a process whose names are remembered."""
+MOST_PROCESSES: Final = 1024
+"""Maximum number of processes for which they are remembered."""
+SILENT_SECONDS: Final = 60.0
+"""Time for which nothing is asked about a process whose files did not answer, s."""
+_MOST_NAME: Final = 512
+"""Maximum number of characters of a function's or file's name."""
+_CUTS: Final = {
+    PythonEnd.WHOLE: "",
+    PythonEnd.NONE: "",
+    PythonEnd.DEEPER: "more outer frames than are kept",
+    PythonEnd.UNREAD: "a frame could not be read",
+    PythonEnd.MOVED: "the thread's Python frames were not found",
+}
+_GONE: Final = "code objects were gone before their names were read"
+
+
+class Demangles(Protocol):
+    """Demangles names (``probes.symbols.demangler.Demangler``)."""
+
+    def ask(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Returns the names that were demangled in time."""
+
+
+_SHIM: Final = StackFrame("__init__", "__init__", 0, "python")
+"""The frame by which CPython 3.12 and later call ``__init__`` of an object that they make
+(``_Py_InitCleanup`` of Python/specialize.c). Python does not show it, either."""
+
+
+def python_frames(
+    frames: Iterable[PythonFrame], lines: Mapping[PythonFrame, StackFrame]
+) -> tuple[StackFrame, ...]:
+    """Returns the frames of a stack with their ``lines``, as Python itself would list them."""
+    named = (lines.get(frame, UNKNOWN) for frame in frames)
+    return tuple(frame for frame in named if frame != _SHIM)
+
+
+def why_cut(end: PythonEnd, frames: Collection[StackFrame]) -> str:
+    """Returns why outer frames of a stack are missing; '' if none are."""
+    return _CUTS[end] or (_GONE if UNKNOWN in frames else "")
+
+
+class StackNames:
+    """Names frames, by asking the confined process. May be used from several threads.
+
+    The methods ask ``asks``, by default what the constructor was given. They raise BusyError if that does not
+    wait until other questions are answered.
+    """
+
+    def __init__(self, asks: Answerer, demangler: Demangles) -> None:
+        self._asks = asks
+        self._demangler = demangler
+        self._shown: dict[bytes, str] = {}
+        self._named: dict[int, dict[tuple[int, ...], tuple[StackFrame, ...]]] = {}
+        """Names of native stacks, by process and addresses. A loop captures calls at the same few places."""
+        self._silent: dict[int, float] = {}
+        """When processes may be asked about again whose files did not answer, monotonic seconds."""
+
+    def lines(
+        self, pid: int, frames: Sequence[PythonFrame], asks: Answerer | None = None
+    ) -> dict[PythonFrame, StackFrame]:
+        """Returns the lines of frames of a process, as far as they are known."""
+        distinct = tuple(dict.fromkeys(frames))
+        if not distinct or self._is_silent(pid):
+            return {}
+        (lines,) = (asks or self._asks).ask(Examiner.lines, [(pid, distinct)])
+        self._heard(pid, lines)
+        if isinstance(lines, OSError) or len(lines) != len(distinct):
+            return {}
+        return {
+            frame: StackFrame(
+                clean(line.function, _MOST_NAME), clean(line.file, _MOST_NAME), line.line, "python"
+            )
+            for frame, line in zip(distinct, lines, strict=True)
+        }
+
+    def native(
+        self, pid: int, stacks: set[tuple[int, ...]], asks: Answerer | None = None
+    ) -> Mapping[tuple[int, ...], tuple[StackFrame, ...]]:
+        """Returns the frames of native stacks of a process, as far as they are known."""
+        known = self._named.get(pid, {})
+        wanted = [stack for stack in stacks if stack and stack not in known]
+        if not wanted or self._is_silent(pid):
+            return known
+        answers = (asks or self._asks).ask(Examiner.native_stack, [(pid, stack) for stack in wanted])
+        for answer in answers:
+            self._heard(pid, answer)
+        found = {
+            stack: answer
+            for stack, answer in zip(wanted, answers, strict=False)
+            if not isinstance(answer, OSError)
+        }
+        mangled = {frame.symbol for frames in found.values() for frame in frames if is_mangled(frame.symbol)}
+        asked = [symbol for symbol in mangled if symbol not in self._shown]
+        if asked:
+            self._shown |= {name: for_display(answer) for name, answer in self._demangler.ask(asked).items()}
+        named = {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
+        if mangled <= self._shown.keys():  # Otherwise better names may come.
+            kept = {} if len(known) + len(named) > MOST_NAMED else dict(known)
+            kept |= {stack: frames for stack, frames in named.items() if frames}
+            self._named[pid] = kept
+            # A stack may be named after its process was forgotten.
+            while len(self._named) > MOST_PROCESSES:
+                self._named.pop(next(iter(self._named)), None)
+        return {**known, **named}
+
+    def remapped(self, pids: Collection[int] | None) -> None:
+        """Forgets what the addresses of processes name, because the processes have mapped code, or ended;
+        None: any process may have."""
+        for pid in [*self._named] if pids is None else pids:
+            self._named.pop(pid, None)
+
+    def _heard(self, pid: int, answer: object) -> None:
+        """Raises BusyError if this is the answer. Notes that a process is not to be asked about because its
+        files do not answer: each question would delay all others."""
+        if isinstance(answer, BusyError):
+            raise answer
+        if isinstance(answer, NoAnswerError):
+            self._silent[pid] = time.monotonic() + SILENT_SECONDS
+
+    def _is_silent(self, pid: int) -> bool:
+        until = self._silent.get(pid)
+        if until is None or time.monotonic() < until:
+            return until is not None
+        del self._silent[pid]
+        return False
+
+    def _native_frame(self, frame: NativeFrame) -> StackFrame:
+        if not frame.file:
+            return StackFrame("", "", 0, "jit")
+        name = self._shown.get(frame.symbol) or for_display(frame.symbol)
+        file = clean(frame.file, _MOST_NAME)
+        return StackFrame(name or f"{file.rpartition('/')[2]}+{frame.offset:#x}", file, 0, "native")
