@@ -134,7 +134,7 @@ def test_calls_are_compared_by_container() -> None:
     assert watch.compared({**made, f"docker:{'d' * 64}": 6}) == (4, 7)
 
 
-def test_the_calls_of_a_window_are_there_when_its_end_is() -> None:
+def test_the_calls_of_a_window_are_there_when_its_begin_is() -> None:
     class NoSource:
         ended = True
 
@@ -146,7 +146,7 @@ def test_the_calls_of_a_window_are_there_when_its_end_is() -> None:
 
     class EndWatch(PidWatch):
         def __setattr__(self, name: str, value: object) -> None:
-            if name == "until" and value:
+            if name == "since" and value:
                 seen.append((self.of_pid[7], self.calls["docker:a"]))
             super().__setattr__(name, value)
 
