@@ -28,7 +28,7 @@ class Watch:
         """Calls that the tracer says it has missed on this host, by the name of the counter."""
         self.windows = 0
         self.since = 0.0
-        """Begin of the newest window, Unix time by the tracer's clock. It has all calls that ended before, and
+        """Begin of the newest window, Unix time by the tracer's clock. That has all calls that ended before and
         that are in no earlier window: reading counts takes time, so a window may lack the last calls before
         its end."""
         self.told: set[str] = set()
