@@ -333,7 +333,7 @@ class _Stage:
     def _await_windows(self) -> None:
         """Waits for a window of all that has happened so far."""
         now = time.time()
-        _until(lambda: self._watch.until > now, "a window of the tracer")
+        _until(lambda: self._watch.since > now, "a window of the tracer")
 
     @contextlib.contextmanager
     def _attack(self, name: str, who: str, seconds: float) -> Iterator[tuple[subprocess.Popen[Any], Path]]:

@@ -40,6 +40,8 @@ class Footprint:
     links: int
     cpu_seconds: float
     """CPU time of the process and of its own processes since their start, s."""
+    own_mb: float = 0.0
+    """Part of the resident memory that is not of files or BPF maps (``RssAnon``), MB."""
 
 
 def footprint(pid: int, seconds: float) -> tuple[Footprint, set[tuple[str, int]]]:
@@ -66,6 +68,7 @@ def footprint(pid: int, seconds: float) -> tuple[Footprint, set[tuple[str, int]]
         programs=kinds.count("prog"),
         links=kinds.count("link"),
         cpu_seconds=cpu,
+        own_mb=int(status["RssAnon"].split()[0]) * 1024 / _MB,
     )
     return found, objects
 

@@ -27,8 +27,10 @@ class Watch:
         self.losses: Counter[str] = Counter()
         """Calls that the tracer says it has missed on this host, by the name of the counter."""
         self.windows = 0
-        self.until = 0.0
-        """End of the newest window, Unix time by the tracer's clock."""
+        self.since = 0.0
+        """Begin of the newest window, Unix time by the tracer's clock. That has all calls that ended before and
+        that are in no earlier window: reading counts takes time, so a window may lack the last calls before
+        its end."""
         self.told: set[str] = set()
         """What the tracer said of first calls that it may not have counted."""
         self.untraced: set[str] = set()
@@ -58,7 +60,7 @@ class Watch:
         for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True):
             if key.layer == LAYER and key.outermost and key.tenant in self._tenants:
                 self.calls[key.tenant] += calls
-        self.until = window.end  # This comes last: another thread may wait for it.
+        self.since = window.start  # This comes last: another thread may wait for it.
 
     def compared(self, made: Mapping[str, int]) -> tuple[int, int]:
         """Returns how many of the calls that each tenant has ``made`` were not counted: calls of tenants of

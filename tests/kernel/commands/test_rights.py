@@ -86,9 +86,10 @@ def test_a_recorder_keeps_few_rights_and_writes_for_the_user_of_sudo(walker: Cal
             assert kept <= BY_HAND
             assert no_new
         assert Capability.SYS_ADMIN in kept
-        (confined,) = confined_of(process.pid)
         for pid in children(process.pid):
             assert rights(Path(f"/proc/{pid}/status"))[0] <= BY_HAND
-        assert rights(Path(f"/proc/{confined}/status")) == (KEPT_BY_CONFINED, True)
+        # There is a second one if the host has containers whose names are looked up.
+        for confined in confined_of(process.pid):
+            assert rights(Path(f"/proc/{confined}/status")) == (KEPT_BY_CONFINED, True)
     assert process.returncode == 0
     assert (to.stat().st_uid, to.stat().st_gid) == (USER, USER)
