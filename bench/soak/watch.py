@@ -28,8 +28,8 @@ class Watch:
         """Calls that the tracer says it has missed on this host, by the name of the counter."""
         self.windows = 0
         self.since = 0.0
-        """Begin of the newest window, Unix time by the tracer's clock. Calls that ended just before the end of
-        a window may be in the next one, because reading counts takes time."""
+        """Begin of the newest window, Unix time by the tracer's clock. Calls that ended just before the end
+        of a window may be in the next one, because reading counts takes time."""
         self.told: set[str] = set()
         """What the tracer said of first calls that it may not have counted."""
         self.untraced: set[str] = set()
