@@ -7,7 +7,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -464,19 +464,21 @@ class Libraries:
             *(missing for pid, missing in self._unopened.items() if pid not in self._waiting),
             *self._unread.values(),
             *_without_runtime(self._questions, self._users),
-            *self._not_read(),
+            *_not_read(self._unavailable, self._left_alone),
         )
 
-    def _not_read(self) -> Iterable[Missing]:
-        if self._unavailable is not None:
-            yield self._unavailable
-        elif self._left_alone:
-            yield Missing(
-                f"libraries of {numbered(len(self._left_alone), 'process', 'processes')}",
-                "are not read now: other files of the same users or containers do not answer",
-                _REMEDIES[errno.ETIMEDOUT],
-                min(self._left_alone),
-            )
+
+def _not_read(unavailable: Missing | None, left_alone: Collection[int]) -> Iterable[Missing]:
+    """Yields what says that libraries are not read: of all processes, or of those ``left_alone``."""
+    if unavailable is not None:
+        yield unavailable
+    elif left_alone:
+        yield Missing(
+            f"libraries of {numbered(len(left_alone), 'process', 'processes')}",
+            "are not read now: other files of the same users or containers do not answer",
+            _REMEDIES[errno.ETIMEDOUT],
+            min(left_alone),
+        )
 
 
 def _without_runtime(
