@@ -241,6 +241,8 @@ class TableDrawing:
             return over
         if role == "critical":
             return style
+        if role in ("warn", "bad"):
+            return over + Style(color=style.color)  # warnings keep their colour under the cursor
         return style + over
 
     def _under_piece(self, role: Role, over: Style | None) -> Style:

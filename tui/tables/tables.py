@@ -176,7 +176,11 @@ class Tables(Panel):
         """Return what the tables need to show all of their content."""
         at = None if self.window is None else self.window.end
         # Without rows the other tables would only repeat why the first one has none.
-        others = len(self._besides()) if self.main.data.rows else 0
+        besides = self._besides() if self.main.data.rows else ()
+        others = len(besides)
+        for widget, (at, by) in zip(self.others, enumerate(besides), strict=False):
+            if not widget.data.columns:  # it was never shown: what it needs must not be a guess
+                widget.show(self.data(widget, self.views.of_other(at, by)))
         wanted = (True, *(number < others for number in range(len(self.others))))
         first, second, third = (
             self.room.needs(widget, at, wanted=one) for widget, one in zip(self.all, wanted, strict=True)

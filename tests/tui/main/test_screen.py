@@ -153,9 +153,9 @@ async def test_an_open_call_stands_out_under_the_cursor() -> None:
         def hung() -> Style | None:
             return next(part.style for part in table.render_line(2) if "42.0s" in part.text)
 
-        await screen.until(lambda: (style := hung()) is not None and style.bgcolor == paint.bad.color)
+        await screen.until(lambda: (style := hung()) is not None and style.color == paint.bad.color)
         assert (style := hung()) is not None
-        assert style.color == paint.ground.bgcolor
+        assert style.bgcolor == paint.cursor.bgcolor
 
 
 async def test_a_filter_applies_while_it_is_typed() -> None:

@@ -13,7 +13,7 @@ from scripts.screenshots import SCREENSHOTS, Screenshot, draw
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
 WORDS = {
     "demo": "bert-trainer",
-    "operations": "cudaLaunchKernel",
+    "operations": "cudaDeviceSynchronize",
     "light": "SIMULATED",
     "help": "Legend",
     "row": "How long calls took",
