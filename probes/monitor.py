@@ -369,8 +369,6 @@ class Monitor:
         returned = call_stacks(captured, found, self._row_of)
         reader.keep(found)
         hanging = [call for call in open_calls if call.age_ns >= HANGING_NS and not call.ended]
-        if not hanging:
-            return returned
         stacks = []
         for call in sorted(hanging, key=lambda call: -call.age_ns)[:MOST_HANGING]:
             stack = reader.now(call.pid, call.tid)
