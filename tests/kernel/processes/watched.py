@@ -67,8 +67,8 @@ class WatchedMonitor:
         """Return the number of lost calls by reason.
 
         Leaves out calls that never return or whose beginning was not seen, which a test may cause on purpose,
-        and a lack of records of CUDA kernels, CPU slices or room for stacks, which other tests that run at the
-        same time may use up.
+        and a lack of records of CUDA kernels, CPU slices or room for stacks, which other tests that run at
+        the same time may use up.
         """
         others = (*ORDINARY, "no_kernel", "no_stack")
         return {name: count for name, count in self.lost.items() if name not in others}
