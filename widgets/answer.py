@@ -33,7 +33,7 @@ _LEAST_ABOUT = 24
 
 @dataclass(frozen=True, slots=True)
 class AnswerState:
-    """What the lines show."""
+    """The problem, its fix and the other problems that ``AnswerLines`` shows."""
 
     mark: str = " "
     """The letter of the severity."""

@@ -87,7 +87,7 @@ class KernelSamples:
         return self._clocks.failure
 
     def choose(self, sampled_ns: int) -> None:
-        """Sets for how much time of a thread one stack is read, ns: at least SAMPLE_NS; 0: none is read."""
+        """Sets the time of a thread after which its stack is read again, ns: at least SAMPLE_NS; 0: never."""
         self._programs.keeping["sampled_ns"] = sampled_ns
 
     def follow(self, tids: Collection[int]) -> None:

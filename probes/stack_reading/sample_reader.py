@@ -54,7 +54,7 @@ class ReadsSamples(Protocol):
         """Returns the stacks that were read since the previous call."""
 
     def choose(self, sampled_ns: int) -> None:
-        """Sets for how much time of a thread one stack is read, ns."""
+        """Sets the time of a thread after which its stack is read again, ns."""
 
     def waited(self, sample: RawSample, now_ns: int) -> WaitTime | None:
         """Returns how long a wait has taken; None if that is not known any more."""

@@ -34,8 +34,7 @@ ANSWER_LINES, ANSWER_FROM = 2, 18
 """Number of lines that show the worst problem, and the least number of terminal lines
 for that. A smaller terminal has one such line."""
 LONG_ANSWER_FROM = 24
-"""Least number of terminal lines at which there are as many of these lines as the whole problem and its whole
-command need."""
+"""Least number of terminal lines at which a long problem, or a long command, gets a third line."""
 CAPTION_FROM = 20
 """Least number of terminal lines at which the caption of a demonstration is shown."""
 TWO_TABLES_FROM = 20

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from stalltop.formats.text.chains import name_of
 from stalltop.model.chain import Chain
 from stalltop.model.text import figures
-from stalltop.tui.main.selection import is_unmoved, row_chains
+from stalltop.tui.main.selection import is_unmoved, row_chains, selected
 from stalltop.tui.main.view import MainView
 from stalltop.tui.main_keys.files import READ_SECONDS, FileKeys
 from stalltop.tui.main_keys.panels import PanelKeys
@@ -194,10 +194,9 @@ class ProblemKeys:
         told = panel.answering.chain
         if told is None or panel.has_focus:
             return None
-        if self._unmoved() is not None:
-            return told
-        found = self._row_chains()
-        return told if not found or any(chain.id == told.id for chain in found) else None
+        window = self._main.shown
+        chosen = told if window is None else selected(panel, self._main.tables, window)
+        return told if chosen is not None and chosen.id == told.id else None
 
     def _chain_here(self) -> Chain | None:
         """Return the chain under the cursor. If a row of a table is under the cursor, return the worst chain

@@ -15,7 +15,7 @@ from bench.faults.real import environment
 from stalltop.demo.build import compiler
 from stalltop.model.errors import StalltopError
 from tests.kernel.stacks.comparing import Tally, compared
-from tests.kernel.stacks.tracing import Collecting, compile_library, tracing
+from tests.kernel.stacks.tracing import collected, compile_library
 from tests.kernel.traced_program import NATIVE
 
 FOLDER = Path(__file__).parent
@@ -29,23 +29,7 @@ def stacks(command: Sequence[str | Path], folder: Path, *arguments: str) -> Tall
     records = folder / "records"
     records.mkdir()
     record = records if arguments else records / "all.json"
-    with tracing(library) as kernel:
-        with Collecting(kernel) as collecting:
-            program = subprocess.Popen(
-                [*command, library, record, str(ROUNDS), *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            assert program.stdin is not None
-            assert program.stdout is not None
-            program.stdout.readline()
-            collecting.settle()
-            program.stdin.write("begin\n")
-            program.stdin.flush()
-            assert program.stdout.readline() == "over\n"
-        program.communicate("end\n", timeout=60)
-        assert kernel.losses()["no_stack"] == 0
+    collecting = collected([*command, library, record, str(ROUNDS), *arguments], library)
     return compared(records.iterdir(), collecting)
 
 

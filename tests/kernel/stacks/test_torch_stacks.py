@@ -13,7 +13,7 @@ import pytest
 from bench.faults.real import environment
 from stalltop.model.errors import StalltopError
 from tests.kernel.stacks.comparing import compared
-from tests.kernel.stacks.tracing import Collecting, compile_library, tracing
+from tests.kernel.stacks.tracing import collected, compile_library
 from tests.kernel.traced_program import NATIVE
 
 LOOP = Path(__file__).with_name("torch_loop.py")
@@ -49,23 +49,7 @@ def test_stacks_of_a_training_loop_are_those_that_its_calls_recorded(python: Pat
     extension = compile_extension(python, library)
     records = tmp_path / "records"
     records.mkdir()
-    with tracing(library) as kernel:
-        with Collecting(kernel) as collecting:
-            program = subprocess.Popen(
-                [python, "-I", LOOP, library, records, str(STEPS), extension],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            assert program.stdin is not None
-            assert program.stdout is not None
-            program.stdout.readline()
-            collecting.settle()
-            program.stdin.write("begin\n")
-            program.stdin.flush()
-            assert program.stdout.readline() == "over\n"
-        program.communicate("end\n", timeout=60)
-        assert kernel.losses()["no_stack"] == 0
+    collecting = collected([python, "-I", LOOP, library, records, str(STEPS), extension], library)
     tally = compared(records.iterdir(), collecting)
     print(tally)
     assert tally.right >= LEAST_CALLS, tally

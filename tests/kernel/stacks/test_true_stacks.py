@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.kernel.stacks.comparing import compared
-from tests.kernel.stacks.tracing import Collecting, compile_library, tracing
+from tests.kernel.stacks.tracing import collected, compile_library
 from tests.unit.probes.stacks.interpreters import interpreters
 
 CALLER = Path(__file__).with_name("python_caller.py")
@@ -24,23 +23,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("interpreter", interpreters(), ids=str)
 def test_stacks_are_those_that_the_calls_recorded(interpreter: Path, library: Path, tmp_path: Path) -> None:
     record = tmp_path / "stacks.json"
-    with tracing(library) as kernel:
-        with Collecting(kernel) as collecting:
-            program = subprocess.Popen(
-                [interpreter, "-I", CALLER, library, record, str(ROUNDS)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            assert program.stdin is not None
-            assert program.stdout is not None
-            program.stdout.readline()
-            collecting.settle()
-            program.stdin.write("begin\n")
-            program.stdin.flush()
-            program.stdout.readline()
-        program.communicate("end\n", timeout=60)
-        assert kernel.losses()["no_stack"] == 0
+    collecting = collected([interpreter, "-I", CALLER, library, record, str(ROUNDS)], library)
     tally = compared([record], collecting)
     assert tally.share >= LEAST_SHARE, tally
     assert tally.right + tally.wrong + tally.incomplete + tally.without > 0.9 * tally.recorded, tally

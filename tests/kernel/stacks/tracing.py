@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -95,3 +95,24 @@ class Collecting:
             self._reader.look()
             self.stacks |= self._reader.take()
             self._rounds += 1
+
+
+def collected(command: Sequence[str | Path], library: Path) -> Collecting:
+    """Run a program that calls ``library`` and records its true stacks, and collect the stacks of its calls.
+
+    The program writes a line when it is ready, waits for ``begin``, makes its calls, writes ``over``, and
+    ends after one more line of input.
+    """
+    with tracing(library) as kernel:
+        with Collecting(kernel) as collecting:
+            program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert program.stdin is not None
+            assert program.stdout is not None
+            program.stdout.readline()
+            collecting.settle()
+            program.stdin.write("begin\n")
+            program.stdin.flush()
+            assert program.stdout.readline() == "over\n"
+        program.communicate("end\n", timeout=60)
+        assert kernel.losses()["no_stack"] == 0
+    return collecting
