@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import time
 from collections.abc import Callable
@@ -25,12 +26,12 @@ import nats.errors
 import nats.js.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.js.api import ConsumerConfig, DeliverPolicy
 from nats.js.client import JetStreamContext
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError
 from stalltop.fleet.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
+from stalltop.fleet.stored import READ_SECONDS, stored_messages
 from stalltop.fleet.window_message import decoded_window
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.rolling import period_of, rolled
@@ -43,8 +44,6 @@ REQUESTS: Final = "job"
 EXPECTED_LAST: Final = "Nats-Expected-Last-Subject-Sequence"
 MOST_MESSAGES: Final = 1000
 """Messages of the source that one batch counts at most."""
-READ_SECONDS: Final = 5.0
-"""Longest wait for a message that the server says is there."""
 _WRONG_SEQUENCE: Final = 10071
 """JetStream's error: another message is the last one of the subject."""
 _TOO_LARGE: Final = 10054
@@ -131,30 +130,8 @@ async def _cursor(js: JetStreamContext, tier: RollTier, rack: Rack) -> _Cursor:
 async def _source(js: JetStreamContext, tier: RollTier, rack: Rack, after: int, edge: float) -> list[Msg]:
     """Returns the messages of the source after the sequence number ``after`` that the server received before
     the Unix time ``edge``, at most ``MOST_MESSAGES``."""
-    found: list[Msg] = []
-    subscription = await js.subscribe(
-        tier.source_subject(rack),
-        stream=tier.source,
-        ordered_consumer=True,
-        config=ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=after + 1),
-    )
-    try:
-        info = await subscription.consumer_info()
-        delivered = info.delivered.consumer_seq if info.delivered is not None else 0
-        if not (info.num_pending or 0) + (delivered or 0):
-            return []
-        while len(found) < MOST_MESSAGES:
-            message = await subscription.next_msg(READ_SECONDS)
-            metadata = message.metadata
-            if metadata.timestamp.timestamp() >= edge:
-                break
-            found.append(message)
-            if not metadata.num_pending:
-                break
-    finally:
-        with contextlib.suppress(nats.errors.Error):
-            await subscription.unsubscribe()
-    return found
+    messages = await stored_messages(js, tier.source, tier.source_subject(rack), after, MOST_MESSAGES)
+    return list(itertools.takewhile(lambda one: one.metadata.timestamp.timestamp() < edge, messages))
 
 
 def _merged(tier: RollTier, rack: Rack, messages: list[Msg]) -> RolledBatch:
@@ -187,25 +164,16 @@ async def batches(
     every = subjects.every(f"{subjects.ROLLED}.{tier.name}", cluster)
     subject = every if rack is None else tier.subject(rack)
     try:
-        subscription = await js.subscribe(subject, stream=tier.target, ordered_consumer=True)
+        messages = await stored_messages(js, tier.target, subject)
     except (nats.errors.Error, TimeoutError) as error:
         raise FleetError(
             f"the merged windows cannot be read: {error or 'the server does not permit it'}",
             "see stalltop fleet check",
         ) from None
     found = []
-    try:
-        info = await subscription.consumer_info()
-        delivered = info.delivered.consumer_seq if info.delivered is not None else 0
-        left = (info.num_pending or 0) + (delivered or 0)
-        while left:
-            message = await subscription.next_msg(READ_SECONDS)
-            left = message.metadata.num_pending
-            with contextlib.suppress(ValueError):
-                found.append(decoded_batch(message.data))
-    finally:
-        with contextlib.suppress(nats.errors.Error):
-            await subscription.unsubscribe()
+    for message in messages:
+        with contextlib.suppress(ValueError):
+            found.append(decoded_batch(message.data))
     return found
 
 

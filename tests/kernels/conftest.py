@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -47,7 +46,8 @@ def guests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     request.config.stash[_GUESTS] = guests = Guests(tmp_path_factory.mktemp("guests"))
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
     wanted = [test.callspec.params["booted"] for test in tests if "booted" in test.fixturenames]
-    guests.begin(dict.fromkeys(cast(list[tuple[GuestKernel, Compiler]], wanted)))
+    # A test without a kernel that it is meant for has no pair: pytest skips it.
+    guests.begin(dict.fromkeys(pair for pair in wanted if isinstance(pair, tuple)))
     yield guests
     guests.close()
     if request.config.getoption("--write-docs"):

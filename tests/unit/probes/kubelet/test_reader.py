@@ -246,9 +246,9 @@ def test_allocatable_devices_are_refreshed_now_and_then(
     tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = '\n[allocatable]\n"nvidia.com/gpu" = ["{}"]\n'
+    monkeypatch.setattr(reader, "ALLOCATABLE_SECONDS", 0.1)
     with node(tmp_path):
         write(tmp_path, FIRST + there.format("GPU-0"))
-        monkeypatch.setattr(reader, "ALLOCATABLE_SECONDS", 0.1)
         until(kubelet, lambda told: told.allocatable == (("nvidia.com/gpu", ("GPU-0",)),))
         write(tmp_path, FIRST + there.format("GPU-1"))
         until(kubelet, lambda told: told.allocatable == (("nvidia.com/gpu", ("GPU-1",)),))
