@@ -105,11 +105,12 @@ class PagesOf:
 
         self._app.push_screen(ChainScreen(chains, at))
 
-    def commands(self, name: str, offers: Sequence[Offer], window: Window) -> None:
-        """Open the page with ``offers``, the commands for the row or problem ``name`` of ``window``."""
+    def commands(self, name: str, offers: Sequence[Offer], window: Window, problem: str = "") -> None:
+        """Open the page with ``offers``, the commands for the row or problem ``name`` of ``window``;
+        ``problem`` is the id of its chain."""
         from stalltop.tui.commands.screen import CommandsScreen
 
-        self._app.push_screen(CommandsScreen(name, offers, window))
+        self._app.push_screen(CommandsScreen(name, offers, window, problem))
 
     def warnings(self) -> None:
         """Open all warnings and the coverage."""

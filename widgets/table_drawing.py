@@ -12,7 +12,7 @@ from rich.style import Style
 from stalltop.model.text.figures import fit, middle
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.drawing.frame import FrameEdge
-from stalltop.widgets.drawing.magnitude import UNSURE
+from stalltop.widgets.drawing.magnitude import UNSURE, coarser
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import PLAIN, Line, Part, cells, line_of, printable
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
@@ -208,6 +208,8 @@ class TableDrawing:
         style, blank = self._looks(cell.role, over)
         if cell.unsure:
             text = text.lstrip()
+            if cells(text) + len(UNSURE) > wide:
+                text = coarser(text)  # few calls do not support three digits
             free = wide - cells(text) - len(UNSURE)
             if free < 0:
                 parts.pop()  # the sign replaces the blank between two columns

@@ -18,12 +18,18 @@ _LABEL = 6
 
 
 def entries(
-    offers: Sequence[Offer], window: Window, said: str = "", now: float | None = None
+    offers: Sequence[Offer],
+    window: Window,
+    said: str = "",
+    now: float | None = None,
+    ended: str = "",
 ) -> list[ListEntry]:
     """Return the list: notes, then each command with its effect and its undo. The key of an entry is the
     index of its offer. ``said`` is a temporary message that replaces the first note. ``now`` is the Unix
-    time; None: the current time."""
+    time; None: the current time. ``ended`` says that the problem has ended; empty if it has not."""
     notes = _notes(window, time.time() if now is None else now)
+    if ended:
+        notes.append(PageLine(((ended, "warn"),)))
     found = [ListEntry((PageLine(((said, "good"),), indent=2), *notes[1:]) if said else tuple(notes))]
     if not offers:
         text = "No command applies: no process, container, unit, pod or job is known here."

@@ -8,6 +8,7 @@ from textual import on
 from textual.binding import Binding
 
 from stalltop.model.actions.offers import Offer
+from stalltop.model.text import figures
 from stalltop.model.window import Window
 from stalltop.tui.commands.page import entries
 from stalltop.tui.keys.actions import bindings, key
@@ -26,17 +27,19 @@ class CommandsScreen(LiveScreen):
     """Shows commands and copies the selected one. Runs none of them.
 
     The commands stay as they were when the page was opened, so that their figures do not change while the
-    user reads them.
+    user reads them. If the problem that they are for ends, the page says so.
     """
 
     BINDINGS = [Binding("A", "close", show=False)]
 
-    def __init__(self, name: str, offers: Sequence[Offer], window: Window) -> None:
-        """``name`` is that of the row or problem; ``offers`` were made from ``window``."""
+    def __init__(self, name: str, offers: Sequence[Offer], window: Window, problem: str = "") -> None:
+        """``name`` is that of the row or problem; ``offers`` were made from ``window``. ``problem`` is the id
+        of the chain that they are for; empty: of none."""
         super().__init__()
         self._about = name
         self._offers = tuple(offers)
         self._window = window
+        self._problem = problem
 
     def content(self) -> OfferList:
         """Return the list of commands, which fills the screen."""
@@ -52,13 +55,24 @@ class CommandsScreen(LiveScreen):
             return
         self._drawn_of = self.main.shown
         self.query_one("#page", OfferList).show(
-            entries(self._offers, self._window, self._text),
+            entries(self._offers, self._window, self._text, ended=self._ended()),
             title=f"Commands  {self._about}",
             hints=(
                 f"{key('copy')} or Enter copies the selected one  Esc closes",
                 f"{key('copy')} copy  Esc closes",
             ),
         )
+
+    def _ended(self) -> str:
+        """Return a line that says that the problem has ended; empty if it has not."""
+        window = self.main.shown
+        if window is None or not self._problem:
+            return ""
+        chain = next((chain for chain in window.chains if chain.id == self._problem), None)
+        if chain is not None and chain.open:
+            return ""
+        when = "" if chain is None else f" at {figures.clock(chain.seen)}"
+        return f"This problem ended{when}: check first whether a command is still needed."
 
     # ---- keys
 

@@ -59,8 +59,9 @@ class Opens(Protocol):
     def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
         """Open the page of chain number ``at``, from which the user can turn to the others."""
 
-    def commands(self, name: str, offers: Sequence[Offer], window: Window) -> None:
-        """Open the page with ``offers``, the commands for the row or problem ``name`` of ``window``."""
+    def commands(self, name: str, offers: Sequence[Offer], window: Window, problem: str = "") -> None:
+        """Open the page with ``offers``, the commands for the row or problem ``name`` of ``window``;
+        ``problem`` is the id of its chain."""
 
     def warnings(self) -> None:
         """Open all warnings and the coverage."""

@@ -161,7 +161,7 @@ class ProblemKeys:
             from stalltop.model.actions.offers import for_chain
 
             about = f"{row}: {chain.title}" if row else chain.title
-            self._main.opens.commands(about, for_chain(window, chain), window)
+            self._main.opens.commands(about, for_chain(window, chain), window, chain.id)
 
     def commands_of_row(self, path: Path) -> None:
         """Open the commands for the row at ``path``: for its tenants and processes, those with the most time

@@ -194,6 +194,6 @@ def _commands(offers: Sequence[Offer], undone: int, glyphs: Glyphs) -> list[Page
         lines.append(PageLine((("  ", "dim"), (offer.does, "text")), indent=2))
         undone -= 1
         if undone >= 0 and (offer.undo or offer.note):
-            undo = (offer.undo or offer.note, "label" if offer.undo else "dim")
-            lines.append(PageLine((("  undo: ", "dim"), undo), indent=8))
+            note = f"  ({offer.note})" if offer.undo and offer.note else offer.note
+            lines.append(PageLine((("  undo: ", "dim"), (offer.undo, "label"), (note, "dim")), indent=8))
     return lines

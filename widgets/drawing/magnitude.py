@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Final, Literal
 
 Brightness = Literal["dim", "text", "bright"]
@@ -24,3 +26,15 @@ def brightness(ns: float | None) -> Brightness:
     if ns is None or not ns >= _FROM_MS:
         return "dim"
     return "bright" if ns >= _FROM_S else "text"
+
+
+_LAST_DECIMAL: Final = re.compile(r"(\d+)\.(\d+)")
+
+
+def coarser(text: str) -> str:
+    """Return ``text``, a figure with its unit, rounded by one decimal: ``88ms`` for ``87.6ms``. A figure
+    without decimals stays as it is."""
+    found = _LAST_DECIMAL.match(text)
+    if found is None:
+        return text
+    return f"{Decimal(found[0]):.{len(found[2]) - 1}f}{text[found.end() :]}"

@@ -96,6 +96,19 @@ async def test_commands_of_a_problem_begin_with_its_fix() -> None:
         await screen.sees("summary of loader_disk")
 
 
+async def test_the_page_says_that_its_problem_ended() -> None:
+    # Of the two, the second in the list is STARVED.
+    async with running(faulty(LATE, STARVED), size=(120, 40)) as screen:
+        await screen.press("a", "down", "A")
+        await opened(screen)
+        await screen.feed(faulty(LATE, STARVED, number=1))
+        assert not any("ended" in screen.line(at) for at in range(6))
+        await screen.feed(faulty(LATE, replace(STARVED, open=False, seen=1_001.0), number=2))
+        await screen.sees("This problem ended at")
+        await screen.feed(faulty(LATE, number=3))
+        await screen.sees("This problem ended: check first")
+
+
 async def test_commands_of_a_row_with_a_problem_are_those_of_the_problem() -> None:
     late = replace(LATE, fixes=(Fix("move it", "taskset -acp 1 201"),))
     async with running(faulty(late, STARVED), size=(120, 40)) as screen:
