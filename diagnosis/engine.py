@@ -11,7 +11,7 @@ from typing import Final
 from stalltop.diagnosis.blame import Blame, ChainKey, first_culprit
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.held import HeldLimits
+from stalltop.diagnosis.held import HeldUses
 from stalltop.diagnosis.normals import Normal, Normals
 from stalltop.diagnosis.rules import RULES
 from stalltop.diagnosis.series import Series
@@ -95,8 +95,8 @@ class Diagnosis:
         self._followed: dict[str, _Followed] = {}
         self._closed: dict[str, Chain] = {}
         """Closed chains by id."""
-        self._held_newest, self._held_lately = HeldLimits(), HeldLimits()
-        """The limits that fixes propose, of the newest window and of the merged ones."""
+        self._held_newest, self._held_lately = HeldUses(), HeldUses()
+        """The uses from which fixes compute limits, of the newest window and of the merged ones."""
 
     def add(self, window: Window) -> Window:
         """Diagnoses ``window``, the newest one. Returns it with the chains that are open at its end, the
@@ -169,7 +169,7 @@ class Diagnosis:
         blamed: Mapping[ChainKey, Blame],
         parts: Sequence[Window] = (),
         *,
-        held: HeldLimits,
+        held: HeldUses,
     ) -> Facts:
         return Facts(
             window,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.diagnosis.blame import Blame, ChainKey
-from stalltop.diagnosis.held import HeldLimits
+from stalltop.diagnosis.held import HeldUses
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -86,7 +86,7 @@ class Facts:
         longest_ns: Mapping[RowKey, int] = _NONE_LONGEST,
         blamed: Mapping[ChainKey, Blame] = _NONE_BLAMED,
         parts: Sequence[Window] = (),
-        held: HeldLimits | None = None,
+        held: HeldUses | None = None,
     ) -> None:
         """``normal`` has (p50_ns, p99_ns) of the rows with a baseline. ``series`` has the points that
         ``trend`` returns. ``usual`` has the values for ``Row.usual_ns``. ``longest_ns`` has the duration of
@@ -121,12 +121,12 @@ class Facts:
         self._longest_ns = longest_ns
         self._blamed = blamed
         self._parts = parts
-        self._held = HeldLimits() if held is None else held
+        self._held = HeldUses() if held is None else held
 
-    def held_limit(self, tenant: str, resource: str, limit: float) -> float:
-        """Returns the limit of a ``resource`` that a fix proposes for ``tenant``: ``limit``, or the one that
-        was proposed before if it is still about right."""
-        return self._held.hold((tenant, resource), limit, self.window.end)
+    def held_use(self, tenant: str, resource: str, use: float) -> float:
+        """Returns the use of a ``resource`` by ``tenant`` from which a fix computes a limit: ``use``, or the
+        one of an earlier window if that is still about right."""
+        return self._held.hold((tenant, resource), use, self.window.end)
 
     def used_cpus(self, tenant: str) -> float:
         """Returns how many CPUs ``tenant`` used on average since it first used one: CPU time is the

@@ -1,5 +1,5 @@
-"""Holds the limits that fixes propose while the use that they are computed from varies, so that a command
-does not change while somebody types it."""
+"""Holds the use from which fixes compute limits while the use varies, so that a command does not change while
+somebody types it."""
 
 from __future__ import annotations
 
@@ -7,44 +7,52 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 CLEARLY: Final = 1.3
-"""A held limit is replaced if the new one is smaller by at least this factor."""
+"""A held use is replaced if the present one is smaller by at least this factor for ``FALLS_SECONDS``."""
+FALLS_SECONDS: Final = 10.0
+"""While a culprit ends, its use falls: a limit computed from the rest would be too low for its next start."""
 FAR_ABOVE: Final = 3.0
-"""A held limit is replaced by a larger one only if that is larger by at least this factor: a limit that rises
+"""A held use is replaced by a larger one only if that is larger by at least this factor: a limit that rises
 with the load of the culprit would end up at a load that already did harm."""
 SETTLES_SECONDS: Final = 5.0
-"""Seconds after its first proposal in which a limit may rise: at first, much of the window is of the time
-before the culprit began."""
+"""Seconds after its first report in which a use may rise: at first, much of the window is of the time before
+the culprit began."""
 KEPT_SECONDS: Final = 30.0
-"""A limit that was not proposed for longer than this is forgotten."""
+"""A use that was not reported for longer than this is forgotten."""
 
 
-class _Proposed(NamedTuple):
-    limit: float
+class _Held(NamedTuple):
+    use: float
     since: float
-    """When a limit was first proposed (Unix seconds)."""
+    """When it was first reported (Unix seconds)."""
     at: float
-    """When it was last proposed."""
+    """When it was last reported."""
+    lower: float | None = None
+    """Since when the reported use is clearly lower; None: it is not."""
 
 
-class HeldLimits:
-    """The limits that were proposed in the latest windows of one host."""
+class HeldUses:
+    """The uses that fixes of the latest windows of one host were computed from."""
 
     def __init__(self) -> None:
-        self._held: dict[Hashable, _Proposed] = {}
+        self._held: dict[Hashable, _Held] = {}
 
-    def hold(self, what: Hashable, limit: float, now: float) -> float:
-        """Returns the limit to propose: the one proposed for ``what`` before, unless ``limit``, the one that
-        the present use asks for, differs clearly. ``now`` is the end of the window (Unix seconds)."""
+    def hold(self, what: Hashable, use: float, now: float) -> float:
+        """Returns the use to compute from: the one that was held for ``what`` before, unless ``use``, the
+        present one, differs clearly. ``now`` is the end of the window (Unix seconds)."""
         before = self._held.get(what)
         if before is None or not 0.0 <= now - before.at <= KEPT_SECONDS:
-            before = _Proposed(limit, now, now)
-        rises = CLEARLY if now - before.since <= SETTLES_SECONDS else FAR_ABOVE
-        stays = before.limit / CLEARLY < limit < before.limit * rises
-        self._held[what] = before._replace(limit=before.limit if stays else limit, at=now)
-        return self._held[what].limit
+            before = _Held(use, now, now)
+        lower = before.lower if before.lower is not None else now
+        falls = use <= before.use / CLEARLY
+        rises = use >= before.use * (CLEARLY if now - before.since <= SETTLES_SECONDS else FAR_ABOVE)
+        if rises or (falls and now - lower >= FALLS_SECONDS):
+            self._held[what] = _Held(use, before.since, now)
+        else:
+            self._held[what] = before._replace(at=now, lower=lower if falls else None)
+        return self._held[what].use
 
     def forget(self, now: float) -> None:
-        """Forgets the limits that were last proposed more than ``KEPT_SECONDS`` before ``now``."""
+        """Forgets the uses that were last reported more than ``KEPT_SECONDS`` before ``now``."""
         for what, held in list(self._held.items()):
             if not 0.0 <= now - held.at <= KEPT_SECONDS:
                 del self._held[what]

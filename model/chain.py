@@ -23,6 +23,8 @@ A smaller loss has the least severity of its cause."""
 
 ESTIMATED: Final = frozenset(("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks"))
 """Ids of the causes whose loss is estimated from how far the clocks of a device are below their highest."""
+UNSEEN_SECONDS: Final = 1.5
+"""A chain whose cause was not seen for longer than this has no present loss."""
 OTHERS: Final = "others"
 """Process name of a link that stands for several culprits together."""
 
@@ -125,6 +127,11 @@ class Chain:
     """Unix time in seconds at which the problem was last seen."""
     open: bool = True
     """False once the problem is over."""
+
+    def is_seen(self, at: float) -> bool:
+        """Returns whether the cause was seen shortly before the Unix time ``at``. If not, nobody loses time
+        by it now. The chain stays open for some seconds more, because many causes come and go."""
+        return at - self.seen <= UNSEEN_SECONDS
 
     @property
     def identity(self) -> str:

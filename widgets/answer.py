@@ -25,8 +25,8 @@ _INDENT = 3
 """Cells before the text of both lines: the first line has the letter of the severity there."""
 _BREAK = 16
 """Cells that the break between two lines of a sentence may leave empty."""
-_COPIED = " the command"
-"""Says what the key copies, where there is room."""
+_COPIES, _COPIES_SHORT = " copies the command", " copies it"
+"""Say what the key does: the first where there is room."""
 _LEAST_ABOUT = 24
 """The note of a host without a problem is shown if it has at least this many cells."""
 
@@ -170,7 +170,7 @@ class AnswerLines(Lines):
             effects = (*(printable(text) for text in sentence.effects), "")
             # A few words on what the command does say more than the lost time in words.
             both = sorted(product(times, effects), key=lambda pair: (not pair[0], not pair[1]))
-            found = product((*advice[-1:], ""), (" copies", ""), reserves, both)
+            found = product((*advice[-1:], ""), (_COPIES_SHORT, ""), reserves, both)
             orders = ((before, word, reserve, text, time) for before, word, reserve, (time, text) in found)
         for before, word, reserve, text, time in orders:
             shown: list[Part] = [(time, loud), ("  ", None)] if time else []
@@ -184,8 +184,9 @@ class AnswerLines(Lines):
             else:
                 shown += [(sentence.advice_label, paint.label), (text, paint.text)]
             if _cells(shown) <= room - reserve:
-                if word and self._state.copy_key and _cells(shown) + len(_COPIED) <= room - reserve:
-                    shown.append((_COPIED, paint.dim))
+                rest = room - reserve - _cells(shown)
+                if word and self._state.copy_key and len(_COPIES) - len(word) <= rest:
+                    shown[-1] = (_COPIES, paint.dim)
                 return shown
         return []
 

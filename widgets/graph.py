@@ -17,6 +17,7 @@ from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Line, Part, line_of
+from stalltop.widgets.table_data import Role
 
 AXIS = 8
 """Cells of the scale left of a graph."""
@@ -52,6 +53,8 @@ class GraphData:
     """The age of the left end, as text."""
     until: str = "now"
     """The label of the right end: ``now`` or ``end``."""
+    role: Role = "meter"
+    """The usual style of the columns."""
     roles: tuple[str, ...] = ()
     """The names of the styles that ``marks`` choose from."""
     marks: NDArray[np.int64] | None = None
@@ -142,7 +145,7 @@ class Graph(Lines):
         if data.shown is not None and 0 <= data.shown - (len(data.values) - wanted) < wanted:
             cursor = (data.shown - (len(data.values) - wanted)) // each
         marks = [getattr(paint, role) for role in data.roles]
-        tables = [shades(style, paint.ground, height) for style in (*marks, paint.meter)]
+        tables = [shades(style, paint.ground, height) for style in (*marks, getattr(paint, data.role))]
         shown = []
         for number, text in enumerate(rows):
             parts: list[Part] = [(self._scale(data, number, height), paint.dim)] if axis else []

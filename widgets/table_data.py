@@ -9,7 +9,9 @@ from typing import Literal, NamedTuple, overload
 from stalltop.model.window import PartName
 
 Role = (
-    Literal["", "text", "dim", "bright", "label", "accent", "good", "warn", "bad", "head", "critical"]
+    Literal[
+        "", "text", "dim", "bright", "label", "accent", "meter", "good", "warn", "bad", "head", "critical"
+    ]
     | Literal["running_line", "runqueue_line", "disk_line", "memory_line", "lock_line"]
     | Literal["gpu_line", "network_line", "process_line", "sleep_line", "other_line"]
     | PartName

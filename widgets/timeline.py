@@ -112,6 +112,14 @@ def _lettered(began: NDArray[np.int64], none: int) -> int:
     return int(np.searchsorted(upto, len(began) // _LETTERS_EACH, "right"))
 
 
+def _unfilled(style: Style) -> Style:
+    """Return ``style`` for a bar. On a background of its own, or reversed, the empty part of the bar would be
+    the loud one."""
+    if style.bgcolor is None and not style.reverse:
+        return style
+    return Style(color=style.bgcolor if style.bgcolor is not None else style.color, bold=True)
+
+
 def span_text(seconds: float) -> str:
     """Format how long ago something is, such as ``-15m``, in at most four cells up to 99 days."""
     if seconds < 59.5:
@@ -175,7 +183,7 @@ class Timeline(Lines):
         for height, worst, began in zip(
             found.height.tolist(), found.worst.tolist(), found.began.tolist(), strict=True
         ):
-            style: Style = paint.dim if worst >= none else getattr(paint, span.roles[worst])
+            style: Style = paint.dim if worst >= none else _unfilled(getattr(paint, span.roles[worst]))
             if began < lettered:
                 parts.append((span.letters[began], getattr(paint, span.roles[began])))
             else:

@@ -127,6 +127,12 @@ def suspect(
     effect = hit.rows[0] if hit.rows else None
     lost = facts.per_second(loser.lost_ns)
     tenant, pid, process = (usage.tenant, usage.pid, usage.process) if usage else ("", 0, "")
+    suffering = frozenset({tenant, *(process.tenant for process in device.processes)} - {""})
+    slow = f"{effect.key.operation} of {process}" if effect else f"work on {gpu}"
+    if effect and len(suffering) > 1:
+        slow = (
+            f"{len(suffering)} tenants wait longer for {gpu}, most of all {process} in {effect.key.operation}"
+        )
     return Suspicion(
         cause=cause,
         tenant=_only_tenant(device),
@@ -136,7 +142,7 @@ def suspect(
         links=(
             Link(
                 "effect",
-                f"{effect.key.operation} of {process}" if effect else f"work on {gpu}",
+                slow,
                 share=1.0,
                 ns_per_s=lost if lost else None,
                 tenant=tenant,
@@ -153,7 +159,7 @@ def suspect(
         pid=pid,
         process=process,
         about=gpu + about,
-        suffering=frozenset({tenant, *(process.tenant for process in device.processes)} - {""}),
+        suffering=suffering,
         unknown=tuple(unknown),
         p99_ns=effect.p99_ns if effect else None,
         normal_p99_ns=effect.normal_p99_ns if effect else None,

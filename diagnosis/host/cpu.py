@@ -15,7 +15,7 @@ from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, ranked
-from stalltop.diagnosis.wording.figures import about, duration, figure
+from stalltop.diagnosis.wording.figures import duration, figure
 from stalltop.diagnosis.wording.fixes import keep_all_off
 from stalltop.model.actions.cpu_places import reserved
 from stalltop.model.actions.placeholders import limit_values
@@ -67,19 +67,20 @@ def _limited(facts: Facts, loss: Loss, culprit: Who) -> Fix | None:
     """Returns a fix that limits the tenant of ``culprit`` to about half of the CPUs that it uses; None if the
     quota would be below ``LEAST_QUOTA``, or if the tenant is no cgroup of its own."""
     tenant = culprit.tenant
-    used = facts.used_cpus(tenant)
-    quota = facts.held_limit(tenant, "cpus", used / 2)
+    used = facts.held_use(tenant, "cpus", facts.used_cpus(tenant))
+    quota = used / 2
     if quota < LEAST_QUOTA or tenant.startswith(OUTSIDE):
         return None
     taken = sum(ns for who, ns in loss.culprits.items() if who.tenant == tenant)
-    name, limit, part = facts.name(tenant), limit_values(quota)["limit"], about(quota / used)
-    gain = duration(facts.per_second(taken) * (1 - quota / used))
+    name, limit = facts.name(tenant), limit_values(quota)["limit"]
+    gain = duration(facts.per_second(taken) / 2)
     command = commands.limit_cpus(facts, tenant, quota)
+    victim = facts.name(loss.victim.tenant)
     return Fix(
-        f"limit {name} to {limit} CPUs, {part} of what it uses: {facts.name(loss.victim.tenant)} gains up to "
-        f"{gain} of each second, {name} takes longer{commands.needs(command)}",
+        f"limit {name} to {limit} CPUs, about half of what it uses: {victim} gains up to {gain} of "
+        f"each second, {name} takes longer{commands.needs(command)}",
         command,
-        short=f"{part} of the {figure(used)} it uses now",
+        short=f"about half of the {figure(used)} that it uses",
     )
 
 

@@ -15,7 +15,7 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import named, ranked, untold
-from stalltop.diagnosis.wording.figures import about, figure
+from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import OTHERS, Fix, Link
 from stalltop.model.telling import Telling
 
@@ -198,12 +198,12 @@ def _two_digits(number: float) -> str:
 def _slower(facts: Facts, culprit: Link) -> list[Fix]:
     """Returns fixes that reduce the load from the culprit that loads the device most."""
     name, device = facts.name(culprit.tenant), culprit.device
-    rate, write = block.bytes_per_second(facts, device, culprit.tenant)
+    rate_now, write = block.bytes_per_second(facts, device, culprit.tenant)
     verb, resource = ("writes to", "writes") if write else ("reads from", "reads")
-    allowed = facts.held_limit(culprit.tenant, f"{device} {resource}", rate / 2)
-    command = commands.limit_disk(facts, culprit.tenant, device, allowed, write=write) if rate else ""
+    rate = facts.held_use(culprit.tenant, f"{device} {resource}", rate_now)
+    command = commands.limit_disk(facts, culprit.tenant, device, rate / 2, write=write) if rate else ""
     now = f"{figure(rate / 1e6)} MB/s"
-    part = about(allowed / rate) if rate else "a part"
+    part = "about half" if rate else "a part"
     text = f"limit what {name} {verb} {device} to {part} of its {now} ({_LIMIT_FILES})"
     limit = Fix(text, command, short=f"{part} of what it {resource}")
     if not culprit.pid:

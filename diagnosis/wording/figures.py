@@ -11,14 +11,6 @@ def figure(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def about(part: float) -> str:
-    """Returns a part, 0 to 1, in words: ``about half``."""
-    for least, words in ((0.4, "about half"), (0.28, "about a third"), (0.2, "about a quarter")):
-        if part >= least:
-            return words
-    return "a small part"
-
-
 def size(count: float) -> str:
     """Returns bytes as text: ``16 KiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -30,9 +30,6 @@ _NEARLY_ALL: Final = 0.9
 _LEAST_NAMED: Final = 0.3
 """If the first culprit took less than this part of the loss, the sentence names no culprit: many share the
 fault, and whoever acts against one of them gains little."""
-UNSEEN_SECONDS: Final = 1.5
-"""A chain whose cause was not seen for longer than this has no present loss. It stays open for some seconds
-more, because many causes come and go."""
 UNSURE_SECONDS: Final = 5.0
 """Seconds after the start of tracing in which it is too early to say that there is no problem: most causes
 are reported after two to three seconds."""
@@ -78,7 +75,7 @@ def sentence_now(chain: Chain, window: Window, tellings: Tellings, glyphs: Glyph
 
 def fades(chain: Chain, window: Window) -> bool:
     """Return whether the cause of an open ``chain`` was not seen any more at the end of ``window``."""
-    return chain.open and window.end - chain.seen > UNSEEN_SECONDS
+    return chain.open and not chain.is_seen(window.end)
 
 
 def _forms(*texts: str) -> tuple[str, ...]:
@@ -207,7 +204,7 @@ def healthy(
     untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
     no_problems, busy = "No problems.", busy_percent(window)
     if verdict_in > 0:
-        no_problems = f"Measuring: first verdict in {math.ceil(verdict_in)} s."
+        no_problems = f"Measuring: first verdict within {math.ceil(verdict_in)} s."
     elif busy:
         no_problems = f"No problem found, although the CPUs are {busy:.0f} % busy."
     elif untraced:

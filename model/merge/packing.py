@@ -108,7 +108,7 @@ class Peak:
             known = {(chain.id, chain.since) for chain in before}
             new = [chain for chain in faults if (chain.id, chain.since) not in known]
         return Peak(
-            sum(chain.lost_ms_per_s for chain in faults),
+            sum(chain.lost_ms_per_s for chain in faults if chain.is_seen(window.end)),
             _worst(faults),
             _worst(new),
         )

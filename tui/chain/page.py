@@ -94,7 +94,6 @@ def steps(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
     """Return the links as a tree, each with its share and its time."""
     links = [link for link in chain.links if link.role != "factor"]
     lines = []
-    roles = {"culprit": "bright"}
     for at, link in enumerate(links):
         branch, below = branches(links, at, glyphs)
         share = figures.percent(100 * link.share, glyphs) if link.share is not None else ""
@@ -104,7 +103,10 @@ def steps(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
                 (
                     (front, "label"),
                     (branch, "dim"),
-                    (step(link, chain, window), roles.get(link.role, "text")),
+                    (
+                        step(link, chain, window),
+                        "bright" if link.role == "culprit" and not link.of_others else "text",
+                    ),
                 ),
                 indent=len(front) + len(branch),
                 hang=" " * len(front) + below,

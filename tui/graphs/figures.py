@@ -16,6 +16,7 @@ from stalltop.model.network_ports import throughput
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.tui.views.groups import PathStep, below, decided, outermost
+from stalltop.widgets.table_data import Role
 
 Path = tuple[PathStep, ...]
 
@@ -58,6 +59,8 @@ class GraphFigure:
     """Whether a column shows the largest of its values, not their mean."""
     of: str = ""
     """What its subject is: ``device``, ``row`` or nothing."""
+    role: Role = "meter"
+    """The style of its columns: that of the part of a call's time that it is about, where there is one."""
 
 
 def _devices(part: Packed, subject: Subject) -> list[Device]:
@@ -192,10 +195,19 @@ FIGURES: Final = (
         of="row",
     ),
     GraphFigure("calls", "calls/s", "Traced calls per second", _calls, _rate, least=10.0),
-    GraphFigure("gpu", "GPU busy", "Share of time in which a CUDA kernel ran", *_BUSY, of="device"),
-    GraphFigure("gpu_memory", "GPU memory", "Memory of the GPUs that is in use", *_MEMORY, of="device"),
-    GraphFigure("power", "GPU power", "Power that the GPUs draw", *_POWER, of="device"),
-    GraphFigure("clocks", "SM clock", "Clock of the SMs of the GPUs", *_CLOCK, of="device"),
+    GraphFigure(
+        "gpu", "GPU busy", "Share of time in which a CUDA kernel ran", *_BUSY, of="device", role="gpu_line"
+    ),
+    GraphFigure(
+        "gpu_memory",
+        "GPU memory",
+        "Memory of the GPUs that is in use",
+        *_MEMORY,
+        of="device",
+        role="gpu_line",
+    ),
+    GraphFigure("power", "GPU power", "Power that the GPUs draw", *_POWER, of="device", role="gpu_line"),
+    GraphFigure("clocks", "SM clock", "Clock of the SMs of the GPUs", *_CLOCK, of="device", role="gpu_line"),
     GraphFigure("cpu", "CPU", "Share of the CPUs that is busy", _system("cpu_percent"), _unit("%"), _hundred),
     GraphFigure(
         "run_queue",
@@ -205,6 +217,7 @@ FIGURES: Final = (
         _unit("%"),
         _hundred,
         peak=True,
+        role="runqueue_line",
     ),
     GraphFigure(
         "disk",
@@ -214,6 +227,7 @@ FIGURES: Final = (
         _unit("%"),
         _hundred,
         peak=True,
+        role="disk_line",
     ),
     GraphFigure(
         "disk_bytes",
@@ -222,6 +236,7 @@ FIGURES: Final = (
         _disk_bytes,
         lambda value, glyphs: figures.size(value, glyphs).strip(),
         least=1e3,
+        role="disk_line",
     ),
     GraphFigure(
         "late_rank",
@@ -239,6 +254,7 @@ FIGURES: Final = (
         _network,
         lambda value, glyphs: figures.size(value, glyphs).strip(),
         least=1e3,
+        role="network_line",
     ),
 )
 """All figures, in the order of the list in which the user chooses."""

@@ -131,6 +131,7 @@ class GraphPanels:
             top=figure.text(high, glyphs),
             since=f"-{whole_seconds(axis.seconds)}",
             until="end" if file else "now",
+            role=figure.role,
             roles=_ROLES if marks is not None else (),
             marks=marks,
             shown=None if shown_at is None else axis.column(shown_at),

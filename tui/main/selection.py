@@ -20,11 +20,14 @@ def is_unmoved(panel: AlertPanel, tables: Tables) -> bool:
 
 
 def row_chains(panel: AlertPanel, tables: Tables, window: Window) -> list[Chain]:
-    """Return the chains of the row under the cursor, the worst first; if there are none, those that have the
-    row as a culprit."""
+    """Return the chains of the row under the cursor, the worst first; if none of them is a fault, those that
+    have the row as a culprit, if there are any."""
     widget, view = tables.here
     shown = widget.cursor_key, panel.found.open, window, view
-    return list(chains_of(*shown) or chains_by(*shown))
+    own = list(chains_of(*shown))
+    if any(chain.severity != "info" for chain in own):
+        return own
+    return chains_by(*shown) or own
 
 
 def selected(panel: AlertPanel, tables: Tables, window: Window) -> Chain | None:

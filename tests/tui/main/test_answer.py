@@ -124,7 +124,7 @@ def test_a_warning_without_a_problem_is_told() -> None:
 
 def test_the_first_seconds_raise_no_hope() -> None:
     state = Answering().update(faulty(), listed(faulty()), verdict_in=2.4)
-    assert (state.role, state.text) == ("text", "Measuring: first verdict in 3 s. 2 containers")
+    assert (state.role, state.text) == ("text", "Measuring: first verdict within 3 s. 2 containers")
 
 
 def test_a_problem_of_a_shared_gpu_names_no_single_tenant() -> None:

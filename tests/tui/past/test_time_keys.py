@@ -255,7 +255,9 @@ async def test_the_timeline_appears_with_a_past_moment_and_moves_nothing() -> No
 
 
 async def test_a_large_screen_always_has_the_timeline() -> None:
-    async with running(*(faulty(STARVED, number=i) for i in range(5)), size=(200, 60)) as screen:
+    async with running(
+        *(faulty(replace(STARVED, seen=1_001.0 + i), number=i) for i in range(5)), size=(200, 60)
+    ) as screen:
         assert screen.app.main.query_one(Timeline).display
         assert "now" in screen.line(58)
         assert "◆" not in screen.text()
