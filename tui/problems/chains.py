@@ -50,7 +50,7 @@ WARNING: Final = "warning"
 CLEARLY: Final = 2.0
 """The loss by which a problem is sorted changes if the real loss is larger or smaller by more than this
 factor."""
-HELD_SECONDS: Final = 30.0
+HELD_SECONDS: Final = 10.0
 """Seconds for which a problem keeps its severity after it became less severe."""
 _NOT_SHOWN: Final[Mapping[str, float]] = {}
 _NOT_HELD: Final[Mapping[str, tuple[Severity, float]]] = {}
