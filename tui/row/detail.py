@@ -9,7 +9,7 @@ from typing import Final
 from stalltop.formats.text.answer import fades
 from stalltop.formats.text.chains import name_of, sureness
 from stalltop.model.actions.offers import Offer, for_chain
-from stalltop.model.chain import Chain, Fix
+from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
@@ -124,7 +124,8 @@ def problem_lines(chain: Chain, window: Window, offers: Sequence[Offer], frame: 
         more = more if filled([*why, *more], width) <= height else []
         return _beside([*why, *more], _what_to_do(offers, width, height, frame.glyphs, headed), frame)
     if not headed and filled(why, width) + first > height >= _LEAST_WITH_FIX:
-        why = _fewer(why, width, height - (min(first, 2) if height >= _HEADED_FROM else 0))
+        room = height - (min(first, 2) if height >= _HEADED_FROM else 0)
+        why = _fewer(chain, window, width, room, frame.glyphs)
     gap = [PageLine()] if headed else []
     left = height - filled(why, width) - len(gap)
     do = _what_to_do(offers, width, left, frame.glyphs, headed) if left > 0 else []
@@ -134,15 +135,31 @@ def problem_lines(chain: Chain, window: Window, offers: Sequence[Offer], frame: 
     return fitted(whole, width, height, frame.glyphs)
 
 
-def _fewer(why: Sequence[PageLine], width: int, height: int) -> list[PageLine]:
-    """Return the steps ``why`` without some of those between what is slow and its root, so that they fit into
-    ``height`` lines of ``width`` cells: what is slow, the root, and what helps tell most."""
-    kept = list(why)
-    while len(kept) > _LEAST_STEPS and filled(kept, width) > height:
-        culprits = [at for at, line in enumerate(kept) if line.parts[-1][1] == "bright"]
+def _fewer(chain: Chain, window: Window, width: int, height: int, glyphs: Glyphs) -> list[PageLine]:
+    """Return the steps of ``chain`` without some of those between what is slow and its root, so that they fit
+    into ``height`` lines of ``width`` cells: what is slow, the root, and what helps tell most."""
+    kept = [link for link in chain.links if link.role != "factor"]
+    while True:
+        why = steps(replace(chain, links=_closed_up(kept)), window, glyphs)
+        if len(kept) <= _LEAST_STEPS or filled(why, width) <= height:
+            return why
+        others = [at for at, link in enumerate(kept) if link.of_others]
+        culprits = [at for at, link in enumerate(kept) if link.role == "culprit"]
         between = [at for at in range(1, len(kept) - 1) if at not in culprits]
-        del kept[culprits[-1] if len(culprits) > 1 else between[0] if between else -1]
-    return kept
+        del kept[next(iter((*others, *culprits[:0:-1], *between)), -1)]
+
+
+def _closed_up(links: Sequence[Link]) -> tuple[Link, ...]:
+    """Return ``links`` of which some were left out, each one step deeper than the one that it now belongs
+    to."""
+    above: list[int] = []
+    found = []
+    for link in links:
+        while above and above[-1] >= link.depth:
+            above.pop()
+        found.append(replace(link, depth=len(above)))
+        above.append(link.depth)
+    return tuple(found)
 
 
 def _column(width: int) -> int:

@@ -17,6 +17,9 @@ from stalltop.widgets.placing import RegionLayout
 from stalltop.widgets.table import Table
 from stalltop.widgets.table_drawing import without_rows
 
+FEW_ROWS = 6
+"""A table gets lines for at least this many rows, if it has so many, before it leaves out rows that matter
+little."""
 GUESS = 4
 """Rows that a table is thought to have before it is shown for the first time."""
 
@@ -84,7 +87,9 @@ class TableRoom:
         if not data.columns:
             return TableNeeds(GUESS)  # it was not shown yet
         lines = len(data.rows) - data.filling or len(without_rows(data.empty, self.cells_of(widget)))
-        return TableNeeds(self._steady[str(widget.id)].need(lines, at), more=data.could_fill)
+        # A table of two rows beside a tall panel about the problem would look as if there were no others.
+        small = min(max(FEW_ROWS - lines, 0), data.could_fill)
+        return TableNeeds(self._steady[str(widget.id)].need(lines + small, at), more=data.could_fill - small)
 
     def place(self, layout: TablesLayout) -> list[GroupTable]:
         """Place tables and graphs as ``layout`` says. Returns the visible tables whose size has changed:

@@ -114,3 +114,14 @@ async def test_a_culprit_stands_below_the_rows_that_lose_time_and_leads_to_the_p
         await screen.press("escape", "enter")
         await screen.sees("lost by train; this row is the culprit")
         await screen.sees("gzip")
+
+
+async def test_a_normal_fact_of_a_culprit_does_not_hide_whom_it_slows() -> None:
+    own = chain("gpu_bound", REDUCE, severity="info", lost_ms_per_s=0.0)
+    by = Link(
+        "culprit", "tritonserver takes the CPU", 0.9, 300e6, REDUCE.tenant, 200, "tritonserver", depth=2
+    )
+    async with running(faulty(replace(HOGGED, links=(by,)), own), size=(160, 45), options=OPTIONS) as screen:
+        await screen.named(["train", "serve"])
+        await screen.press("down", "y")
+        await screen.until(lambda: screen.app.clipboard == "taskset -acp 1 900")
