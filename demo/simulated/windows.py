@@ -350,7 +350,7 @@ class SimulatedSource:
         )
         missing = Missing(
             "/usr/local/bin/fftbench",
-            "CUDA runtime linked statically, without symbols: its driver calls are counted",
+            "holds the CUDA runtime without symbols: only its driver calls are counted",
             "build it with nvcc -cudart shared to see runtime calls too",
             pid=FFTBENCH_PID,
             tenant=list(self._tenants)[-1],

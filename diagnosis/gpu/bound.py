@@ -22,7 +22,7 @@ from stalltop.model.telling import Telling
 CAUSES: Final = (
     Cause(
         "gpu_bound",
-        "GPU-bound (normal)",
+        "Limited by the GPU (normal)",
         "calls wait for the program's own work on the device",
         Telling("waits for its own work on {device}", "waits for its own work on {device}"),
         fault=False,

@@ -89,13 +89,14 @@ def cost(chain: Chain, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def sureness(chain: Chain, label: str = "") -> str:
-    """Return how certain the cause of a chain is. ``label`` precedes a percentage."""
-    return "cause certain" if chain.confidence >= _CERTAIN else f"{label}{100 * chain.confidence:.0f} %"
+    """Return how certain the cause of a chain is, after ``label``."""
+    percent = "" if chain.confidence >= _CERTAIN else f"{100 * chain.confidence:.0f} % "
+    return f"{label}{percent}certain"
 
 
 def sureness_and_baseline(chain: Chain, label: str = "") -> str:
-    """Return how certain the cause of a chain is, and whether there is a baseline to compare with. ``label``
-    precedes a percentage."""
+    """Return how certain the cause of a chain is, and whether there is a baseline to compare with, after
+    ``label``."""
     sure = sureness(chain, label)
     unlearned = chain.p99_ns is not None and chain.normal_p99_ns is None
     return f"{sure}; no baseline yet" if unlearned else sure
@@ -190,7 +191,7 @@ def explained(chain: Chain, window: Window, style: Style) -> list[str]:
 
 def about(chain: Chain, glyphs: Glyphs) -> str:
     """Return cause, confidence, place, p99 and number of calls of a chain as one text."""
-    parts = [chain.title, sureness_and_baseline(chain, "confidence ")]
+    parts = [chain.title, sureness_and_baseline(chain, "cause ")]
     place = " ".join(
         part for part in (with_pid(chain.process, chain.pid), shown_operation(chain.operation)) if part
     )

@@ -65,7 +65,7 @@ def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
         said = slowest(chain, glyphs)
         calls = f"; {numbered(chain.calls, 'call')}" if chain.calls else ""
         lines.append(_pair("p99", said + calls))
-    lines.append(_pair("confidence", sureness_and_baseline(chain)))
+    lines.append(_pair("cause", sureness_and_baseline(chain)))
     return lines
 
 

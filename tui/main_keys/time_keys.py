@@ -118,7 +118,7 @@ class TimeKeys:
         if not self.has_past():
             return
         before, span = self._moments.span, self._moments.zoom()
-        usual = "as usual" if before else "too few windows are kept to shorten it"
+        usual = "as usual" if before else "too short to be shortened: too little of the past is kept"
         self._say(f"timeline: {span_text(span)[1:] if span else usual}", "label")
         self._main.updates.show_moment()
 

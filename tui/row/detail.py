@@ -53,7 +53,7 @@ class Details:
         if chain is None:
             name, lines = self._row(window, path, frame)
             return PanelText(f"row: {name}", f"{key('details')} details", lines)
-        about = f"since {figures.clock(chain.since)}, {sureness(chain, 'confidence ')}"
+        about = f"since {figures.clock(chain.since)}, {sureness(chain, 'cause ')}"
         if fades(chain, window):
             about = f"not seen for {window.end - chain.seen:.0f} s"
         if chain.harms_only_itself:

@@ -215,14 +215,14 @@ def past_columns(frame: Frame) -> int:
 
 def takers(facts: RowFacts, frame: Frame) -> Section:
     """Return the culprits that had the CPU while threads of the row were ready to run."""
-    lines = [heading("Who had the CPU instead", "share of the wait for a CPU, time a second, who")]
+    lines = [heading("Who had the CPU instead", "share of the waits for a CPU, time per second, who had it")]
     return Section("takers", (*lines, *_charged(facts, frame, ("runqueue",))))
 
 
 def wakers(facts: RowFacts, frame: Frame) -> Section:
     """Return the culprits that ended the row's waits. Waits for a CPU are left out."""
     kinds = tuple(kind for kind in SPLITS if kind not in ("running", "runqueue"))
-    lines = [heading("Who ended its waits", "share of these waits, time a second, waited for, who")]
+    lines = [heading("Who ended its waits", "share of these waits, time per second, for what, by whom")]
     return Section("wakers", (*lines, *_charged(facts, frame, kinds)))
 
 

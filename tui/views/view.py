@@ -226,7 +226,7 @@ def title(
         # No heading shows this order, because it is the order of no column.
         parts.append(("   worst first" if view.descending else "   worst last", "dim"))
     if folded:
-        shows = f" +{folded} hidden" if short else f" shows {folded} more"
+        shows = f" {folded} more" if short else f" shows {folded} more"
         parts += [("  " if short else "   ", "dim"), (key("only"), "accent"), (shows, "dim")]
     return tuple(parts)
 

@@ -68,7 +68,7 @@ def test_alertmanager_takes_an_alert_that_opens_gets_worse_and_ends(
                 assert said["victims"] == "train, docker:cc"
                 assert said["fix"] == "taskset -cp 3 21741"
                 assert said["runbook"] == "docs/runbook.md#cpu_contention"
-                assert "confidence 93 %" in said["description"]
+                assert "cause 93 % certain" in said["description"]
                 assert alert["status"]["state"] == "active"
 
                 problems[0] = problem(since=began, severity="critical")

@@ -21,7 +21,7 @@ def test_a_problem_is_shown_from_the_effect_to_the_commands_with_their_undo() ->
     shown = Details().text(faulty(STARVED), STARVED, (), Frame(80, 20))
     said = lines(shown)
     assert shown.title == "why: title of loader_disk"
-    assert shown.about.endswith("confidence 80 %")
+    assert shown.about.endswith("cause 80 % certain")
     order = [said.index(line) for line in said if "time between calls" in line or "ionice -c 3" in line]
     assert order == sorted(order)
     assert len(order) == 2

@@ -223,16 +223,16 @@ def test_time_that_is_not_lost_is_not_called_lost(cause: str, lost: float, told:
     ("confidence", "p99_ns", "normal_p99_ns", "told"),
     [
         (1.0, 9, None, "cause certain; no baseline yet"),
-        (0.8, 9, None, "confidence 80 %; no baseline yet"),
+        (0.8, 9, None, "cause 80 % certain; no baseline yet"),
         (1.0, 9, 8, "cause certain"),
-        (0.8, None, None, "confidence 80 %"),
+        (0.8, None, None, "cause 80 % certain"),
     ],
 )
 def test_a_certain_cause_and_a_missing_baseline_do_not_contradict(
     confidence: float, p99_ns: int | None, normal_p99_ns: int | None, told: str
 ) -> None:
     one = faulty("gil", confidence=confidence, p99_ns=p99_ns, normal_p99_ns=normal_p99_ns)
-    assert sureness_and_baseline(one, "confidence ") == told
+    assert sureness_and_baseline(one, "cause ") == told
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_the_title_is_the_sentence_of_the_screen() -> None:
 
 def test_the_text_has_cause_confidence_steps_fix_and_all_victims() -> None:
     text = "\n".join(opened().lines())
-    assert "confidence 93 %" in text
+    assert "cause 93 % certain" in text
     assert "has its CPU" in text
     assert "$ taskset -cp 3 21741" in text
     assert "also: docker:cc" in text
