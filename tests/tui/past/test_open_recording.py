@@ -107,7 +107,7 @@ async def test_a_recording_opens_at_its_end_and_steps_like_a_live_screen() -> No
         await screen.press("right_square_bracket")
         await screen.sees("this is the end of the recording")
         await screen.press("L")
-        await screen.sees("timeline: too few windows are kept to shorten it")
+        await screen.sees("timeline: too short to be shortened")
         assert "-2m" in screen.line(38)
         await screen.press("left_square_bracket", "left_square_bracket")
         await looks_at(screen, 98)
