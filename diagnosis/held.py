@@ -20,7 +20,7 @@ KEPT_SECONDS: Final = 30.0
 """A use that was not reported for longer than this is forgotten."""
 
 
-class _Held(NamedTuple):
+class _HeldUse(NamedTuple):
     use: float
     since: float
     """When it was first reported (Unix seconds)."""
@@ -34,19 +34,19 @@ class HeldUses:
     """The uses that fixes of the latest windows of one host were computed from."""
 
     def __init__(self) -> None:
-        self._held: dict[Hashable, _Held] = {}
+        self._held: dict[Hashable, _HeldUse] = {}
 
     def hold(self, what: Hashable, use: float, now: float) -> float:
         """Returns the use to compute from: the one that was held for ``what`` before, unless ``use``, the
         present one, differs clearly. ``now`` is the end of the window (Unix seconds)."""
         before = self._held.get(what)
         if before is None or not 0.0 <= now - before.at <= KEPT_SECONDS:
-            before = _Held(use, now, now)
+            before = _HeldUse(use, now, now)
         lower = before.lower if before.lower is not None else now
         falls = use <= before.use / CLEARLY
         rises = use >= before.use * (CLEARLY if now - before.since <= SETTLES_SECONDS else FAR_ABOVE)
         if rises or (falls and now - lower >= FALLS_SECONDS):
-            self._held[what] = _Held(use, before.since, now)
+            self._held[what] = _HeldUse(use, before.since, now)
         else:
             self._held[what] = before._replace(at=now, lower=lower if falls else None)
         return self._held[what].use
