@@ -80,7 +80,7 @@ def _limited(facts: Facts, loss: Loss, culprit: Who) -> Fix | None:
         f"limit {name} to {limit} CPUs, about half of what it uses: {victim} gains up to {gain} of "
         f"each second, {name} takes longer{commands.needs(command)}",
         command,
-        short=f"about half of the {figure(used)} that it uses",
+        short=f"about half of the {figure(used)} it uses at present",
     )
 
 

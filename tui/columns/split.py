@@ -1,8 +1,8 @@
 """Draws where the time of calls went as a bar of a few cells, and explains its letters and colours.
 
-Normal work (running, waiting for the GPU) is drawn as a line. Waits are drawn as blocks that the eye finds
-or, where no problem is about them, as lines too. A block is as loud as it must be: its letter fills a cell,
-what follows half a cell.
+Normal work (running, waiting for the GPU) is drawn as a line. Waits are drawn as half blocks that the eye
+finds or, where no problem is about them, as lines too. Letters have the colour of text, so that each can be
+read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def piece(
     calm = name in _WORK or quiet
     sign = glyphs.part_line if calm else glyphs.part_block
     line: Pieces = ((sign * (length - 1), _LINES[name]),) if length > 1 else ()
-    return (letter, "text" if calm else name), *line
+    return (letter, "text" if calm else "bright"), *line
 
 
 def bar(
@@ -87,6 +87,6 @@ def legend(parts: Collection[str] = PARTS, *, glyphs: Glyphs, letters: bool) -> 
         if name not in parts:
             continue
         blanks = "  " if pieces else ""
-        sign = ((part.letter, "text"),) if letters else piece(name, 1 + (name in _WORK), glyphs=glyphs)
+        sign = ((part.letter, "text"),) if letters else piece(name, 2, glyphs=glyphs)
         pieces += [(blanks, "text"), *sign, (f" {part.short}", "dim")]
     return (*pieces, (" ", "text"))

@@ -20,7 +20,7 @@ from stalltop.tui.past.recall import timespan
 from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.screens.steady import Steady
-from stalltop.tui.settings.settings import AUTO
+from stalltop.tui.settings.settings import AUTO, NONE
 from stalltop.tui.tables.sizes import DETAIL, NO_DETAIL, DetailNeeds, detail_cells
 from stalltop.tui.tables.tables import Tables
 from stalltop.tui.views.groups import Path
@@ -132,7 +132,9 @@ class Drawing:
         """Return what the panel about the first problem needs. Its needs shrink only after some time, so that
         the panels around it seldom move."""
         app = self._screen.stalltop
-        if not (app.pictures and AUTO in self._graphs.wanted and window.rows):
+        wanted, problem = self._graphs.wanted, self._panel.answering.chain is not None
+        # Who chooses figures wants graphs in place of a row's figures, but not of what is wrong.
+        if not (app.pictures and window.rows and (AUTO in wanted or (problem and NONE not in wanted))):
             return NO_DETAIL
         width, frames = app.size.width, self._arrangement.layout.frames
         sides = 2 * (frames == "box")

@@ -13,6 +13,7 @@ from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, uncontradict
 from stalltop.model.evidence import shown_operation
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.filter import parse
 from stalltop.model.rows.pivot import RowNaming
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
@@ -295,14 +296,18 @@ def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Itera
 def grouped_keys(
     chain: Chain, window: Window, view: View, level: int = 0
 ) -> Iterator[tuple[RowKey | None, tuple[str, ...]]]:
-    """Yield each row that ``chain`` names with the key of the table row that contains it on ``level`` of the
-    tree of ``view``. The row is None if the chain is about a whole device."""
+    """Yield each row that ``chain`` names, and that passes the filter of ``view``, with the key of the table
+    row that contains it on ``level`` of the tree of ``view``. The row is None if the chain is about a whole
+    device."""
     dimensions = view.levels()[level].by
     naming = RowNaming(window)
     by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)
     if dimensions == ("device",) and not view.path and not chain.tenant:
         yield from ((None, (f"{window.host}/{name}",)) for name in device_numbers(chain))
+    passes = parse(view.filter).of(window) if view.filter else None
     for key in keys_of(chain, window):
+        if passes is not None and not passes(key):
+            continue
         tenant = window.tenants.get(key.tenant)
 
         def part(dimension: Dimension, key: RowKey = key) -> str:

@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Final
 from stalltop.model.text.part_colours import PART_COLOURS
 
 if TYPE_CHECKING:  # the command line needs the names of the themes before numpy is loaded
-    from stalltop.model.window import PartName
+    pass
 
 _LEAST_LIGHT, _MOST_LIGHT = 0x60, 0xB0
 """The strongest channel of a line's colour on a dark ground is at least the first, and the mean of the
 channels on a light ground at most the second, so that a thin line is seen."""
-
-
-_CALM: Final[tuple[PartName, ...]] = ("running", "gpu")
-"""The parts that are normal work: their lines need not be seen."""
 
 
 def _line(colour: str, *, dark: bool) -> str:
@@ -38,12 +34,7 @@ def _line(colour: str, *, dark: bool) -> str:
 def _parts(*, dark: bool) -> dict[str, str]:
     """Return the styles of the parts of a call's time, as blocks and as lines."""
     blocks = {f"role-{name}": f"{part.letter} on {part.background}" for name, part in PART_COLOURS.items()}
-    lines = {
-        f"role-{name}_line": part.background
-        if name in ("running", "gpu")
-        else _line(part.background, dark=dark)
-        for name, part in PART_COLOURS.items()
-    }
+    lines = {f"role-{name}_line": _line(part.background, dark=dark) for name, part in PART_COLOURS.items()}
     return {**blocks, **lines}
 
 

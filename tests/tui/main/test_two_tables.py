@@ -68,7 +68,7 @@ async def test_tables_side_by_side_have_a_legend_of_splits_and_the_layer_of_oper
             if wanted == "operations":
                 await screen.press("o")
             await screen.until(lambda wanted=wanted: screen.app.main.tables.main.data.title[0][0] == wanted)  # type: ignore[misc]
-            await screen.sees("R━ run  q queue")
+            await screen.sees("R━ run  q▄ queue")
             head = next(line for line in screen.text().splitlines() if "TOTAL" in line)
             assert head.count("SPLIT") == 2
             assert "LAYER" in head

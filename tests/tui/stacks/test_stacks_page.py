@@ -90,7 +90,7 @@ async def test_two_moments_are_side_by_side() -> None:
 def test_bars_tell_running_from_waiting() -> None:
     data = stack_table(FIRST, (), TreeChoices(), width=160)
     (bar,) = (row.cells[-1].parts for row in data.rows if row.label.startswith("train.py:88"))
-    assert {role for _, role in bar} >= {"running_line", "lock"}
+    assert {role for _, role in bar} >= {"running_line", "lock_line"}
     assert [text for text, _ in data.legend if text.strip() in ("run", "lock", "disk", "net")] != []
 
 

@@ -44,12 +44,12 @@ def test_parts_differ_by_letters_and_by_patterns_or_colours() -> None:
     assert bar(parts, glyphs=UNICODE, letters=False) == (
         ("R", "text"),
         ("━━", "running_line"),
-        ("q", "runqueue"),
+        ("q", "bright"),
         ("▄▄▄▄▄", "runqueue_line"),
-        ("s", "sleep"),
+        ("s", "bright"),
     )
     quiet = bar(parts, glyphs=UNICODE, letters=False, loud=("sleep",))
-    assert quiet[2:] == (("q", "text"), ("━━━━━", "runqueue_line"), ("s", "sleep"))
+    assert quiet[2:] == (("q", "text"), ("━━━━━", "runqueue_line"), ("s", "bright"))
     assert bar(None, glyphs=ASCII, letters=False)[0][0].strip() == "-"
 
 
