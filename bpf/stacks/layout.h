@@ -26,6 +26,7 @@ enum python_end {
 	PYTHON_END_DEEPER = 2,          /* there were more frames than are kept */
 	PYTHON_END_UNREAD = 3,          /* a frame could not be read, so those outside it are missing */
 	PYTHON_END_MOVED = 4,           /* the state that the monitor knows belongs to another thread by now */
+	PYTHON_END_SEVERAL = 5,         /* the thread may run code of another interpreter of the process */
 };
 
 #define SAMPLE_NS 20408163  /* least value of `sampled_ns` of struct keeping, and the period of clock_ticks: 49 Hz */
@@ -42,6 +43,8 @@ enum stack_of {
 struct python_thread {
 	__u64 state;                /* address of its PyThreadState */
 	__u64 thread_id;            /* value of the member `thread_id` of that state, as long as it is this thread's */
+	__u64 interpreters_at;      /* where the process has the address of its newest interpreter */
+	__u64 interpreter;          /* that address as long as the process has one interpreter only */
 	__u32 tgid;
 	__u16 thread_id_at;
 	__u16 current_at;           /* the current frame, or a pointer to the struct that has it at `through_at` */

@@ -27,13 +27,19 @@ BPF_PROG_ARRAY(stack_readers, 1);
 /* Returns the address of the innermost frame; 0 if there is none. Sets `stack->end`. */
 INLINE u64 current_frame(struct stack *stack, const struct python_thread *python)
 {
-	u64 thread_id = 0, frame = 0;
+	u64 thread_id = 0, newest = 0, frame = 0;
 
 	stack->end = PYTHON_END_UNREAD;
-	if (READ_USER(thread_id, python->state, python->thread_id_at))
+	if (READ_USER(thread_id, python->state, python->thread_id_at) ||
+	    READ_USER(newest, python->interpreters_at, 0))
 		return 0;
 	if (thread_id != python->thread_id || stack->tgid != python->tgid) {
 		stack->end = PYTHON_END_MOVED;
+		return 0;
+	}
+	/* A thread has a state in each interpreter whose code it runs. Which one is current is thread-local. */
+	if (newest != python->interpreter) {
+		stack->end = PYTHON_END_SEVERAL;
 		return 0;
 	}
 	if (READ_USER(frame, python->state, python->current_at))

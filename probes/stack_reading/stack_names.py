@@ -32,6 +32,7 @@ _CUTS: Final = {
     PythonEnd.DEEPER: "more outer frames than are kept",
     PythonEnd.UNREAD: "a frame could not be read",
     PythonEnd.MOVED: "the thread's Python frames were not found",
+    PythonEnd.SEVERAL: "the process has several Python interpreters: which one the thread runs is not known",
 }
 _GONE: Final = "code objects were gone before their names were read"
 

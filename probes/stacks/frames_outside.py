@@ -19,7 +19,8 @@ _MOST_READ: Final = 96
 
 
 def frames_of(pid: int, layout: PythonLayout, thread: PythonThread) -> tuple[PythonFrame, ...]:
-    """Returns the frames of a thread, innermost first; none if they changed meanwhile. Raises OSError."""
+    """Returns the frames of a thread, innermost first; none if they changed meanwhile, or if the thread may
+    run code of another interpreter. Raises OSError."""
     found: list[PythonFrame] = []
     with ProcessMemory(pid) as memory:
         first = frame = _current(memory, layout, thread.state)
@@ -34,6 +35,7 @@ def frames_of(pid: int, layout: PythonLayout, thread: PythonThread) -> tuple[Pyt
             frame = memory.pointer(frame + layout.previous)
         same = first == _current(memory, layout, thread.state)
         same &= memory.pointer(thread.state + layout.thread_id) == thread.thread_id
+        same &= memory.pointer(thread.interpreters_at) == thread.interpreter
     return tuple(found) if same else ()
 
 

@@ -17,6 +17,8 @@ PYTHON_THREAD: Final = np.dtype(
     [
         ("state", "u8"),
         ("thread_id", "u8"),
+        ("interpreters_at", "u8"),
+        ("interpreter", "u8"),
         ("tgid", "u4"),
         ("thread_id_at", "u2"),
         ("current_at", "u2"),
@@ -88,6 +90,8 @@ class PythonEnd(IntEnum):
     """A frame could not be read, so those outside it are missing."""
     MOVED = 4
     """The state that the monitor knows belongs to another thread by now."""
+    SEVERAL = 5
+    """The thread may run code of another interpreter of the process."""
 
 
 class StackOf(IntEnum):

@@ -22,7 +22,7 @@ class Tally:
     right: int = 0
     wrong: int = 0
     incomplete: int = 0
-    """Stacks of which some frames are not known, and are said to be unknown; the others are right."""
+    """Stacks of which some frames, or all, are said to be unknown; the others are right."""
     without: int = 0
     """Stacks without Python frames: of the first calls of a thread, before its state is known."""
 
@@ -39,6 +39,8 @@ def compared(files: Iterable[Path], collecting: Collecting) -> Tally:
     for file in files:
         for tid, begun, stack, _ in json.loads(file.read_text()):
             recorded[tid].append((begun, [tuple(frame) for frame in stack]))
+    for calls in recorded.values():
+        calls.sort()
     tally = Tally(sum(map(len, recorded.values())))
     for (tid, start_ns), stack in collecting.stacks.items():
         calls = recorded.get(tid, [])
@@ -46,7 +48,9 @@ def compared(files: Iterable[Path], collecting: Collecting) -> Tally:
         frames = [
             (frame.function, frame.file, frame.line) for frame in stack.frames if frame.language == "python"
         ]
-        if not frames or at < 0:
+        if not frames and stack.cut:
+            tally.incomplete += 1
+        elif not frames or at < 0:
             tally.without += 1
         elif frames == calls[at][1]:
             tally.right += 1
