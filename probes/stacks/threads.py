@@ -47,7 +47,8 @@ def threads_of(pid: int, interpreter: Interpreter) -> tuple[PythonThread, ...]:
     interpreters_at = interpreter.runtime + layout.interpreters
     with ProcessMemory(pid) as memory:
         # Newer interpreters are listed first.
-        one, interpreters = memory.pointer(interpreters_at), []
+        interpreters: list[int] = []
+        one = memory.pointer(interpreters_at)
         while one and len(interpreters) < _MOST_INTERPRETERS:
             interpreters.append(one)
             one = memory.pointer(one + layout.next_interpreter)
@@ -83,16 +84,16 @@ def _tids(pid: int) -> dict[int, int]:
     """Returns the TIDs of a process in the PID namespace of stalltop, by those in the namespace of the
     process. Raises OSError."""
     shown = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    if len(_namespaced(pid, pid)) <= 1:
+    if len(namespaced(pid, pid)) <= 1:
         return {tid: tid for tid in shown}
     found = {}
     for tid in shown[:MOST_THREADS]:
         with contextlib.suppress(OSError, IndexError):
-            found[_namespaced(pid, tid)[-1]] = tid
+            found[namespaced(pid, tid)[-1]] = tid
     return found
 
 
-def _namespaced(pid: int, tid: int) -> list[int]:
+def namespaced(pid: int, tid: int) -> list[int]:
     """Returns the ids of a thread in the PID namespace of stalltop and in those inside it."""
     with open(f"/proc/{pid}/task/{tid}/status", "rb") as status:
         for line in status:

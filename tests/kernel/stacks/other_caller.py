@@ -1,6 +1,7 @@
-"""Calls the library of native/worked.c in processes that were forked, in greenlets, and in several
-interpreters, and records the true stack of each call: ``LIBRARY FOLDER ROUNDS fork|greenlets|interpreters``.
-Runs with the standard library alone, or with greenlet.
+"""Calls the library of native/worked.c in processes that were forked, or that execute another program, in
+greenlets, and in several interpreters, and records the true stack of each call:
+``LIBRARY FOLDER ROUNDS fork|exec|greenlets|interpreters``. Runs with the standard library alone, or with
+greenlet.
 """
 
 from __future__ import annotations
@@ -57,6 +58,18 @@ def fork() -> None:
         for _ in range(rounds() // 4):
             call(100_000)
         os.waitpid(child, 0)
+
+
+def execute() -> None:
+    for _ in range(rounds()):
+        call(100_000)
+    write()
+    os.execv(sys.executable, [sys.executable, "-I", __file__, *sys.argv[1:4], "executed"])
+
+
+def executed() -> None:
+    for _ in range(rounds()):  # long enough that the new program is known soon
+        call(3_000_000)
 
 
 def greenlets() -> None:
@@ -122,10 +135,17 @@ def calls_of_another() -> None:
 
 
 def main() -> None:
-    call(1_000)  # from now on, all calls are captured
-    print("ready", flush=True)
-    sys.stdin.readline()
-    {"fork": fork, "greenlets": greenlets, "interpreters": interpreters}[sys.argv[4]]()
+    if sys.argv[4] != "executed":
+        call(1_000)  # from now on, all calls are captured
+        print("ready", flush=True)
+        sys.stdin.readline()
+    {
+        "fork": fork,
+        "exec": execute,
+        "executed": executed,
+        "greenlets": greenlets,
+        "interpreters": interpreters,
+    }[sys.argv[4]]()
     write()
     print("over", flush=True)
     sys.stdin.readline()

@@ -1,6 +1,6 @@
-"""Tests stacks of forked processes, of greenlets, of processes with several interpreters, of an interpreter
-that is a part of a program in C, and of one in a tree of a newer Debian, against those that the calls record
-themselves."""
+"""Tests stacks of processes that fork or execute another program, of greenlets, of processes with several
+interpreters, of an interpreter that is a part of a program in C, and of one in a tree of a newer Debian,
+against those that the calls record themselves."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def stacks(command: Sequence[str | Path], folder: Path, *arguments: str, root: s
     return compared(records.iterdir(), collecting)
 
 
-def test_stacks_of_forked_processes(tmp_path: Path) -> None:
-    tally = stacks([sys.executable, "-I", FOLDER / "other_caller.py"], tmp_path, "fork")
+@pytest.mark.parametrize("how", ["fork", "exec"])
+def test_stacks_of_processes_that_fork_or_execute(how: str, tmp_path: Path) -> None:
+    tally = stacks([sys.executable, "-I", FOLDER / "other_caller.py"], tmp_path, how)
     assert tally.wrong == 0, tally
     assert tally.right > tally.recorded / 2, tally
 
@@ -98,7 +99,7 @@ def test_stacks_of_an_interpreter_in_a_tree_of_a_newer_debian(
 ) -> None:
     tree = FETCHED / "tree"
     script = tree_folder / ("other_caller.py" if arguments else "python_caller.py")
-    command = ["chroot", tree, "/usr/bin/python3.14", "-I", "/" / script.relative_to(tree)]
+    command: list[str | Path] = ["chroot", tree, "/usr/bin/python3.14", "-I", "/" / script.relative_to(tree)]
     tally = stacks(command, tree_folder, *arguments, root=str(tree))
     assert tally.share >= LEAST_SHARE, tally
     assert tally.right > tally.recorded / 4, tally
