@@ -8,6 +8,7 @@
 #define PYTHON_FRAMES 64    /* maximum number of Python frames of a stack, innermost first; a power of two */
 #define PYTHON_READS 96     /* maximum number of the interpreter's frames that are read; some are of no function */
 #define NATIVE_FRAMES 32    /* maximum number of native frames of a stack, innermost first */
+#define MARK_BYTES 52       /* of a code object: from its version to the address of its table of lines */
 #define REFERENCE_TAGS 7    /* bits of a reference to an object that are no part of its address */
 #define C_OWNED 3           /* owners of frames from this number on are no Python functions */
 #define NO_MEMBER 0xffff    /* in place of an offset: this version of CPython has no such member */
@@ -61,7 +62,7 @@ struct python_thread {
 struct python_frame {
 	__u64 code;
 	__u64 instruction;
-	__u64 lines;                /* address of the code object's table of lines; shows whether it is still there */
+	__u64 mark;                 /* of the code object; shows whether it is still there: see mark_of */
 };
 
 /* The stack of a captured call, read when the call returned; or of a thread at another moment. */

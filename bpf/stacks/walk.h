@@ -24,6 +24,18 @@ BPF_PROG_ARRAY(stack_readers, 1);
 
 #define READ_USER(to, from, offset) bpf_probe_read_user(&(to), sizeof(to), (const void *)((from) + (offset)))
 
+/* Returns the address of a code object's table of lines. From CPython 3.12 on, its highest 16 bits are the lowest ones
+ * of the number that CPython gives each code object (co_version); before, they are of a member that does not change. */
+INLINE u64 mark_of(u64 code, u64 lines_at)
+{
+	u32 tail[MARK_BYTES / 4];
+
+	/* If there is no code object, none is found outside, either. */
+	if (bpf_probe_read_user(tail, sizeof(tail), (const void *)(code + lines_at + sizeof(u64) - sizeof(tail))))
+		return 0;
+	return (tail[11] | (u64)tail[12] << 32) ^ (u64)tail[0] << 48;
+}
+
 /* Returns the address of the innermost frame; 0 if there is none. Sets `stack->end`. */
 INLINE u64 current_frame(struct stack *stack, const struct python_thread *python)
 {
@@ -56,7 +68,7 @@ INLINE void walk_python(struct stack *stack, const struct python_thread *python,
 	u32 i;
 
 	EACH(i, 0, PYTHON_READS) {
-		u64 code = 0, instruction = 0, previous = 0, lines = 0, place;
+		u64 code = 0, instruction = 0, previous = 0, place;
 		u8 owner = 0;
 
 		if (!frame)
@@ -73,12 +85,12 @@ INLINE void walk_python(struct stack *stack, const struct python_thread *python,
 			return;
 		}
 		if (owner < C_OWNED) {
-			/* If there is no code object, none is found outside, either. */
-			READ_USER(lines, code & ~(u64)REFERENCE_TAGS, python->lines_at);
+			u64 mark = mark_of(code & ~(u64)REFERENCE_TAGS, python->lines_at);
+
 			WITHIN(place, PYTHON_FRAMES);
 			stack->python[place].code = code;
 			stack->python[place].instruction = instruction;
-			stack->python[place].lines = lines;
+			stack->python[place].mark = mark;
 			*(volatile u32 *)&stack->frames = place + 1;
 		}
 		frame = previous;

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from stalltop.probes.stacks.code_objects import TAGS, PythonFrame
+from stalltop.probes.stacks.code_objects import TAGS, PythonFrame, mark_of
+from stalltop.probes.stacks.layout import MARK_BYTES
 from stalltop.probes.stacks.layouts import C_OWNED, NONE, PythonLayout
 from stalltop.probes.stacks.memory import ProcessMemory
 from stalltop.probes.stacks.threads import PythonThread
@@ -31,7 +32,8 @@ def frames_of(pid: int, layout: PythonLayout, thread: PythonThread) -> tuple[Pyt
             if owner < C_OWNED:
                 code = memory.pointer(frame + layout.code)
                 instruction = memory.pointer(frame + layout.instruction)
-                found.append(PythonFrame(code, instruction, memory.pointer((code & ~TAGS) + layout.lines)))
+                mark = mark_of(memory.read((code & ~TAGS) + layout.mark, MARK_BYTES))
+                found.append(PythonFrame(code, instruction, mark))
             frame = memory.pointer(frame + layout.previous)
         same = first == _current(memory, layout, thread.state)
         same &= memory.pointer(thread.state + layout.thread_id) == thread.thread_id

@@ -10,6 +10,8 @@ from typing import Final
 
 import numpy as np
 
+MARK_BYTES: Final = 52
+"""Of a code object: from its version to the address of its table of lines."""
 SAMPLE_NS: Final = 20408163
 """Least value of `sampled_ns` of struct keeping, and the period of clock_ticks: 49 Hz."""
 
@@ -38,7 +40,7 @@ PYTHON_FRAME: Final = np.dtype(
     [
         ("code", "u8"),
         ("instruction", "u8"),
-        ("lines", "u8"),
+        ("mark", "u8"),
     ]
 )
 """``struct python_frame``: A frame of the interpreter, as it is in the memory of the process."""
