@@ -22,7 +22,7 @@ _MOST_BYTES: Final = 8 << 20
 _KEPT_PROCESSES: Final = 16
 
 
-class _Map(NamedTuple):
+class _CodeMap(NamedTuple):
     size: int
     """Of the file when it was read, bytes. Compilers only add lines."""
     starts: list[int]
@@ -34,7 +34,7 @@ class PerfMaps:
     """Reads the maps of processes, and remembers those that it read last. Used from one thread."""
 
     def __init__(self) -> None:
-        self._maps: OrderedDict[tuple[int, int, int], _Map] = OrderedDict()
+        self._maps: OrderedDict[tuple[int, int, int], _CodeMap] = OrderedDict()
         """By process, and device and inode of the file."""
 
     def name(self, pid: int, address: int) -> bytes:
@@ -50,7 +50,7 @@ class PerfMaps:
         size, name = known.names[start]
         return name if address < start + size else b""
 
-    def _map(self, pid: int) -> _Map:
+    def _map(self, pid: int) -> _CodeMap:
         """Raises OSError, ValueError or IndexError if there is no map that the process wrote."""
         path = f"/tmp/perf-{namespaced(pid, pid)[-1]}.map"
         with found_below(pid, path) as looked_at, opened(looked_at) as fd:
@@ -69,10 +69,10 @@ class PerfMaps:
         return known
 
 
-def _parsed(content: bytes, size: int) -> _Map:
+def _parsed(content: bytes, size: int) -> _CodeMap:
     names = {}
     for line in content.splitlines():
         with contextlib.suppress(ValueError):  # not such a line, or not written to its end
             start, length, name = line.split(maxsplit=2)
             names[int(start, 16)] = int(length, 16), name
-    return _Map(size, sorted(names), names)
+    return _CodeMap(size, sorted(names), names)
