@@ -135,7 +135,7 @@ class CodeObjects:
                 raise ValueError("not a code object")
             self._types[pid] = kind
         for part in (name, filename, lines):
-            _check_alive(layout, memory.read(part, 8))
+            _check_alive(layout, memory.read(part, layout.object_head))
         text, path = _text(memory, layout, name), _text(memory, layout, filename)
         mark = mark_of(members[layout.mark : layout.mark + MARK_BYTES])
         code = _Code(text, path, first_line, _bytes(memory, layout, lines), mark)
@@ -146,10 +146,16 @@ class CodeObjects:
 
 
 def _check_alive(layout: PythonLayout, head: bytes) -> None:
-    """Raises ValueError if ``head``, the beginning of an object, shows that the object was freed: free memory
-    begins with the address of other free memory, instead of a number of references."""
-    (references,) = struct.unpack_from("<Q", head)
-    if not layout.free_threaded and not 0 < references & _REFERENCE_BITS <= 0xFFFFFFFF:
+    """Raises ValueError if ``head``, the head of an object, shows that the object was freed."""
+    if layout.free_threaded:
+        # Include/object.h: references of the thread that made it, and, above two bits of flags, of others.
+        own, others = struct.unpack_from("<12xIq", head)
+        is_alive = own > 0 or others >> 2 > 0
+    else:
+        # Free memory begins with the address of other free memory, instead of a number of references.
+        (references,) = struct.unpack_from("<Q", head)
+        is_alive = 0 < references & _REFERENCE_BITS <= 0xFFFFFFFF
+    if not is_alive:
         raise ValueError("a freed object")
 
 
