@@ -8,6 +8,7 @@
 #define PYTHON_FRAMES 64    /* maximum number of Python frames of a stack, innermost first; a power of two */
 #define PYTHON_READS 96     /* maximum number of the interpreter's frames that are read; some are of no function */
 #define NATIVE_FRAMES 32    /* maximum number of native frames of a stack, innermost first */
+#define MARK_BYTES 52       /* of a code object: from its version to the address of its table of lines */
 #define REFERENCE_TAGS 7    /* bits of a reference to an object that are no part of its address */
 #define C_OWNED 3           /* owners of frames from this number on are no Python functions */
 #define NO_MEMBER 0xffff    /* in place of an offset: this version of CPython has no such member */
@@ -26,6 +27,7 @@ enum python_end {
 	PYTHON_END_DEEPER = 2,          /* there were more frames than are kept */
 	PYTHON_END_UNREAD = 3,          /* a frame could not be read, so those outside it are missing */
 	PYTHON_END_MOVED = 4,           /* the state that the monitor knows belongs to another thread by now */
+	PYTHON_END_SEVERAL = 5,         /* the thread may run code of another interpreter of the process */
 };
 
 #define SAMPLE_NS 20408163  /* least value of `sampled_ns` of struct keeping, and the period of clock_ticks: 49 Hz */
@@ -42,6 +44,8 @@ enum stack_of {
 struct python_thread {
 	__u64 state;                /* address of its PyThreadState */
 	__u64 thread_id;            /* value of the member `thread_id` of that state, as long as it is this thread's */
+	__u64 interpreters_at;      /* where the process has the address of its newest interpreter */
+	__u64 interpreter;          /* that address as long as the process has one interpreter only */
 	__u32 tgid;
 	__u16 thread_id_at;
 	__u16 current_at;           /* the current frame, or a pointer to the struct that has it at `through_at` */
@@ -58,7 +62,7 @@ struct python_thread {
 struct python_frame {
 	__u64 code;
 	__u64 instruction;
-	__u64 lines;                /* address of the code object's table of lines; shows whether it is still there */
+	__u64 mark;                 /* of the code object; shows whether it is still there: see mark_of */
 };
 
 /* The stack of a captured call, read when the call returned; or of a thread at another moment. */

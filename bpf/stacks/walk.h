@@ -24,16 +24,34 @@ BPF_PROG_ARRAY(stack_readers, 1);
 
 #define READ_USER(to, from, offset) bpf_probe_read_user(&(to), sizeof(to), (const void *)((from) + (offset)))
 
+/* Returns the address of a code object's table of lines. From CPython 3.12 on, its highest 16 bits are the lowest ones
+ * of the number that CPython gives each code object (co_version); before, they are of a member that does not change. */
+INLINE u64 mark_of(u64 code, u64 lines_at)
+{
+	u32 tail[MARK_BYTES / 4];
+
+	/* If there is no code object, none is found outside, either. */
+	if (bpf_probe_read_user(tail, sizeof(tail), (const void *)(code + lines_at + sizeof(u64) - sizeof(tail))))
+		return 0;
+	return (tail[11] | (u64)tail[12] << 32) ^ (u64)tail[0] << 48;
+}
+
 /* Returns the address of the innermost frame; 0 if there is none. Sets `stack->end`. */
 INLINE u64 current_frame(struct stack *stack, const struct python_thread *python)
 {
-	u64 thread_id = 0, frame = 0;
+	u64 thread_id = 0, newest = 0, frame = 0;
 
 	stack->end = PYTHON_END_UNREAD;
-	if (READ_USER(thread_id, python->state, python->thread_id_at))
+	if (READ_USER(thread_id, python->state, python->thread_id_at) ||
+	    READ_USER(newest, python->interpreters_at, 0))
 		return 0;
 	if (thread_id != python->thread_id || stack->tgid != python->tgid) {
 		stack->end = PYTHON_END_MOVED;
+		return 0;
+	}
+	/* A thread has a state in each interpreter whose code it runs. Which one is current is thread-local. */
+	if (newest != python->interpreter) {
+		stack->end = PYTHON_END_SEVERAL;
 		return 0;
 	}
 	if (READ_USER(frame, python->state, python->current_at))
@@ -50,7 +68,7 @@ INLINE void walk_python(struct stack *stack, const struct python_thread *python,
 	u32 i;
 
 	EACH(i, 0, PYTHON_READS) {
-		u64 code = 0, instruction = 0, previous = 0, lines = 0, place;
+		u64 code = 0, instruction = 0, previous = 0, place;
 		u8 owner = 0;
 
 		if (!frame)
@@ -67,12 +85,12 @@ INLINE void walk_python(struct stack *stack, const struct python_thread *python,
 			return;
 		}
 		if (owner < C_OWNED) {
-			/* If there is no code object, none is found outside, either. */
-			READ_USER(lines, code & ~(u64)REFERENCE_TAGS, python->lines_at);
+			u64 mark = mark_of(code & ~(u64)REFERENCE_TAGS, python->lines_at);
+
 			WITHIN(place, PYTHON_FRAMES);
 			stack->python[place].code = code;
 			stack->python[place].instruction = instruction;
-			stack->python[place].lines = lines;
+			stack->python[place].mark = mark;
 			*(volatile u32 *)&stack->frames = place + 1;
 		}
 		frame = previous;

@@ -72,11 +72,7 @@ def found_program(pid: int) -> Iterator[int]:
 def _at_path(mapping: Mapping) -> int:
     """Returns a descriptor (``O_PATH``) of the file at the path of ``mapping``, if that is the mapped file.
     Raises OSError."""
-    root = os.open(f"/proc/{mapping.thread}/root", _TO_LOOK | os.O_DIRECTORY)
-    try:
-        fd = _open_below(root, mapping.path)
-    finally:
-        os.close(root)
+    fd = _below_root_of(mapping.thread, mapping.path)
     try:
         status = os.fstat(fd)
         same_device = status.st_dev == mapping.device or _file_system(fd) in _OTHER_DEVICES
@@ -86,6 +82,25 @@ def _at_path(mapping: Mapping) -> int:
         os.close(fd)
         raise
     return fd
+
+
+@contextlib.contextmanager
+def found_below(pid: int, path: str) -> Iterator[int]:
+    """Provides a descriptor (``O_PATH``) of the file at ``path`` below the root folder of process ``pid``. No
+    link is followed. Raises OSError."""
+    fd = _below_root_of(pid, path)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _below_root_of(pid: int, path: str) -> int:
+    root = os.open(f"/proc/{pid}/root", _TO_LOOK | os.O_DIRECTORY)
+    try:
+        return _open_below(root, path)
+    finally:
+        os.close(root)
 
 
 def _open_below(root: int, path: str) -> int:

@@ -66,6 +66,7 @@ class KernelStacks:
         """Tells where the frames of ``thread`` are. Raises OSError."""
         entry = np.zeros(1, PYTHON_THREAD)
         entry["state"], entry["thread_id"], entry["tgid"] = python.state, python.thread_id, thread.tgid
+        entry["interpreters_at"], entry["interpreter"] = python.interpreters_at, python.interpreter
         entry["thread_id_at"] = layout.thread_id
         entry["current_at"], entry["through_at"] = layout.current, layout.through
         entry["previous_at"], entry["code_at"] = layout.previous, layout.code

@@ -32,6 +32,7 @@ _CUTS: Final = {
     PythonEnd.DEEPER: "more outer frames than are kept",
     PythonEnd.UNREAD: "a frame could not be read",
     PythonEnd.MOVED: "the thread's Python frames were not found",
+    PythonEnd.SEVERAL: "the process has several Python interpreters: which one the thread runs is not known",
 }
 _GONE: Final = "code objects were gone before their names were read"
 
@@ -51,8 +52,11 @@ _SHIM: Final = StackFrame("__init__", "__init__", 0, "python")
 def python_frames(
     frames: Iterable[PythonFrame], lines: Mapping[PythonFrame, StackFrame]
 ) -> tuple[StackFrame, ...]:
-    """Returns the frames of a stack with their ``lines``, as Python itself would list them."""
-    named = (lines.get(frame, UNKNOWN) for frame in frames)
+    """Returns the frames of a stack with their ``lines``, as Python itself would list them; one frame that is
+    unknown if no line is known. Then which frames Python would not list is not known, either."""
+    named = tuple(lines.get(frame, UNKNOWN) for frame in frames)
+    if all(frame == UNKNOWN for frame in named):
+        return named[:1]
     return tuple(frame for frame in named if frame != _SHIM)
 
 
@@ -147,8 +151,8 @@ class StackNames:
         return False
 
     def _native_frame(self, frame: NativeFrame) -> StackFrame:
-        if not frame.file:
-            return StackFrame("", "", 0, "jit")
         name = self._shown.get(frame.symbol) or for_display(frame.symbol)
+        if not frame.file:
+            return StackFrame(name, "", 0, "jit")
         file = clean(frame.file, _MOST_NAME)
         return StackFrame(name or f"{file.rpartition('/')[2]}+{frame.offset:#x}", file, 0, "native")

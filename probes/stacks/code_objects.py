@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from stalltop.probes.stacks.layout import MARK_BYTES
 from stalltop.probes.stacks.layouts import NONE, LineFormat, PythonLayout
 from stalltop.probes.stacks.line_tables import line_at
 from stalltop.probes.stacks.memory import ProcessMemory
@@ -37,9 +38,9 @@ class PythonFrame(NamedTuple):
     """Address of its code object."""
     instruction: int
     """Address of the instruction; up to CPython 3.10, its number."""
-    table: int
-    """Address of the table of lines that the code object had. If it has another one by now, it is another
-    code object at the same address."""
+    mark: int
+    """What `mark_of` returned for the code object. If it returns another number by now, another code object
+    has the same address."""
 
 
 class SourceLine(NamedTuple):
@@ -63,7 +64,18 @@ class _Code(NamedTuple):
     file: str
     first_line: int
     table: bytes
-    table_at: int
+    mark: int
+
+
+def mark_of(tail: bytes) -> int:
+    """Returns a number that hardly any other code object at the same address has. ``tail`` is the part of a
+    code object from its version to the address of its table of lines, MARK_BYTES long.
+
+    The BPF programs return the same (``mark_of`` of bpf/stacks/walk.h). Before CPython 3.12, which has no
+    versions, another member has their place.
+    """
+    version, lines = struct.unpack("<I40xQ", tail)
+    return int(lines ^ (version & 0xFFFF) << 48)
 
 
 class CodeObjects:
@@ -91,7 +103,7 @@ class CodeObjects:
                     with contextlib.suppress(OSError, ValueError):
                         codes[at] = self._code(memory, pid, layout, at)
                 code = codes[at]
-                same = code is not None and code.table_at == frame.table
+                same = code is not None and code.mark == frame.mark
                 found.append(_line(memory, layout, code, frame) if code is not None and same else UNREAD)
         return tuple(found)
 
@@ -109,7 +121,7 @@ class CodeObjects:
             members[start : start + size]
             for start, size in (
                 *((layout.type_of_object, 8), (layout.filename, 8), (layout.name, 8)),
-                *((layout.lines, 8), (layout.first_line, 4)),
+                *((layout.lines, 8), (layout.first_line, 4), (layout.mark, 4)),
             )
         )
         _check_alive(layout, members)
@@ -117,15 +129,16 @@ class CodeObjects:
         if known is not None and known[0] == decisive:
             self._known.move_to_end((pid, at))
             return known[1]
-        kind, filename, name, lines, first_line = struct.unpack("<QQQQi", decisive)
+        kind, filename, name, lines, first_line, _ = struct.unpack("<QQQQiI", decisive)
         if kind != self._types.get(pid):
             if memory.read(memory.pointer(kind + layout.type_name), len(_CODE_TYPE)) != _CODE_TYPE:
                 raise ValueError("not a code object")
             self._types[pid] = kind
         for part in (name, filename, lines):
-            _check_alive(layout, memory.read(part, 8))
+            _check_alive(layout, memory.read(part, layout.object_head))
         text, path = _text(memory, layout, name), _text(memory, layout, filename)
-        code = _Code(text, path, first_line, _bytes(memory, layout, lines), lines)
+        mark = mark_of(members[layout.mark : layout.mark + MARK_BYTES])
+        code = _Code(text, path, first_line, _bytes(memory, layout, lines), mark)
         self._known[pid, at] = decisive, code
         while len(self._known) > _MOST_CODES:
             self._known.popitem(last=False)
@@ -133,10 +146,16 @@ class CodeObjects:
 
 
 def _check_alive(layout: PythonLayout, head: bytes) -> None:
-    """Raises ValueError if ``head``, the beginning of an object, shows that the object was freed: free memory
-    begins with the address of other free memory, instead of a number of references."""
-    (references,) = struct.unpack_from("<Q", head)
-    if not layout.free_threaded and not 0 < references & _REFERENCE_BITS <= 0xFFFFFFFF:
+    """Raises ValueError if ``head``, the head of an object, shows that the object was freed."""
+    if layout.free_threaded:
+        # Include/object.h: references of the thread that made it, and, above two bits of flags, of others.
+        own, others = struct.unpack_from("<12xIq", head)
+        is_alive = own > 0 or others >> 2 > 0
+    else:
+        # Free memory begins with the address of other free memory, instead of a number of references.
+        (references,) = struct.unpack_from("<Q", head)
+        is_alive = 0 < references & _REFERENCE_BITS <= 0xFFFFFFFF
+    if not is_alive:
         raise ValueError("a freed object")
 
 

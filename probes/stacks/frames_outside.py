@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from stalltop.probes.stacks.code_objects import TAGS, PythonFrame
+from stalltop.probes.stacks.code_objects import TAGS, PythonFrame, mark_of
+from stalltop.probes.stacks.layout import MARK_BYTES
 from stalltop.probes.stacks.layouts import C_OWNED, NONE, PythonLayout
 from stalltop.probes.stacks.memory import ProcessMemory
 from stalltop.probes.stacks.threads import PythonThread
@@ -19,7 +20,8 @@ _MOST_READ: Final = 96
 
 
 def frames_of(pid: int, layout: PythonLayout, thread: PythonThread) -> tuple[PythonFrame, ...]:
-    """Returns the frames of a thread, innermost first; none if they changed meanwhile. Raises OSError."""
+    """Returns the frames of a thread, innermost first; none if they changed meanwhile, or if the thread may
+    run code of another interpreter. Raises OSError."""
     found: list[PythonFrame] = []
     with ProcessMemory(pid) as memory:
         first = frame = _current(memory, layout, thread.state)
@@ -30,10 +32,12 @@ def frames_of(pid: int, layout: PythonLayout, thread: PythonThread) -> tuple[Pyt
             if owner < C_OWNED:
                 code = memory.pointer(frame + layout.code)
                 instruction = memory.pointer(frame + layout.instruction)
-                found.append(PythonFrame(code, instruction, memory.pointer((code & ~TAGS) + layout.lines)))
+                mark = mark_of(memory.read((code & ~TAGS) + layout.mark, MARK_BYTES))
+                found.append(PythonFrame(code, instruction, mark))
             frame = memory.pointer(frame + layout.previous)
         same = first == _current(memory, layout, thread.state)
         same &= memory.pointer(thread.state + layout.thread_id) == thread.thread_id
+        same &= memory.pointer(thread.interpreters_at) == thread.interpreter
     return tuple(found) if same else ()
 
 

@@ -10,6 +10,8 @@ from typing import Final
 
 import numpy as np
 
+MARK_BYTES: Final = 52
+"""Of a code object: from its version to the address of its table of lines."""
 SAMPLE_NS: Final = 20408163
 """Least value of `sampled_ns` of struct keeping, and the period of clock_ticks: 49 Hz."""
 
@@ -17,6 +19,8 @@ PYTHON_THREAD: Final = np.dtype(
     [
         ("state", "u8"),
         ("thread_id", "u8"),
+        ("interpreters_at", "u8"),
+        ("interpreter", "u8"),
         ("tgid", "u4"),
         ("thread_id_at", "u2"),
         ("current_at", "u2"),
@@ -36,7 +40,7 @@ PYTHON_FRAME: Final = np.dtype(
     [
         ("code", "u8"),
         ("instruction", "u8"),
-        ("lines", "u8"),
+        ("mark", "u8"),
     ]
 )
 """``struct python_frame``: A frame of the interpreter, as it is in the memory of the process."""
@@ -88,6 +92,8 @@ class PythonEnd(IntEnum):
     """A frame could not be read, so those outside it are missing."""
     MOVED = 4
     """The state that the monitor knows belongs to another thread by now."""
+    SEVERAL = 5
+    """The thread may run code of another interpreter of the process."""
 
 
 class StackOf(IntEnum):

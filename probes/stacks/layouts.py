@@ -11,6 +11,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from stalltop.probes.stacks.layout import MARK_BYTES
+
 NONE: Final = 0xFFFF
 """The offset of a member that this version of CPython does not have."""
 
@@ -71,6 +73,11 @@ class PythonLayout(NamedTuple):
     def version(self) -> tuple[int, int]:
         """Major and minor version."""
         return self.major, self.minor
+
+    @property
+    def mark(self) -> int:
+        """Offset of the part of a code object by which it is told from others at the same address."""
+        return self.lines + 8 - MARK_BYTES
 
     @property
     def type_of_object(self) -> int:

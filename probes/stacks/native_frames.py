@@ -22,6 +22,7 @@ from stalltop.probes.binaries.mapped_file import found
 from stalltop.probes.process_maps import Mapping, executables_of, map_lines
 from stalltop.probes.regular_file import opened
 from stalltop.probes.stacks.memory import ProcessMemory
+from stalltop.probes.stacks.perf_map import PerfMaps
 
 _KEPT_FILES: Final = 16
 _KEPT_PROCESSES: Final = 64
@@ -38,7 +39,7 @@ class NativeFrame(NamedTuple):
     """A frame of native code."""
 
     symbol: bytes
-    """Name of the function, mangled; empty if the file has no symbol there."""
+    """Name of the function, mangled; empty if neither the file nor a map for perf has it."""
     file: str
     """Path of the file in the process's own mount namespace; '' for code in no file, such as compiled at run
     time."""
@@ -61,6 +62,7 @@ class NativeFrames:
     def __init__(self) -> None:
         self._files: OrderedDict[tuple[int, int, int, int], _SizedFunctions] = OrderedDict()
         self._mappings: OrderedDict[int, tuple[float, list[Mapping]]] = OrderedDict()
+        self._perf_maps = PerfMaps()
 
     def frames(self, pid: int, addresses: tuple[int, ...]) -> tuple[NativeFrame, ...]:
         """Returns the frames of the stack ``addresses``, innermost first, as far as they are certain."""
@@ -80,9 +82,9 @@ class NativeFrames:
         at = address - 1
         mapping = self._mapping(pid, at)
         if mapping is None:
-            return NativeFrame(b"", "", 0) if _is_anonymous_code(pid, at) else None
+            return self._compiled(pid, at) if _is_anonymous_code(pid, at) else None
         if mapping.path.startswith(_MEMORY):
-            return NativeFrame(b"", "", 0)
+            return self._compiled(pid, at)
         offset = mapping.offset + at - mapping.start
         symbol = b""
         with contextlib.suppress(OSError, ElfError), found(mapping) as looked_at, opened(looked_at) as fd:
@@ -91,6 +93,9 @@ class NativeFrames:
             if place >= 0 and offset - functions.offsets[place] < functions.sizes[place]:
                 symbol = symbol_name(fd, int(functions.names_at[place]))
         return NativeFrame(symbol, mapping.path, offset + 1)
+
+    def _compiled(self, pid: int, address: int) -> NativeFrame:
+        return NativeFrame(self._perf_maps.name(pid, address), "", 0)
 
     def _mapping(self, pid: int, address: int) -> Mapping | None:
         now = time.monotonic()

@@ -32,20 +32,27 @@ class PythonThread(NamedTuple):
     """Address of its ``PyThreadState``."""
     thread_id: int
     """What the state has as ``thread_id``: as long as it is there, the state is still that of the thread."""
+    interpreters_at: int
+    """Where the process has the address of its newest interpreter."""
+    interpreter: int
+    """Address of the first interpreter. If it is not the newest one, the thread may have a state in another
+    interpreter, too, and which of them is current is not known."""
 
 
 def threads_of(pid: int, interpreter: Interpreter) -> tuple[PythonThread, ...]:
-    """Returns the threads of the process; of a thread that runs code of several interpreters, the state in
-    the first of them. Raises OSError if their list cannot be read."""
+    """Returns the threads of the process. Raises OSError if their list cannot be read."""
     tids = _tids(pid)
     found: dict[int, PythonThread] = {}
     layout = interpreter.layout
+    interpreters_at = interpreter.runtime + layout.interpreters
     with ProcessMemory(pid) as memory:
-        one = memory.pointer(interpreter.runtime + layout.interpreters)
-        for _ in range(_MOST_INTERPRETERS):
-            if not one:
-                break
-            # Newer interpreters are listed first, so the state in the first interpreter is found last.
+        # Newer interpreters are listed first.
+        interpreters: list[int] = []
+        one = memory.pointer(interpreters_at)
+        while one and len(interpreters) < _MOST_INTERPRETERS:
+            interpreters.append(one)
+            one = memory.pointer(one + layout.next_interpreter)
+        for one in interpreters:
             state = memory.pointer(one + layout.threads)
             for _ in range(MOST_THREADS):
                 if not state:
@@ -54,9 +61,8 @@ def threads_of(pid: int, interpreter: Interpreter) -> tuple[PythonThread, ...]:
                 with contextlib.suppress(OSError):
                     tid = tids.get(_own_tid(memory, interpreter, state, thread_id, tids))
                     if tid is not None:
-                        found[tid] = PythonThread(tid, state, thread_id)
+                        found[tid] = PythonThread(tid, state, thread_id, interpreters_at, interpreters[-1])
                 state = memory.pointer(state + layout.next_thread)
-            one = memory.pointer(one + layout.next_interpreter)
     return tuple(found.values())
 
 
@@ -78,16 +84,16 @@ def _tids(pid: int) -> dict[int, int]:
     """Returns the TIDs of a process in the PID namespace of stalltop, by those in the namespace of the
     process. Raises OSError."""
     shown = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    if len(_namespaced(pid, pid)) <= 1:
+    if len(namespaced(pid, pid)) <= 1:
         return {tid: tid for tid in shown}
     found = {}
     for tid in shown[:MOST_THREADS]:
         with contextlib.suppress(OSError, IndexError):
-            found[_namespaced(pid, tid)[-1]] = tid
+            found[namespaced(pid, tid)[-1]] = tid
     return found
 
 
-def _namespaced(pid: int, tid: int) -> list[int]:
+def namespaced(pid: int, tid: int) -> list[int]:
     """Returns the ids of a thread in the PID namespace of stalltop and in those inside it."""
     with open(f"/proc/{pid}/task/{tid}/status", "rb") as status:
         for line in status:

@@ -91,5 +91,5 @@ def _line(caller: CallerNode, depth: int, whole: int, frame: Frame) -> PageLine:
 def _named(frame: StackFrame) -> tuple[str, str]:
     """Return the function and the place of a frame."""
     if frame.language == "jit":
-        return "", "code compiled at run time"
+        return frame.function, "code compiled at run time"
     return (frame.function if frame.line else ""), frame.place

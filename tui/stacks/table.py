@@ -156,7 +156,7 @@ def _row(branch: Branch, whole: float, most: float, glyphs: Glyphs, letters: boo
 def line_text(frame: StackFrame) -> str:
     """Return a frame as a line of the tree: its place, then its function."""
     if frame.language == "jit":
-        return "code compiled at run time"
+        return f"code compiled at run time  {frame.function}".rstrip()
     return f"{frame.place}  {frame.function}" if frame.line else frame.place
 
 

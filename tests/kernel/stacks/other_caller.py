@@ -1,5 +1,6 @@
-"""Calls the library of native/worked.c in processes that were forked and in greenlets, and records the true
-stack of each call: ``LIBRARY FOLDER ROUNDS fork|greenlets``. Runs with the standard library alone, or with
+"""Calls the library of native/worked.c in processes that were forked, or that execute another program, in
+greenlets, and in several interpreters, and records the true stack of each call:
+``LIBRARY FOLDER ROUNDS fork|exec|greenlets|interpreters``. Runs with the standard library alone, or with
 greenlet.
 """
 
@@ -9,6 +10,7 @@ import ctypes
 import json
 import os
 import sys
+import threading
 import time
 from threading import get_native_id as get_id
 from types import FrameType
@@ -32,7 +34,7 @@ def call(ns: int) -> None:
 
 
 def write() -> None:
-    with open(os.path.join(sys.argv[2], f"{os.getpid()}.json"), "w") as file:
+    with open(os.path.join(sys.argv[2], f"{time.monotonic_ns()}.json"), "w") as file:
         json.dump(recorded, file)
 
 
@@ -58,6 +60,18 @@ def fork() -> None:
         os.waitpid(child, 0)
 
 
+def execute() -> None:
+    for _ in range(rounds()):
+        call(100_000)
+    write()
+    os.execv(sys.executable, [sys.executable, "-I", __file__, *sys.argv[1:4], "executed"])
+
+
+def executed() -> None:
+    for _ in range(rounds()):  # long enough that the new program is known soon
+        call(3_000_000)
+
+
 def greenlets() -> None:
     from greenlet import greenlet  # type: ignore[import-untyped]
 
@@ -81,10 +95,61 @@ def greenlets() -> None:
     one.switch()
 
 
-call(1_000)  # from now on, all calls are captured
-print("ready", flush=True)
-sys.stdin.readline()
-{"fork": fork, "greenlets": greenlets}[sys.argv[4]]()
-write()
-print("over", flush=True)
-sys.stdin.readline()
+def interpreters() -> None:
+    """Run code in interpreters of their own, one after the other in the main thread and at the same time in
+    other threads; then, and before, code in the main interpreter alone."""
+    threads = [threading.Thread(target=within_another) for _ in range(2)]
+    for _ in range(rounds()):
+        call(100_000)
+    within_another()
+    for thread in threads:
+        thread.start()
+    for _ in range(rounds()):
+        call(100_000)
+    for thread in threads:
+        thread.join()
+    for _ in range(rounds()):
+        call(100_000)
+
+
+def within_another() -> None:
+    try:
+        import _interpreters as module  # type: ignore[import-not-found]  # 3.13 and later
+
+        made = module.create("legacy")
+    except ImportError:
+        import _xxsubinterpreters as module  # type: ignore[import-not-found]
+
+        made = module.create(isolated=False)
+    module.run_string(
+        made,
+        f"import runpy, sys; sys.argv[:] = {sys.argv!r}; runpy.run_path({__file__!r})['calls_of_another']()",
+    )
+    module.destroy(made)
+
+
+def calls_of_another() -> None:
+    for _ in range(rounds()):
+        call(100_000)
+    write()
+
+
+def main() -> None:
+    if sys.argv[4] != "executed":
+        call(1_000)  # from now on, all calls are captured
+        print("ready", flush=True)
+        sys.stdin.readline()
+    {
+        "fork": fork,
+        "exec": execute,
+        "executed": executed,
+        "greenlets": greenlets,
+        "interpreters": interpreters,
+    }[sys.argv[4]]()
+    write()
+    print("over", flush=True)
+    sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main()

@@ -82,6 +82,9 @@ class Loader:
 call(1000)  # from now on, all calls are captured
 print("ready", flush=True)
 sys.stdin.readline()
+sys.setrecursionlimit(11_000)
+for _ in range(10):
+    recursive(10_000, 100_000)
 threads = [threading.Thread(target=Loader().run) for _ in range(3)]
 for thread in threads:
     thread.start()

@@ -20,16 +20,17 @@ from tests.kernel.stacks.tracing import compile_library, tracing
 
 LAYOUT = TABLES[3, 9]._replace(thread_id=0, current=8, previous=0, code=8, instruction=16, lines=0)
 THREAD_ID = 0x5EED
+INTERPRETER = 0xFEED
 
 PROGRAM = """
 import ctypes, os, struct, sys
 worked = ctypes.CDLL(sys.argv[1]).worked
-state, frames = ctypes.create_string_buffer(16), ctypes.create_string_buffer(4096)
+state, frames = ctypes.create_string_buffer(24), ctypes.create_string_buffer(4096)
 at = ctypes.addressof(frames)
 print(os.getpid(), ctypes.addressof(state), at, flush=True)
 for line in sys.stdin:
-    thread_id, current, *previous = (int(word, 0) for word in line.split())
-    struct.pack_into("QQ", state, 0, thread_id, current)
+    thread_id, current, newest, *previous = (int(word, 0) for word in line.split())
+    struct.pack_into("QQQ", state, 0, thread_id, current, newest)
     for number, one in enumerate(previous):
         struct.pack_into("QQQ", frames, 24 * number, one, at, number)
     worked(1000000)
@@ -52,13 +53,14 @@ class Hostile:
         """Return the address of a frame."""
         return self.frames + 24 * number
 
-    def stack(self, thread_id: int, current: int, *previous: int) -> RawStack:
-        """Make a call whose frames have the given callers, and return its stack."""
+    def stack(self, thread_id: int, current: int, *previous: int, newest: int = INTERPRETER) -> RawStack:
+        """Make a call whose frames have the given callers, and return its stack. ``newest`` is the address of
+        the newest interpreter."""
         self._kernel.read()
         self._kernel.stacks.read()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(" ".join(map(str, (thread_id, current, *previous))) + "\n")
+        self._process.stdin.write(" ".join(map(str, (thread_id, current, newest, *previous))) + "\n")
         self._process.stdin.flush()
         self._process.stdout.readline()
         while True:
@@ -79,7 +81,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
         assert process.stack(0, 0).end == PythonEnd.NONE
         (thread,) = kernel.stacks.threads()
         assert thread == TracedThread(thread.key, process.pid, process.pid)
-        kernel.stacks.tell(thread, PythonThread(process.pid, process.state, THREAD_ID), LAYOUT)
+        told = PythonThread(process.pid, process.state, THREAD_ID, process.state + 16, INTERPRETER)
+        kernel.stacks.tell(thread, told, LAYOUT)
         yield process
         process.close()
 
@@ -102,6 +105,11 @@ def test_a_frame_at_an_unmapped_address_ends_the_stack(hostile: Hostile, address
 def test_the_state_of_another_thread_is_not_walked(hostile: Hostile) -> None:
     stack = hostile.stack(THREAD_ID + 1, hostile.frame(0), 0)
     assert (stack.end, len(stack.python)) == (PythonEnd.MOVED, 0)
+
+
+def test_frames_are_not_known_while_there_is_another_interpreter(hostile: Hostile) -> None:
+    stack = hostile.stack(THREAD_ID, hostile.frame(0), 0, newest=INTERPRETER + 1)
+    assert (stack.end, len(stack.python)) == (PythonEnd.SEVERAL, 0)
 
 
 def test_a_thread_without_frames_has_a_whole_stack_of_none(hostile: Hostile) -> None:

@@ -25,6 +25,7 @@ def test_stacks_are_those_that_the_calls_recorded(interpreter: Path, library: Pa
     record = tmp_path / "stacks.json"
     collecting = collected([interpreter, "-I", CALLER, library, record, str(ROUNDS)], library)
     tally = compared([record], collecting)
+    print(tally)
     assert tally.share >= LEAST_SHARE, tally
     assert tally.right + tally.wrong + tally.incomplete + tally.without > 0.9 * tally.recorded, tally
     assert tally.right > tally.recorded / 2, tally

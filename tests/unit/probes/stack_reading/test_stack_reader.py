@@ -94,7 +94,7 @@ def reader(host: MadeUpHost) -> StackReader:
 
 
 def python(*tids: int) -> PythonProcess:
-    return PythonProcess(LAYOUT, tuple(PythonThread(tid, 0x10, 0x20) for tid in tids))
+    return PythonProcess(LAYOUT, tuple(PythonThread(tid, 0x10, 0x20, 0x30, 0x40) for tid in tids))
 
 
 def raw(*frames: PythonFrame, end: PythonEnd = PythonEnd.WHOLE, native: tuple[int, ...] = ()) -> RawStack:

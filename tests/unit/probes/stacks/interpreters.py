@@ -15,16 +15,19 @@ from pathlib import Path
 from stalltop.probes.stacks.code_objects import SourceLine
 
 _MINORS = range(9, 15)
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+FETCHED = Path(os.environ.get("STALLTOP_INTERPRETERS") or _CACHE / "stalltop/interpreters")
+"""Where ``scripts/fetch-interpreters`` makes interpreters."""
 
 
 def interpreters() -> list[Path]:
-    """Return the interpreters that tests run: this one's file, the system's, and those of pyenv; one path per
-    file, at least one."""
+    """Return the interpreters that tests run: this one's file, the system's, those of pyenv, and the
+    free-threaded one that was fetched; one path per file, at least one."""
     candidates = [Path(sys.executable), Path("/usr/bin/python3")]
     candidates += [
         found
-        for folder in (Path.home() / ".pyenv/versions", Path("/opt/pyenv/versions"))
-        for found in sorted(folder.glob("3.*/bin/python3"))
+        for folder in (Path.home() / ".pyenv/versions", Path("/opt/pyenv/versions"), FETCHED)
+        for found in sorted(folder.glob("[3f]*/bin/python3"))
     ]
     files = dict.fromkeys(path.resolve() for path in candidates if path.exists())
     return [path for path in files if _minor(path) in _MINORS]

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import platform
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,23 @@ def test_code_in_no_file_was_compiled_at_run_time(kind: int) -> None:
     _, at = code(b"\xe8\0\0\0\0\xc3", kind)
     (frame,) = NativeFrames().frames(os.getpid(), (at + 5,))
     assert (frame.symbol, frame.file) == (b"", "")
+
+
+def test_compiled_code_has_the_name_in_the_map_for_perf() -> None:
+    _, at = code(b"\xe8\0\0\0\0\xc3")
+    frames = NativeFrames()
+    path = Path(f"/tmp/perf-{os.getpid()}.map")
+    try:
+        path.write_text(f"{at:x} 6 old\nnot a line\n{at:x} 6 triton launcher\n{at + 64:x} 4 next\n")
+        assert [frame.symbol for frame in frames.frames(os.getpid(), (at + 5,))] == [b"triton launcher"]
+        assert [frame.symbol for frame in frames.frames(os.getpid(), (at + 32,))] == [b""]
+        with path.open("a") as file:
+            file.write(f"{at + 24:x} 10 added\n")
+        assert [frame.symbol for frame in frames.frames(os.getpid(), (at + 32,))] == [b"added"]
+        os.chown(path, 65534, -1)  # another user may have written it
+        assert [frame.symbol for frame in frames.frames(os.getpid(), (at + 32,))] == [b""]
+    finally:
+        path.unlink()
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ import pytest
 
 from stalltop.probes.binaries.elf import section_place, symbol_place
 from stalltop.probes.process_maps import Kind, Mapping
-from stalltop.probes.stacks.code_objects import UNREAD, CodeObjects, PythonFrame, SourceLine
+from stalltop.probes.stacks.code_objects import UNREAD, CodeObjects, PythonFrame, SourceLine, mark_of
 from stalltop.probes.stacks.frames_outside import MOST_FRAMES, frames_of
 from stalltop.probes.stacks.interpreter import UnknownInterpreterError, _layout, interpreter_of
+from stalltop.probes.stacks.layout import MARK_BYTES
 from stalltop.probes.stacks.memory import ProcessMemory
 from stalltop.probes.stacks.threads import threads_of
 from tests.unit.probes.stacks.interpreters import RunningPython, interpreters, running
@@ -137,7 +138,8 @@ sys.stdin.readline()
 
             def read_now() -> tuple[SourceLine, PythonFrame]:
                 with ProcessMemory(program.pid) as memory:
-                    frame = PythonFrame(code, 0, memory.pointer(code + interpreter.layout.lines))
+                    tail = memory.read(code + interpreter.layout.mark, MARK_BYTES)
+                    frame = PythonFrame(code, 0, mark_of(tail))
                 return codes.lines(program.pid, interpreter.layout, (frame,))[0], frame
 
             before, first = read_now()
