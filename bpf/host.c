@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Measures events of the host's processes, other than waits for a CPU: block I/O, reclaim of memory, OOM
- * kills, retransmitted TCP segments, the beginnings and ends of processes, and who stops processes. Uses raw
- * tracepoints only. A part, such as block.h, is compiled if its macro, such as WITH_BLOCK, is defined. Then
+ * kills, retransmitted TCP segments, the beginnings and ends of processes, who stops processes, and paths of new
+ * cgroups. Uses raw tracepoints only. A part, such as block.h, is compiled if its macro, such as WITH_BLOCK, is defined. Then
  * macros for the offsets that the part needs are defined too. Their names consist of a Linux kernel struct
  * and its member: REQUEST_BIO is the offset of `bio` in struct request.
  *
@@ -45,3 +45,4 @@ INLINE u32 own_tgid(void)
 #include "host/sockets.h"
 #include "host/lives.h"
 #include "host/stops.h"
+#include "host/cgroups.h"

@@ -210,6 +210,13 @@ class EvidenceReader:
             ),
         )
 
+    def made_cgroups(self) -> dict[int, str]:
+        """Returns the paths of new cgroups, as `HostEvents.made_cgroups` does; none if it cannot."""
+        try:
+            return self._host.made_cgroups()
+        except OSError:
+            return {}
+
     def forget(self, pid: int) -> None:
         """Forgets a traced process that has ended and whose last counts were read."""
         self._owners.forget(pid)

@@ -202,6 +202,7 @@ class Monitor:
             self._watch.watch(self._kernel.evidence.tgids())
             ended = self._watch.ended()
             counts, wall, clock = self._kernel.read(), time.time(), time.monotonic()
+            self._tenants.made(self._evidence.made_cgroups())
             # Ended calls are read before open ones, so that no call is reported twice: if a thread ends in
             # between, its call is not open any more, and the next read reports it as ended.
             left = [

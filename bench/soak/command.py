@@ -53,6 +53,11 @@ def parser() -> argparse.ArgumentParser:
         "come and go, tracers that are killed. Needs root.",
     )
     made.add_argument("--minutes", type=float, default=60.0, help="how long (default: 60)")
+    made.add_argument(
+        "--calm",
+        action="store_true",
+        help="only containers that come and go, and residents: no disturbances, no processes by the hundred",
+    )
     made.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured to FILE")
     made.add_argument(
         "--write-docs", action="store_true", help="write table and graph into docs/performance.md"
@@ -70,7 +75,7 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         return namespace.run_inside("soak", arguments)
     folder = Path(tempfile.mkdtemp(prefix="stalltop-soak-"))
     try:
-        soak = _Run(folder, options.minutes).run()
+        soak = _Run(folder, options.minutes, calm=options.calm).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     report(soak, say, options.json, write_docs=options.write_docs)
@@ -91,8 +96,9 @@ def report(soak: Soak, say: Callable[[str], None], json_file: Path | None, *, wr
 class _Run:
     """One soak. ``folder`` is empty."""
 
-    def __init__(self, folder: Path, minutes: float) -> None:
+    def __init__(self, folder: Path, minutes: float, *, calm: bool) -> None:
         self._folder = folder
+        self._calm = calm
         self._soak = Soak(machine(), minutes)
         self._seconds = 60.0 * minutes
         self._socket = folder / "tracer.sock"
@@ -106,19 +112,21 @@ class _Run:
         # The recorder probes copies, which no other process on this host uses.
         built = Built(Path(shutil.copytree(build().folder, self._folder / "libraries")))
         clock, gpus = RecorderClock(self._folder / "clock"), Gpus(self._folder / "gpus")
-        life = Life(built, self._folder, self._schedule)
+        life = Life(built, self._folder, self._schedule, storms=not self._calm)
         with contextlib.ExitStack() as stack:
             stack.callback(life.close)
             disk = stack.enter_context(Disk(self._folder / "disk"))
             life.begin()
             recorder = self._recorder(clock, disk, gpus.environment(built.folder))
             stack.callback(recorder.kill)
-            watch = Watch(self._linked(), life.tenants)
+            watch = Watch(self._linked(), life.names)
             stack.callback(watch.close)
             self._await_probes(watch)
             self._began = time.monotonic()
             life.go()
-            self._plan(recorder.pid, clock, disk, gpus)
+            self._schedule.every(SAMPLE_SECONDS, functools.partial(self._sample, recorder.pid), first=0.0)
+            if not self._calm:
+                self._plan(recorder.pid, clock, disk, gpus)
             self._schedule.run(self._began + self._seconds)
             self._schedule.clear()
             disk.free()
@@ -174,7 +182,6 @@ class _Run:
             every = min(pause, most)
             first = every * (5 + number) / 10
             self._schedule.every(every, functools.partial(self._disturb, kind, act), first)
-        self._schedule.every(SAMPLE_SECONDS, functools.partial(self._sample, pid), first=0.0)
 
     def _disturb(self, kind: str, act: Callable[[], object]) -> None:
         self._soak.events.append((round(time.monotonic() - self._began, 1), kind))
@@ -232,5 +239,7 @@ class _Run:
         soak = self._soak
         soak.containers, soak.processes, soak.made = life.containers, life.processes, life.made.total()
         soak.counted, soak.losses = watch.calls.total(), dict(watch.losses)
-        soak.told, soak.untold = watch.compared(life.made)
+        soak.told, untold = watch.compared(life.made)
+        soak.untold = {life.names[tenant]: calls for tenant, calls in untold.items()}
+        soak.elsewhere = dict(watch.elsewhere)
         soak.failures += life.failures

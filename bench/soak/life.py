@@ -75,10 +75,12 @@ class Schedule:
 class Life:
     """The containers of the host. ``folder`` gets copies of libraries."""
 
-    def __init__(self, built: Built, folder: Path, schedule: Schedule) -> None:
+    def __init__(self, built: Built, folder: Path, schedule: Schedule, *, storms: bool = True) -> None:
+        """``storms``: some containers start a hundred processes, one after the other."""
         self._built = built
         self._folder = folder
         self._schedule = schedule
+        self._storms = storms
         self._cgroups = Cgroups()
         self._residents: list[tuple[Caller, Path]] = []
         self._running: dict[Caller, Callable[[], None]] = {}
@@ -88,8 +90,8 @@ class Life:
         """Number of containers that were started."""
         self.processes = 0
         """Number of processes that made calls."""
-        self.tenants: set[str] = set()
-        """Ids of the tenants that the containers are."""
+        self.names: dict[str, str] = {}
+        """Names of the containers by the id of the tenant."""
         self._tenant_of: dict[Path, str] = {}
         """Id of the tenant by cgroup."""
         self.failures: list[str] = []
@@ -98,7 +100,7 @@ class Life:
     def begin(self) -> None:
         """Starts the residents."""
         for number in range(RESIDENTS):
-            cgroup = self._cgroup()
+            cgroup = self._cgroup(f"resident-{number}")
             caller = Caller(self._built, cgroup=cgroup, name=f"resident-{number}")
             caller.do("load cudaLaunchKernel")
             self._residents.append((caller, cgroup))
@@ -123,11 +125,11 @@ class Life:
             caller.close()
         self._cgroups.close()
 
-    def _cgroup(self) -> Path:
+    def _cgroup(self, name: str) -> Path:
         identity = container_id()
         cgroup = self._cgroups.make(container_path("docker", identity))
         self._tenant_of[cgroup] = f"docker:{identity}"
-        self.tenants.add(f"docker:{identity}")
+        self.names[f"docker:{identity}"] = name
         return cgroup
 
     def _count(self, caller: Caller, cgroup: Path) -> None:
@@ -141,8 +143,9 @@ class Life:
         libraries: Path | None = None
         if number % _NEW_LIBRARY_EACH == _NEW_LIBRARY_EACH - 1:
             libraries = Path(shutil.copytree(self._built.folder, self._folder / f"libraries-{number}"))
-        cgroup = self._cgroup()
-        caller = Caller(self._built, cgroup=cgroup, folder=libraries, name=f"short-{number}")
+        name = f"short-{number}"
+        cgroup = self._cgroup(name if libraries is None else f"{name} with libraries of its own")
+        caller = Caller(self._built, cgroup=cgroup, folder=libraries, name=name)
 
         def leave() -> None:
             if self._running.pop(caller, None) is not None:
@@ -160,7 +163,7 @@ class Life:
 
     def _act(self, caller: Caller, number: int) -> None:
         caller.tell(f"burst 1 {_CYCLES} {_CALLS}")
-        if number % _STORM_EACH == _STORM_EACH - 1:
+        if self._storms and number % _STORM_EACH == _STORM_EACH - 1:
             caller.do(f"children {_STORM_PROCESSES} 1 {_CALLS}")  # Their calls are in the report, too.
             self.processes += _STORM_PROCESSES
 

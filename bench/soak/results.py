@@ -55,8 +55,10 @@ class Soak:
     told: int = 0
     """Number of calls that were not counted, of containers of which the tracer said that it may not have
     counted their first calls."""
-    untold: int = 0
-    """Number of calls of other containers that were not counted, or counted twice."""
+    untold: dict[str, int] = field(default_factory=dict)
+    """Number of calls of each other container that were not counted; below 0: that were counted twice."""
+    elsewhere: dict[str, int] = field(default_factory=dict)
+    """Number of calls that were counted for tenants that the run did not start, by process and tenant."""
     failures: list[str] = field(default_factory=list)
     left_behind: int = 0
     """Number of BPF objects that existed after the recorder had ended."""
@@ -92,8 +94,11 @@ class Soak:
     def faults(self) -> list[str]:
         """Returns what was not as it should be."""
         found = [f"{failure}" for failure in self.failures]
-        if self.untold > sum(self.losses.values()):
-            found.append(f"{self.untold - sum(self.losses.values()):,} calls were missed and not counted")
+        missed = sum(map(abs, self.untold.values())) - sum(self.losses.values())
+        if missed > 0:
+            found.append(f"{missed:,} calls were missed and not counted{_listed(self.untold)}")
+            if self.elsewhere:
+                found.append(f"calls of tenants that the run did not start{_listed(self.elsewhere)}")
         if self.left_behind:
             found.append(f"{self.left_behind} BPF objects exist after the end")
         if self.minutes >= SETTLED_MINUTES:

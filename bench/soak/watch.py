@@ -24,6 +24,8 @@ class Watch:
         self._stopping = threading.Event()
         self.calls: Counter[str] = Counter()
         """Number of calls of the CUDA runtime that were counted, by the id of the tenant."""
+        self.elsewhere: Counter[str] = Counter()
+        """Number of such calls of other tenants, by process and id of the tenant."""
         self.losses: Counter[str] = Counter()
         """Calls that the tracer says it has missed on this host, by the name of the counter."""
         self.windows = 0
@@ -57,21 +59,25 @@ class Watch:
         self.told |= {gap.reason for gap in window.coverage.missing if gap.what == FIRST_CALLS}
         self.untraced |= {f"{gap.what}: {gap.reason}" for gap in window.coverage.missing}
         for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True):
-            if key.layer == LAYER and key.outermost and key.tenant in self._tenants:
+            if key.layer != LAYER or not key.outermost:
+                continue
+            if key.tenant in self._tenants:
                 self.calls[key.tenant] += calls
+            else:
+                self.elsewhere[f"{key.process} of {key.tenant}"] += calls
         self.since = window.start  # This comes last: another thread may wait for it.
 
-    def compared(self, made: Mapping[str, int]) -> tuple[int, int]:
-        """Returns how many of the calls that each tenant has ``made`` were not counted: calls of tenants of
-        which the tracer said that it may not have counted their first calls, and calls of others. A call
-        that was counted twice is one of the latter, too."""
-        said = unsaid = 0
+    def compared(self, made: Mapping[str, int]) -> tuple[int, dict[str, int]]:
+        """Returns how many of the calls that each tenant has ``made`` were not counted: the sum of those of
+        tenants of which the tracer said that it may not have counted their first calls, and those of each
+        other tenant, below 0 if calls were counted twice."""
+        said, unsaid = 0, dict[str, int]()
         for tenant, calls in made.items():
             uncounted = calls - self.calls[tenant]
             if uncounted > 0 and any(short_id(tenant) in reason for reason in self.told):
                 said += uncounted
-            else:
-                unsaid += abs(uncounted)
+            elif uncounted:
+                unsaid[tenant] = uncounted
         return said, unsaid
 
 

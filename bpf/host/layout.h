@@ -89,4 +89,11 @@ struct stop {
 	char name[16];          /* name of the thread that sent the signal or froze the cgroup */
 };
 
+#define MADE_CGROUPS 2048       /* maximum number of cgroups that are made between two reads */
+
+/* Where a cgroup of v2 is, as in /proc/PID/cgroup. Those of pods have some 200 characters. */
+struct cgroup_path {
+	char text[384];
+};
+
 #endif

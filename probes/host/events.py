@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stalltop.model.errors import TracingError
 from stalltop.model.text.clean import clean
 from stalltop.probes.host.layout import HOST_ENTRIES, HostLoss
-from stalltop.probes.host.parts import BLOCK_CGROUP, PARTS, Part
+from stalltop.probes.host.parts import BLOCK_CGROUP, MADE_CGROUPS, PARTS, Part
 from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, get, look_at_all, take_all
 from stalltop.probes.programs.compiled import RAW_TRACEPOINT
 from stalltop.probes.programs.loading import load_prepared, pid_namespace
@@ -33,6 +33,8 @@ _LOST: Final = "lost"
 """Name of the BPF array that counts what was lost because a map was full, by `HostLoss`."""
 _ACTIVE: Final = "active"
 """Name of the LRU map that no program removes elements from."""
+_Taken = dict[str, tuple[NDArray[np.void], NDArray[np.void]]]
+"""Keys and values of BPF hash maps, by name."""
 _EIGHT_BYTES: Final = np.dtype([("all", "V8")])
 COUNT_SECONDS: Final = 10.0
 """The elements of that map are counted at most once in this time, s."""
@@ -174,13 +176,9 @@ class HostEvents:
 
     def read(self) -> RawHostEvents:
         """Returns the events since the previous read; none before the programs are loaded. Raises OSError."""
-        found: dict[str, tuple[NDArray[np.void], NDArray[np.void]]] = {}
         with self._lock:
-            taken = [loaded.take() for loaded in self._loaded]
+            found = _together(loaded.take() for loaded in self._loaded)
             lost = [loaded.lost() for loaded in self._loaded]
-        for name in {name for maps in taken for name in maps}:
-            pairs = [maps[name] for maps in taken if name in maps]
-            found[name] = (np.concatenate([keys for keys, _ in pairs]), np.concatenate([v for _, v in pairs]))
         return RawHostEvents(
             [
                 RawBlockIo(tgid, cgroup_id, device, bool(write), *io)
@@ -204,6 +202,15 @@ class HostEvents:
             sum(dropped for dropped, _ in lost),
             sum(forgotten for _, forgotten in lost),
         )
+
+    def made_cgroups(self) -> dict[int, str]:
+        """Returns the paths of the cgroups of v2 that were made since the previous call, by their ids; those
+        of longer paths than any container has are left out. Raises OSError."""
+        with self._lock:
+            found = _together(loaded.take(cgroups=True) for loaded in self._loaded)
+        return {
+            cgroup_id: os.fsdecode(path) for (cgroup_id,), (path,) in _elements(found, MADE_CGROUPS) if path
+        }
 
     def close(self) -> None:
         """Stops and releases everything. Does not wait for a compiler. May be called twice."""
@@ -245,6 +252,15 @@ class HostEvents:
                 return True
         loaded.close()
         return False
+
+
+def _together(parts: Iterable[_Taken]) -> _Taken:
+    taken = [*parts]
+    found: _Taken = {}
+    for name in {name for maps in taken for name in maps}:
+        pairs = [maps[name] for maps in taken if name in maps]
+        found[name] = (np.concatenate([keys for keys, _ in pairs]), np.concatenate([v for _, v in pairs]))
+    return found
 
 
 def _attempts(parts: list[Part]) -> list[list[Part]]:
@@ -344,9 +360,14 @@ class LoadedEvents:
         kept = {name: (fds[name], *kinds) for name, kinds in maps.items()}
         return cls(kept, fds[_LOST], fds.get(_ACTIVE, -1), links)
 
-    def take(self) -> dict[str, tuple[NDArray[np.void], NDArray[np.void]]]:
-        """Returns the keys and values of every BPF hash map, and empties the maps. Raises OSError."""
-        return {name: take_all(fd, key, value) for name, (fd, key, value) in self._maps.items()}
+    def take(self, *, cgroups: bool = False) -> _Taken:
+        """Returns the keys and values of `MADE_CGROUPS`, or else those of every other BPF hash map, and
+        empties the maps. Raises OSError."""
+        return {
+            name: take_all(fd, key, value)
+            for name, (fd, key, value) in self._maps.items()
+            if (name == MADE_CGROUPS) == cgroups
+        }
 
     def lost(self) -> tuple[int, int]:
         """Returns how often an event was not counted because a map was full, and how often its begin was
@@ -399,9 +420,7 @@ def _attached(part: Part, fds: Mapping[str, int], unknown: list[str]) -> list[in
     return links
 
 
-def _elements(
-    found: Mapping[str, tuple[NDArray[np.void], NDArray[np.void]]], name: str
-) -> list[tuple[tuple[int, ...], tuple[Any, ...]]]:
+def _elements(found: _Taken, name: str) -> list[tuple[tuple[int, ...], tuple[Any, ...]]]:
     if name not in found:
         return []
     keys, values = found[name]

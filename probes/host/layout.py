@@ -103,6 +103,14 @@ STOP: Final = np.dtype(
 )
 """``struct stop``: The process that last stopped a process or a cgroup."""
 
+CGROUP_PATH: Final = np.dtype(
+    [
+        ("text", "S384"),
+    ]
+)
+"""``struct cgroup_path``: Where a cgroup of v2 is, as in /proc/PID/cgroup. Those of pods have some
+200 characters."""
+
 
 class HostLoss(IntEnum):
     """``enum host_loss``: What `lost` counts."""

@@ -28,6 +28,10 @@ class Part:
     """BPF hash maps of this part, with the dtypes of keys and values."""
 
 
+MADE_CGROUPS: Final = "made_cgroups"
+"""Name of the map of paths of new cgroups, which is read apart from the others."""
+CGROUP_ID: Final = np.dtype([("cgroup_id", "u8")])
+"""Map key that consists of the id of a cgroup."""
 COUNT: Final = np.dtype([("count", "u8")])
 """Map value that consists of one counter."""
 _USES: Final = {"use_of": (host_layout.USER, host_layout.USE)}
@@ -97,6 +101,13 @@ PARTS: Final = (
         {"task_struct": ("tgid", "flags"), **_TO_CGROUP_ID},
         {"signal_sent": ("signal_generate",), "cgroup_frozen": ("cgroup_freeze",)},
         {"stops": (host_layout.STOP_KEY, host_layout.STOP)},
+    ),
+    Part(
+        "names of containers that end within a second",
+        "WITH_CGROUPS",
+        {"cgroup": ("kn", "root"), "kernfs_node": ("id",), "cgroup_root": ("hierarchy_id",)},
+        {"cgroup_made": ("cgroup_mkdir",)},
+        {MADE_CGROUPS: (CGROUP_ID, host_layout.CGROUP_PATH)},
     ),
 )
 

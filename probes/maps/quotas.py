@@ -18,7 +18,7 @@ class Quotas:
     """Reads the accounts of processes and cgroups. Used from one thread at a time."""
 
     def __init__(self, programs: Programs) -> None:
-        self._accounts = programs.accounts
+        self._maps = programs.accounts, programs.cgroup_accounts
         self._sizes = programs.pools.sizes
         self._programs = programs
         self._owners = programs.owners
@@ -33,7 +33,8 @@ class Quotas:
         Cgroups in which no process has a slot or a thread record are left out. Also removes the accounts of
         processes that have ended, and of cgroups without records.
         """
-        keys, values = look_at_all(self._accounts, ACCOUNT_KEY, ACCOUNT)
+        of_each = [look_at_all(accounts, ACCOUNT_KEY, ACCOUNT) for accounts in self._maps]
+        keys, values = (np.concatenate(parts) for parts in zip(*of_each, strict=True))
         names = list(zip(keys["tgid"].tolist(), keys["cgroup_id"].tolist(), strict=True))
         found, refused = [], {}
         for row in np.flatnonzero(values["refused"].any(axis=1)).tolist():
@@ -64,6 +65,8 @@ class Quotas:
             for row in unused
             if names[row] in self._unused and not (names[row][0] and os.path.exists(f"/proc/{names[row][0]}"))
         ]
-        if gone:
-            delete_all(self._accounts, keys[gone])
+        for accounts, is_process in zip(self._maps, (True, False), strict=True):
+            some = keys[[row for row in gone if bool(names[row][0]) == is_process]]
+            if some.size:
+                delete_all(accounts, some)
         self._unused = {names[row] for row in unused}

@@ -171,16 +171,12 @@ def _why(name: str, kind: int, code: bytes, attach_type: int) -> str:
 
 
 def get(map_fd: int, key: bytes, size: int) -> bytes:
-    """Returns the first ``size`` bytes of one element of a map. Raises OSError, with ENOENT if there is no
-    such element."""
-    key_buffer, value_buffer = (
-        ctypes.create_string_buffer(key, len(key)),
-        ctypes.create_string_buffer(size),
-    )
-    _bpf(
-        _MAP_LOOKUP_ELEM,
-        struct.pack("=IxxxxQQQ", map_fd, ctypes.addressof(key_buffer), ctypes.addressof(value_buffer), 0),
-    )
+    """Returns the first ``size`` bytes of one element of a map. A queue has an empty key; its element is the
+    one that is taken next. Raises OSError, with ENOENT if there is no such element."""
+    key_buffer = ctypes.create_string_buffer(key, len(key)) if key else None
+    value_buffer = ctypes.create_string_buffer(size)
+    key_at = ctypes.addressof(key_buffer) if key_buffer is not None else 0
+    _bpf(_MAP_LOOKUP_ELEM, struct.pack("=IxxxxQQQ", map_fd, key_at, ctypes.addressof(value_buffer), 0))
     return value_buffer.raw
 
 

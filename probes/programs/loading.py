@@ -101,6 +101,7 @@ class Programs:
     device_of_context: int
     choices: int
     accounts: int
+    cgroup_accounts: int
     registered: int
     python_threads: int
     stack_readers: int

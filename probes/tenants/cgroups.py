@@ -13,6 +13,7 @@ import contextlib
 import os
 import re
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -168,6 +169,11 @@ class CgroupTree:
         lately; otherwise None."""
         return self._paths.get(cgroup_id) or self._gone.get(cgroup_id)
 
+    def made(self, cgroups: Mapping[int, str]) -> None:
+        """Notes the paths of cgroups by their ids. They may be gone before `refresh` finds them."""
+        for cgroup_id in cgroups.keys() - self._paths.keys():
+            self._remember(cgroup_id, cgroups[cgroup_id])
+
     def has(self, cgroup_id: int) -> bool:
         """Returns whether the cgroup is in the tree now."""
         return cgroup_id in self._paths
@@ -273,9 +279,12 @@ class CgroupTree:
             self._watched.pop(gone.watch, None)
             path = self._paths.pop(gone.id, None)
             if path is not None:
-                self._gone[gone.id] = path
-                if len(self._gone) > MAX_GONE:
-                    self._gone.popitem(last=False)
+                self._remember(gone.id, path)
+
+    def _remember(self, cgroup_id: int, path: str) -> None:
+        self._gone[cgroup_id] = path
+        if len(self._gone) > MAX_GONE:
+            self._gone.popitem(last=False)
 
 
 def _status(path: str) -> os.stat_result | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -127,6 +127,11 @@ class Tenants:
     def forget(self, tgid: int) -> None:
         """Forgets a process that has ended and whose last counts were read."""
         self._owners.pop(tgid, None)
+
+    def made(self, cgroups: Mapping[int, str]) -> None:
+        """Notes the paths of cgroups that were made since `refresh`, by their ids."""
+        if self._tree is not None:
+            self._tree.made(cgroups)
 
     def refresh(self) -> None:
         """Updates the known cgroups, and takes or looks up missing names. Called once a second."""

@@ -3,16 +3,30 @@ it is named."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from stalltop.probes.layout import ACCOUNT, ACCOUNT_KEY, ACTIVITIES, HEAPS, KERNELS, MEMBERS, Pool
+from stalltop.probes.layout import (
+    ACCOUNT,
+    ACCOUNT_KEY,
+    ACCOUNTS,
+    ACTIVITIES,
+    HEAPS,
+    KERNELS,
+    MEMBERS,
+    Pool,
+)
 from stalltop.probes.maps.raw import RawQuota
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import BYTES_A_SLOT, MonitorOptions
-from stalltop.probes.programs.bpf_calls import look_at_all
+from stalltop.probes.programs import loading
+from stalltop.probes.programs.bpf_calls import get, look_at_all, put
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child, compile_library
 from tests.kernel.harness import Workplace, probe
@@ -104,7 +118,15 @@ for device in range(2):
         cudart.cudaLaunchKernel(ctypes.c_void_p(4096 + kernel))
     cudart.cudaDeviceSynchronize()
 """
-"""A program that needs a few records of each pool."""
+"""A program that needs a few records of each pool with quotas."""
+
+WOKEN = """
+event = threading.Event()
+threading.Timer(0.1, event.set).start()
+event.wait()
+cudart.cudaDeviceSynchronize()
+"""
+"""A program that waits for another thread between two calls, so that this time is charged."""
 
 
 @pytest.fixture(scope="module")
@@ -169,13 +191,70 @@ def test_greedy_processes_leave_records_for_others(
         assert shares(found) == shares(quotas), "all records are free again"
 
 
+@pytest.mark.parametrize("pool", Pool, ids=[pool.name.lower() for pool in Pool])
+def test_a_pool_without_free_records_is_not_asked_for_one(
+    monkeypatch: pytest.MonkeyPatch, libraries: tuple[Path, Path], pool: Pool
+) -> None:
+    # The queues of Linux take a lock even if they are empty: then each call of each process would take it.
+    queues: dict[str, int] = {}
+    loaded = loading.load_prepared
+
+    def load(*arguments: Any, **options: Any) -> loading.Loaded:
+        result = loaded(*arguments, **options)
+        queues.update({name: os.dup(fd) for name, fd in result.fds.items() if name.startswith("free_")})
+        return result
+
+    monkeypatch.setattr(loading, "load_prepared", load)
+    kernel = KernelSide(slots=SLOTS, threads=THREADS, splits=True)
+    try:
+        probe(kernel, libraries[0], "runtime")
+        probe(kernel, libraries[1], "nccl")
+        left, queue = kernel._programs.left_in, queues[f"free_{pool.name.lower()}"]
+        with Child() as child:
+            # The queue still has its records, so that it changes if it is asked.
+            left[pool], first = 0, next_record(queue)
+            run(child, libraries, MODEST + WOKEN)
+            assert lost(kernel)
+            assert left[pool] == 0
+            assert next_record(queue) == first
+            left[pool] = SLOTS
+            run(child, libraries, MODEST + WOKEN)
+            assert next_record(queue) != first
+    finally:
+        kernel.close()
+        for fd in queues.values():
+            os.close(fd)
+
+
+def next_record(queue: int) -> bytes:
+    """Return the record that is taken next."""
+    return get(queue, b"", 4)
+
+
+def test_others_get_records_when_processes_have_all_accounts(
+    kernel: KernelSide, libraries: tuple[Path, Path], workplace: Workplace
+) -> None:
+    account = np.zeros(1, ACCOUNT)
+    account["refused"] = 1
+    for tgid in range(ACCOUNTS):
+        key = np.array([(0, (1 << 30) + tgid, 0)], ACCOUNT_KEY)
+        with contextlib.suppress(OSError):  # E2BIG: other programs of this host have accounts, too.
+            put(kernel._programs.accounts, key.tobytes(), account.tobytes())
+    with Child() as child:
+        run(moved(child, workplace.cgroup()), libraries, MODEST)
+        counts = kernel.read().take(lambda key: key.tgid == child.pid and not key.between_calls)
+        assert int(counts.calls.sum()) == 2 * (2 + 8 + 1)
+        assert lost(kernel) == {}
+
+
 def shares(quotas: list[RawQuota]) -> list[tuple[bool, int]]:
     return sorted((quota.cgroup_id != 0, quota.used) for quota in quotas)
 
 
 def accounts(kernel: KernelSide) -> int:
     """Return the number of processes and cgroups that have records."""
-    return int(look_at_all(kernel._programs.accounts, ACCOUNT_KEY, ACCOUNT)[1]["used"].any(axis=1).sum())
+    both = kernel._programs.accounts, kernel._programs.cgroup_accounts
+    return sum(int(look_at_all(fd, ACCOUNT_KEY, ACCOUNT)[1]["used"].any(axis=1).sum()) for fd in both)
 
 
 def test_the_coverage_names_who_is_over_quota(libraries: tuple[Path, Path], workplace: Workplace) -> None:

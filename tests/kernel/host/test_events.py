@@ -38,6 +38,7 @@ from stalltop.probes.host.socket_owners import SocketOwners
 from stalltop.probes.programs.bpf_calls import put, run_raw_tracepoint
 from stalltop.probes.programs.loading import load_prepared, pid_namespace
 from stalltop.probes.programs.task_offsets import KernelTypes
+from stalltop.probes.tenants.cgroups import layout
 from stalltop.probes.tenants.owners import Owners
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
@@ -300,6 +301,33 @@ def test_new_threads_do_not_count_as_forks(host: HostLog) -> None:
     threads.wait(timeout=60)
     assert host.used(threads.pid)["forks"] == 0
     assert host.used(os.getpid())["forks"] == before + 1
+
+
+def test_new_cgroups_are_reported_with_their_paths_even_if_they_are_gone(host: HostLog) -> None:
+    with contextlib.closing(Cgroups()) as cgroups:
+        paths = [
+            container_path("docker", container_id()),
+            container_path("docker", f"{'x' * 200}/{'y' * 200}"),
+        ]
+        made = [cgroups.make(path) for path in paths]
+        ids = [place.stat().st_ino for place in made]
+    assert not any(place.exists() for place in made)
+    found = host.events.made_cgroups()
+    assert found[ids[0]] == f"/{paths[0]}"
+    assert ids[1] not in found, "its path is too long"
+    assert all(path.startswith("/") for path in found.values())
+    assert not host.events.made_cgroups().keys() & {*ids}
+
+
+def test_cgroups_of_v1_are_not_taken_for_those_of_v2(host: HostLog) -> None:
+    if layout().kind != "hybrid":
+        pytest.skip("this host has no cgroup v1")
+    host.events.made_cgroups()
+    name = f"stalltop-test-{os.getpid()}"
+    place = Path("/sys/fs/cgroup/pids") / name
+    place.mkdir()
+    place.rmdir()
+    assert f"/{name}" not in host.events.made_cgroups().values()
 
 
 def test_a_part_that_the_kernel_refuses_does_not_affect_others() -> None:

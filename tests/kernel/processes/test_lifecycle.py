@@ -12,7 +12,9 @@ import pytest
 
 from stalltop.demo.build import Built, compiler
 from stalltop.demo.caller import Caller
+from stalltop.demo.cgroups import container_id
 from stalltop.demo.latencies import Latency
+from stalltop.probes.host.parts import MADE_CGROUPS, PARTS
 from stalltop.probes.monitor import ENDED_CALL_NS, Monitor
 from stalltop.probes.options import MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.beside
 
 MEMORY = 8 << 20
 """Room for 1,024 slots and 256 records of threads."""
+(CGROUPS_PART,) = [part.what for part in PARTS if MADE_CGROUPS in part.maps]
 LAUNCH, INNER = "cudaLaunchKernel", "cuLaunchKernel"
 """A function of the runtime, and the driver's function that it calls."""
 
@@ -194,17 +197,22 @@ def test_calls_count_for_a_cgroup_that_was_removed(workplace: Workplace, watched
     assert not watched.uncounted()
 
 
-def test_calls_of_a_process_whose_cgroup_was_removed_unseen_are_counted(
+def test_a_container_that_has_come_and_gone_between_two_windows_has_its_calls_and_its_id(
     workplace: Workplace, watched: WatchedMonitor
 ) -> None:
-    folder = workplace.cgroup()
+    watched.until(
+        lambda: not any(CGROUPS_PART in line for line in watched.last.evidence.unknown), "the programs loaded"
+    )
+    full = container_id()
+    folder = workplace.cgroup(identity=full)
     caller = workplace.caller(cgroup=folder)
     caller.run(f"{LAUNCH}:50")
     caller.kill()
     wait_until(lambda: "populated 0" in (folder / "cgroup.events").read_text(), what="an empty cgroup")
     folder.rmdir()
     watched.read()
-    assert watched.calls(LAUNCH, caller.pid) == 50
+    assert watched.calls(LAUNCH, caller.pid) == watched.calls(LAUNCH, folder) == 50
+    assert f"docker:{full}" in watched.tenants
     assert not watched.uncounted()
 
 

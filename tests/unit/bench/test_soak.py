@@ -112,11 +112,14 @@ def test_a_footprint_counts_bpf_objects_and_knows_when_they_are_gone() -> None:
 
 def test_a_soak_has_faults_if_calls_are_missed_and_not_counted_or_memory_grows() -> None:
     found = soak(107.0)
-    found.told, found.untold = 40, 3  # as many as were counted as missed
+    found.told, found.untold = 40, {"short-7": 4, "short-8": -1}
+    found.losses = {"no_slot": 5}  # as many as were counted as missed
     assert found.faults() == []  # It was so short that memory still grows.
-    found.untold, found.left_behind, found.minutes = 5, 2, 60.0
+    found.untold["short-7"], found.left_behind, found.minutes = 6, 2, 60.0
+    found.elsewhere = {"python3 of cgroup:77": 2}
     assert found.faults() == [
-        "2 calls were missed and not counted",
+        "2 calls were missed and not counted (short-7 6, short-8 -1)",
+        "calls of tenants that the run did not start (python3 of cgroup:77 2)",
         "2 BPF objects exist after the end",
         "not flat: resident memory, MB, 1.070",
     ]
@@ -130,8 +133,9 @@ def test_calls_are_compared_by_container() -> None:
     watch.calls = Counter({f"docker:{'a' * 64}": 10, f"docker:{'b' * 64}": 5, f"docker:{'c' * 64}": 9})
     watch.told = {f"PID 7 of {'b' * 12} ended before /lib/libcudart.so.12 was probed"}
     made = {f"docker:{'a' * 64}": 10, f"docker:{'b' * 64}": 9, f"docker:{'c' * 64}": 8}
-    assert watch.compared(made) == (4, 1)
-    assert watch.compared({**made, f"docker:{'d' * 64}": 6}) == (4, 7)
+    assert watch.compared(made) == (4, {f"docker:{'c' * 64}": -1})
+    more = {**made, f"docker:{'d' * 64}": 6}
+    assert watch.compared(more) == (4, {f"docker:{'c' * 64}": -1, f"docker:{'d' * 64}": 6})
 
 
 def test_the_calls_of_a_window_are_there_when_its_begin_is() -> None:

@@ -113,6 +113,18 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     host.point.mkdir()
     tree.refresh()
     assert sum(tree.path(n) is not None for n in ids) == 10
+    tree.made({(1 << 60) + n: f"/made-{n}" for n in range(50)})
+    assert sum(tree.path((1 << 60) + n) is not None for n in range(50)) == 10
+
+
+def test_a_cgroup_that_was_made_and_removed_meanwhile_has_its_path(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    there = host.cgroup("/slice/a")
+    tree = CgroupTree(Mount(host.point, "/"))
+    tree.made({there: "/said", 1 << 60: "/slice/gone"})
+    assert tree.path(there) == "/slice/a"
+    assert tree.path(1 << 60) == "/slice/gone"
+    assert not tree.has(1 << 60)
 
 
 def test_a_missing_mount_has_no_cgroups(tmp_path: Path) -> None:
