@@ -27,6 +27,7 @@ from bench.soak.graph import drawing
 from bench.soak.life import Life, Schedule
 from bench.soak.results import Soak
 from bench.soak.watch import Watch
+from stalltop.cli.host import PAST_BYTES
 from stalltop.demo.build import Built, build
 from stalltop.model.errors import StalltopError, TracingError
 from stalltop.serving.host.place import connected
@@ -35,7 +36,11 @@ from stalltop.serving.host.tracer_link import TracerLink
 PLACE: Final = "soak"
 """Name of the place for the figures in docs/performance.md."""
 PICTURE: Final = ROOT / "docs/images/soak.svg"
+CALM_PLACE: Final = "calm"
+"""The same for a calm run, which has no graph."""
 SAMPLE_SECONDS: Final = 5.0
+_SHORT_PAST_BYTES: Final = PAST_BYTES // 8
+"""Memory for the past of a disturbed recorder: it is full after some minutes, not an hour."""
 _DISK_FULL_SECONDS: Final = 15.0
 _SLOW_SCREEN_SECONDS: Final = 30.0
 _START_SECONDS: Final = 90.0
@@ -78,19 +83,22 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         soak = _Run(folder, options.minutes, calm=options.calm).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    report(soak, say, options.json, write_docs=options.write_docs)
+    report(soak, say, options.json, write_docs=options.write_docs, calm=options.calm)
     return 1 if soak.faults() else 0
 
 
-def report(soak: Soak, say: Callable[[str], None], json_file: Path | None, *, write_docs: bool) -> None:
+def report(
+    soak: Soak, say: Callable[[str], None], json_file: Path | None, *, write_docs: bool, calm: bool
+) -> None:
     """Prints the tables of ``soak``; also writes them, and the graph, where that is asked for."""
     text = "\n\n".join(table.text().rstrip() for table in soak.tables())
     say(f"{soak.machine}\n\n{text}")
     if json_file is not None:
         json_file.write_text(json.dumps(soak.plain()) + "\n")
     if write_docs:
-        PICTURE.write_text(drawing(soak))
-        put_figures(PLACE, f"{soak.machine}\n\n{text}")
+        if not calm:
+            PICTURE.write_text(drawing(soak))
+        put_figures(CALM_PLACE if calm else PLACE, f"{soak.machine}\n\n{text}")
 
 
 class _Run:
@@ -141,8 +149,9 @@ class _Run:
     def _recorder(
         self, clock: RecorderClock, disk: Disk, environment: dict[str, str]
     ) -> subprocess.Popen[Any]:
-        command = [sys.executable, "-m", "bench.soak.recorder", str(clock.file), "record", "--no-state"]
-        command += ["--to", str(disk.place / "recording.stalltop"), "--max-size", "16MiB"]
+        past = PAST_BYTES if self._calm else _SHORT_PAST_BYTES
+        command = [sys.executable, "-m", "bench.soak.recorder", str(clock.file), str(past), "record"]
+        command += ["--no-state", "--to", str(disk.place / "recording.stalltop"), "--max-size", "16MiB"]
         return subprocess.Popen(
             [*command, "--socket", str(self._socket)],
             cwd=ROOT,

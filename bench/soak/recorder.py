@@ -1,10 +1,10 @@
-"""Runs stalltop with clocks that can be set: ``python -m bench.soak.recorder FILE ARGUMENTS…``.
+"""Runs stalltop with clocks that can be set: ``python -m bench.soak.recorder FILE BYTES ARGUMENTS…``.
 
 Setting the clock of the host, or suspending it, would disturb everything else on it. So this process alone
 sees other clocks: FILE contains two numbers, seconds by which CLOCK_REALTIME and CLOCK_BOOTTIME are ahead.
 They are read at the start and at each SIGUSR1.
 
-Its memory for the past is an eighth of the usual one, so that it is full after some minutes, not an hour.
+BYTES is its memory for the past.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 NANOSECONDS: Final = 1_000_000_000
-PAST_BYTES: Final = 2 << 20
 
 
 class ShiftedClocks:
@@ -52,8 +51,8 @@ def main() -> int:
     from stalltop.cli import host
     from stalltop.cli.main import main as stalltop
 
-    host.PAST_BYTES = PAST_BYTES  # type: ignore[misc]
-    sys.argv = ["stalltop", *sys.argv[2:]]
+    host.PAST_BYTES = int(sys.argv[2])  # type: ignore[misc]
+    sys.argv = ["stalltop", *sys.argv[3:]]
     return stalltop()
 
 

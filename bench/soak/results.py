@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -122,7 +123,8 @@ class Soak:
             table.add(
                 name, f"{before:{form}}", f"{after:{form}}", f"{self.growth(value):.3f}", f"{most:{form}}"
             )
-        kinds = dict.fromkeys(kind for _, kind in self.events)
+        kinds = Counter(kind for _, kind in self.events)
+        happened = ", ".join(f"{times} x {kind}" for kind, times in kinds.items())
         table.notes += [
             "",
             f"settled: median from {SETTLED[0]:.0%} to {SETTLED[1]:.0%} of the time, at last: from "
@@ -132,8 +134,7 @@ class Soak:
             f"{self.counted:,}, missed and counted as such: {sum(self.losses.values()):,}"
             f"{_listed(self.losses)}, made before their libraries were probed, which the coverage says: "
             f"{self.told:,}",
-            "disturbances: "
-            + ", ".join(f"{sum(one == kind for _, one in self.events)} x {kind}" for kind in kinds),
+            f"disturbances: {happened or 'none'}",
             f"BPF objects that are left after the end: {self.left_behind}",
             f"the recorder: {self.recorded}",
         ]
@@ -158,5 +159,5 @@ def soak_of(plain: dict[str, Any]) -> Soak:
 
 
 def _listed(losses: dict[str, int]) -> str:
-    parts: Sequence[str] = [f"{name} {count:,}" for name, count in losses.items() if count]
+    parts: Sequence[str] = [f"{name} {count:,}" for name, count in losses.items() if count][:MOST_FAULTS]
     return f" ({', '.join(parts)})" if parts else ""
