@@ -29,15 +29,13 @@ from bench.soak.results import Soak
 from bench.soak.watch import Watch
 from stalltop.cli.host import PAST_BYTES
 from stalltop.demo.build import Built, build
-from stalltop.model.errors import StalltopError, TracingError
+from stalltop.model.errors import StalltopError, TracingError, UsageError
 from stalltop.serving.host.place import connected
 from stalltop.serving.host.tracer_link import TracerLink
 
 PLACE: Final = "soak"
 """Name of the place for the figures in docs/performance.md."""
 PICTURE: Final = ROOT / "docs/images/soak.svg"
-CALM_PLACE: Final = "calm"
-"""The same for a calm run, which has no graph."""
 SAMPLE_SECONDS: Final = 5.0
 _SHORT_PAST_BYTES: Final = PAST_BYTES // 8
 """Memory for the past of a disturbed recorder: it is full after some minutes, not an hour."""
@@ -74,6 +72,8 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     """Runs a soak; returns 1 if something grew, was left behind, or was missed and not counted; else 0.
     Raises StalltopError if it cannot run."""
     options = parser().parse_args(arguments)
+    if options.calm and options.write_docs:
+        raise UsageError("--calm: its figures have no place in the documents", "leave --write-docs out")
     if os.geteuid() != 0:
         raise TracingError("a soak needs root", "run with sudo")
     if not namespace.inside():
@@ -83,22 +83,19 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         soak = _Run(folder, options.minutes, calm=options.calm).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    report(soak, say, options.json, write_docs=options.write_docs, calm=options.calm)
+    report(soak, say, options.json, write_docs=options.write_docs)
     return 1 if soak.faults() else 0
 
 
-def report(
-    soak: Soak, say: Callable[[str], None], json_file: Path | None, *, write_docs: bool, calm: bool
-) -> None:
+def report(soak: Soak, say: Callable[[str], None], json_file: Path | None, *, write_docs: bool) -> None:
     """Prints the tables of ``soak``; also writes them, and the graph, where that is asked for."""
     text = "\n\n".join(table.text().rstrip() for table in soak.tables())
     say(f"{soak.machine}\n\n{text}")
     if json_file is not None:
         json_file.write_text(json.dumps(soak.plain()) + "\n")
     if write_docs:
-        if not calm:
-            PICTURE.write_text(drawing(soak))
-        put_figures(CALM_PLACE if calm else PLACE, f"{soak.machine}\n\n{text}")
+        PICTURE.write_text(drawing(soak))
+        put_figures(PLACE, f"{soak.machine}\n\n{text}")
 
 
 class _Run:
