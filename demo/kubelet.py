@@ -38,10 +38,10 @@ from types import TracebackType
 from typing import Any, Final
 
 from stalltop.demo.grpc_server import GrpcServer
+from stalltop.formats.protobuf import Field, encoded
 from stalltop.probes.kubelet import cri, pods_api
 from stalltop.probes.kubelet.folder import FOLDER, SOCKET
 from stalltop.probes.kubelet.pod_resources import ALLOCATABLE, LIST
-from stalltop.probes.kubelet.protobuf import Field, encoded
 
 RUNTIME_SOCKET: Final = dict(cri.SOCKETS)["containerd"]
 EVERY_SOCKET: Final = (f"{FOLDER}/{SOCKET}", f"{FOLDER}/{pods_api.SOCKET}", RUNTIME_SOCKET)
@@ -94,15 +94,14 @@ class Node:
 def _given(pod: Mapping[str, Any]) -> bytes:
     """Returns the encoded PodResources message of one pod."""
     containers = [
-        (3, encoded([(1, name.encode()), *_devices(2, given)]))
-        for name, given in pod.get("containers", {}).items()
+        (3, encoded([(1, name), *_devices(2, given)])) for name, given in pod.get("containers", {}).items()
     ]
-    return encoded([(1, pod["name"].encode()), (2, pod["namespace"].encode()), *containers])
+    return encoded([(1, pod["name"]), (2, pod["namespace"]), *containers])
 
 
 def _devices(number: int, given: Mapping[str, Sequence[str]]) -> list[Field]:
     return [
-        (number, encoded([(1, resource.encode()), *((2, device.encode()) for device in devices)]))
+        (number, encoded([(1, resource), *((2, device) for device in devices)]))
         for resource, devices in given.items()
     ]
 
@@ -111,24 +110,24 @@ def _object(pod: Mapping[str, Any]) -> bytes:
     """Returns a Pod of Kubernetes' core API."""
     meta = encoded(
         [
-            (1, pod["name"].encode()),
-            (3, pod["namespace"].encode()),
-            (5, pod["uid"].encode()),
+            (1, pod["name"]),
+            (3, pod["namespace"]),
+            (5, pod["uid"]),
             *_labels(11, pod),
         ]
     )
     state = 3 if pod.get("over") else 2
     statuses = [
-        (8, encoded([(1, name.encode()), (2, encoded([(state, b"")])), (8, f"containerd://{one}".encode())]))
+        (8, encoded([(1, name), (2, encoded([(state, b"")])), (8, f"containerd://{one}")]))
         for name, one in pod.get("ids", {}).items()
     ]
     phase = "Succeeded" if pod.get("over") else "Running"
-    return encoded([(1, meta), (3, encoded([(1, phase.encode()), *statuses]))])
+    return encoded([(1, meta), (3, encoded([(1, phase), *statuses]))])
 
 
 def _sandbox(pod: Mapping[str, Any]) -> bytes:
     """Returns a PodSandbox of the Container Runtime Interface."""
-    metadata = [(1, pod["name"].encode()), (2, pod["uid"].encode()), (3, pod["namespace"].encode())]
+    metadata: list[Field] = [(1, pod["name"]), (2, pod["uid"]), (3, pod["namespace"])]
     state: list[Field] = [(3, 1)] if pod.get("over") else []
     return encoded([(1, _sandbox_id(pod)), (2, encoded(metadata)), *state, *_labels(5, pod)])
 
@@ -137,20 +136,17 @@ def _containers(pod: Mapping[str, Any]) -> list[bytes]:
     """Returns the pod's Containers of the Container Runtime Interface."""
     state = 2 if pod.get("over") else 1
     return [
-        encoded([(1, one.encode()), (2, _sandbox_id(pod)), (3, encoded([(1, name.encode())])), (6, state)])
+        encoded([(1, one), (2, _sandbox_id(pod)), (3, encoded([(1, name)])), (6, state)])
         for name, one in pod.get("ids", {}).items()
     ]
 
 
-def _sandbox_id(pod: Mapping[str, Any]) -> bytes:
-    return hashlib.sha256(pod["uid"].encode()).hexdigest().encode()
+def _sandbox_id(pod: Mapping[str, Any]) -> str:
+    return hashlib.sha256(pod["uid"].encode()).hexdigest()
 
 
 def _labels(number: int, pod: Mapping[str, Any]) -> list[Field]:
-    return [
-        (number, encoded([(1, name.encode()), (2, value.encode())]))
-        for name, value in pod.get("labels", {}).items()
-    ]
+    return [(number, encoded([(1, name), (2, value)])) for name, value in pod.get("labels", {}).items()]
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -8,8 +8,7 @@ the message with a real Prometheus.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from stalltop.formats.metrics.catalogue import HostMetric
 from stalltop.formats.metrics.exponential import OFFSET, SCALE, ZERO_COLUMN
+from stalltop.formats.protobuf import Field, encoded, varint, zigzag
 
 PROTOBUF: Final = (
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
@@ -39,11 +39,13 @@ class NativeExposition:
 
     def add(self, metric: HostMetric, labels: Mapping[str, str], value: float, created: float = 0.0) -> None:
         """Writes the value of a gauge, an info or, with the Unix time at which it was 0, a counter."""
+        parts: list[Field] = [(1, float(value))]
         if metric.kind == "counter":
-            kind, field, content = _COUNTER, 3, _double(1, value) + _message(3, _timestamp(created))
+            kind, field = _COUNTER, 3
+            parts.append((3, _timestamp(created)))
         else:
-            kind, field, content = _GAUGE, 2, _double(1, value)
-        self._family(metric.series, metric, kind).append(_metric(labels, field, content))
+            kind, field = _GAUGE, 2
+        self._family(metric.series, metric, kind).append(_metric(labels, field, parts))
 
     def add_histogram(
         self,
@@ -54,38 +56,35 @@ class NativeExposition:
         created: float,
     ) -> None:
         """Writes a histogram: the calls of each bucket, and the sum of their durations."""
-        content = b"".join(
-            (
-                _number(1, int(counts.sum())),
-                _double(2, seconds),
-                _number(5, _zigzag(SCALE)),
-                _double(6, _ZERO_THRESHOLD),
-                _number(7, int(counts[ZERO_COLUMN])),
-                *_buckets(counts[ZERO_COLUMN + 1 :].astype(np.int64)),
-                _message(15, _timestamp(created)),
-            )
-        )
-        self._family(metric.name, metric, _HISTOGRAM).append(_metric(labels, 7, content))
+        parts: list[Field] = [
+            (1, int(counts.sum())),
+            (2, seconds),
+            (5, zigzag(SCALE)),
+            (6, _ZERO_THRESHOLD),
+            (7, int(counts[ZERO_COLUMN])),
+            *_buckets(counts[ZERO_COLUMN + 1 :].astype(np.int64)),
+            (15, _timestamp(created)),
+        ]
+        self._family(metric.name, metric, _HISTOGRAM).append(_metric(labels, 7, parts))
 
     def content(self) -> bytes:
         """Returns everything that was added."""
         families = (b"".join(family) for family in self._families.values())
-        return b"".join(_varint(len(family)) + family for family in families)
+        return b"".join(varint(len(family)) + family for family in families)
 
     def _family(self, name: str, metric: HostMetric, kind: int) -> list[bytes]:
         found = self._families.get(name)
         if found is None:
-            head = _text(1, name) + _text(2, f"{metric.about}.") + _number(3, kind)
-            found = self._families[name] = [head]
+            found = self._families[name] = [encoded([(1, name), (2, f"{metric.about}."), (3, kind)])]
         return found
 
 
-def _metric(labels: Mapping[str, str], field: int, content: bytes) -> bytes:
-    pairs = (_message(1, _text(1, name) + _text(2, value)) for name, value in labels.items())
-    return _message(4, b"".join(pairs) + _message(field, content))
+def _metric(labels: Mapping[str, str], field: int, parts: list[Field]) -> bytes:
+    pairs: list[Field] = [(1, encoded(((1, name), (2, value)))) for name, value in labels.items()]
+    return encoded([(4, encoded([*pairs, (field, encoded(parts))]))])
 
 
-def _buckets(counts: NDArray[np.int64]) -> Iterator[bytes]:
+def _buckets(counts: NDArray[np.int64]) -> Iterator[Field]:
     """Yields the spans of buckets that are not empty, and the differences of their counts."""
     filled = np.flatnonzero(counts)
     if not len(filled):
@@ -93,45 +92,11 @@ def _buckets(counts: NDArray[np.int64]) -> Iterator[bytes]:
     runs = np.split(filled, np.flatnonzero(np.diff(filled) > 1) + 1)
     end = -_FIRST  # The first span begins at the number of its bucket, each further one after a gap.
     for run in runs:
-        yield _message(12, _number(1, _zigzag(int(run[0]) - end)) + _number(2, len(run)))
+        yield 12, encoded([(1, zigzag(int(run[0]) - end)), (2, len(run))])
         end = int(run[-1]) + 1
-    yield _message(13, _packed(_zigzag(one) for one in np.diff(counts[filled], prepend=0).tolist()))
+    yield 13, [zigzag(one) for one in np.diff(counts[filled], prepend=0).tolist()]
 
 
 def _timestamp(seconds: float) -> bytes:
     whole = int(seconds)
-    return _number(1, whole) + _number(2, int((seconds - whole) * 1e9))
-
-
-def _text(field: int, text: str) -> bytes:
-    return _message(field, text.encode())
-
-
-def _message(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
-
-
-def _double(field: int, value: float) -> bytes:
-    return _varint(field << 3 | 1) + struct.pack("<d", value)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _packed(values: Iterable[int]) -> bytes:
-    return b"".join(map(_varint, values))
-
-
-def _zigzag(value: int) -> int:
-    return value << 1 if value >= 0 else (-value << 1) - 1
-
-
-def _varint(value: int) -> bytes:
-    """Returns a number that is not negative as a protobuf varint."""
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+    return encoded([(1, whole), (2, int((seconds - whole) * 1e9))])

@@ -1,4 +1,4 @@
-"""Reads and writes the wire format of protocol buffers as fields by number, without types. Supports only the
+"""Reads the wire format of protocol buffers as fields by number, without types. Supports only the
 features that a few small messages need.
 
 https://protobuf.dev/programming-guides/encoding/. The input is not trusted: every length is checked.
@@ -6,7 +6,7 @@ https://protobuf.dev/programming-guides/encoding/. The input is not trusted: eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -65,17 +65,6 @@ def messages(message: bytes, number: int) -> list[bytes]:
     return [value for at, value in fields(message) if at == number and isinstance(value, bytes)]
 
 
-def encoded(parts: Iterable[Field]) -> bytes:
-    """Returns an encoded message that has the fields ``parts``."""
-    found = bytearray()
-    for number, value in parts:
-        if isinstance(value, int):
-            found += _varint(number << 3 | _VARINT) + _varint(value)
-        else:
-            found += _varint(number << 3 | _BYTES) + _varint(len(value)) + value
-    return bytes(found)
-
-
 def _integer(message: bytes, at: int) -> tuple[int, int]:
     value = 0
     for place in range(_LONGEST):
@@ -87,11 +76,3 @@ def _integer(message: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, at
     raise ValueError("a number is longer than 10 bytes")
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])

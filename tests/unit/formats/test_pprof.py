@@ -1,4 +1,4 @@
-"""Tests the profile for pprof, read by a decoder of its own."""
+"""Tests the profile for pprof, by the fields of its messages."""
 
 from __future__ import annotations
 
@@ -10,35 +10,16 @@ from typing import Any
 from stalltop.formats.traces.call_stacks import CallStacks
 from stalltop.formats.traces.pprof import pprof
 from stalltop.model.calls import CapturedCalls
+from stalltop.probes.kubelet.protobuf import fields
 from tests.windows.full import full_window
 
 
 def decoded(message: bytes) -> dict[int, list[Any]]:
     """Return the values of a message by the numbers of their fields: integers, and bytes of others."""
-    fields: dict[int, list[Any]] = defaultdict(list)
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        number = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return number
-
-    while at < len(message):
-        key = varint()
-        if key & 7 == 2:
-            size = varint()
-            fields[key >> 3].append(message[at : at + size])
-            at += size
-        else:
-            assert key & 7 == 0
-            fields[key >> 3].append(varint())
-    return fields
+    found: dict[int, list[Any]] = defaultdict(list)
+    for number, value in fields(message):
+        found[number].append(value)
+    return found
 
 
 def numbers(packed: bytes) -> list[int]:

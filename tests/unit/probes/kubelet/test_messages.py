@@ -13,11 +13,11 @@ import pytest
 
 from stalltop.demo.grpc_server import GrpcServer
 from stalltop.demo.kubelet import EVERY_SOCKET
+from stalltop.formats.protobuf import encoded
 from stalltop.model.devices.allocation import Allocation
 from stalltop.probes.kubelet import cri, pod_resources, pods_api
 from stalltop.probes.kubelet.pod import Pod, PodContainer
 from stalltop.probes.kubelet.pods import PodReader
-from stalltop.probes.kubelet.protobuf import encoded
 from tests.unit.probes.patient import be_patient
 
 _KUBELET, _PODS, _RUNTIME = EVERY_SOCKET

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from stalltop.demo.grpc_server import listening_at
 from stalltop.demo.kubelet import EVERY_SOCKET, Node
+from stalltop.formats.protobuf import encoded
 from stalltop.model.devices.allocation import Allocation
 from stalltop.probes.kubelet import pod_resources
 from stalltop.probes.kubelet.call import UNIMPLEMENTED, KubeletCallError, call
 from stalltop.probes.kubelet.pod_resources import LIST, PodResources, read
-from stalltop.probes.kubelet.protobuf import encoded, fields, messages, text, texts
+from stalltop.probes.kubelet.protobuf import fields, messages, text, texts
 from stalltop.probes.readiness.surroundings import this_host
 from stalltop.probes.readiness.tenants import allocations
 from tests.unit.probes.patient import be_patient

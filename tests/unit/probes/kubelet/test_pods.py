@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from stalltop.demo.grpc_server import GrpcServer, listening_at
 from stalltop.demo.kubelet import EVERY_SOCKET, Node
+from stalltop.formats.protobuf import encoded
 from stalltop.probes.kubelet import cri, pods, pods_api
 from stalltop.probes.kubelet.folder import FOLDER, FOLDERS, PODS, is_node
 from stalltop.probes.kubelet.pod import Pod, PodContainer
 from stalltop.probes.kubelet.pods import PodReader, Pods
-from stalltop.probes.kubelet.protobuf import encoded
 from tests.unit.probes.patient import be_patient
 
 A, B = "a1" * 32, "b2" * 32
