@@ -1,8 +1,9 @@
 """Serve this host's figures to Prometheus, at http://127.0.0.1:9470/metrics, or send them by OpenTelemetry's
 protocol (docs/metrics.md).
 
-Takes the windows of the tracer of this host, or traces by itself if there is none. Runs until a signal ends
-it, with exit code 0. Addresses that other hosts can reach need TLS and a token.
+Takes the windows of the tracer of this host, or traces by itself if there is none; --record also records
+them, in the same process. Runs until a signal ends it, with exit code 0. Addresses that other hosts can reach
+need TLS and a token.
 """
 
 from __future__ import annotations
@@ -14,6 +15,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stalltop.cli.commands.record import (
+    add_recording_options,
+    closed,
+    opened,
+    read_until,
+    requests,
+    say_begun,
+)
 from stalltop.cli.host import host_windows
 from stalltop.cli.listening import add_certificate_options, resolved, tls_of
 from stalltop.cli.otlp import add_otlp_options, otlp_output
@@ -67,6 +76,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--simulated", action="store_true", help="serve figures of simulated tenants instead of this host"
     )
     add_otlp_options(parser)
+    add_recording_options(parser, "record in the same process, as `stalltop record` does")
     add_tracing_options(parser)
     add_state_options(parser)
 
@@ -84,8 +94,7 @@ def listen_address(text: str) -> tuple[str, int]:
 
 def run(options: argparse.Namespace) -> int:
     """Serves, sends or both until a signal ends it, and returns 0. Raises TracingError if this host cannot be
-    traced, and the source's error if the source fails."""
-    from stalltop.cli.commands.record import read_until, requests
+    traced, the source's error if the source fails, and StalltopError if it cannot record."""
     from stalltop.formats.metrics.exponential import EXPONENTIAL
     from stalltop.formats.metrics.totals import HostTotals
 
@@ -101,8 +110,16 @@ def run(options: argparse.Namespace) -> int:
             takers += [one.add for one in (totals, native) if one is not None]
         if options.otlp:
             takers.append(ending.enter_context(otlp_output(options)).take)
+        recorder = None
+        if options.record is not None:
+            recorder = opened(options, Path(options.record) if options.record else None)
+            ending.callback(closed, recorder)
+            takers.append(recorder.add)
         source, leave = host_windows(options, patient=True)
         ending.callback(source.close)
+        if recorder is not None:
+            recorder.start()
+            say_begun(recorder, options)
         with requests(leave) as ended:
             if endpoint is not None:
                 endpoint.start()

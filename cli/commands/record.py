@@ -36,6 +36,7 @@ CLOSE_SECONDS = 20.0
 """Seconds that stalltop waits at exit for the disk to write the last windows."""
 INTERVAL = 1.0
 """Seconds between two windows."""
+WHILE_SHOWN = "record while the screen is shown, as `stalltop record` does; also the key R"
 _AGES = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 
@@ -88,15 +89,15 @@ def bounds(options: argparse.Namespace) -> Bounds:
     return Bounds(int(options.max_size), float(options.max_age))
 
 
-def add_recording_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options for recording while a screen is shown."""
+def add_recording_options(parser: argparse.ArgumentParser, help_text: str = WHILE_SHOWN) -> None:
+    """Adds the options for recording while something else is done with the windows."""
     group = parser.add_argument_group("recording (docs/recordings.md)")
     group.add_argument(
         "--record",
         nargs="?",
         const="",
         metavar="FILE",
-        help="record while the screen is shown, as `stalltop record` does; also the key R",
+        help=help_text,
     )
     add_bounds(group)
 
@@ -153,34 +154,60 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Records, and returns 0, or 1 if the newest windows could not be written. Raises TracingError if this
     host cannot be traced."""
-    from stalltop.files.places import recording_path
-    from stalltop.recordings.write.recorder import Recorder
-
-    host = _host(options)
-    path = options.to or recording_path(host)
-    missing = [folder for folder in path.parents if not folder.exists()]
-    # The file is opened before tracing begins, because most mistakes of users are in the path of the file.
-    recorder = Recorder(path, bounds(options), tell=say)
-    recorder.open(host)
-    if missing and options.to:
-        say(f"created the folder {missing[-1]}")
+    recorder = opened(options, options.to)
     try:
         source, leave = host_windows(options)
     except BaseException:
         recorder.close(CLOSE_SECONDS)
         raise
     recorder.start()
-    written = True
+    code = 0
     try:
         with requests(leave) as ended:
-            say(f"recording to {path}, at most {options.max_size / (1 << 20):,.0f} MiB; press Ctrl-C to stop")
+            say_begun(recorder, options)
             read_until(source, recorder.add, ended, options.seconds)
     finally:
         try:
             source.close()
         finally:
-            written = recorder.close(CLOSE_SECONDS)
-    return _told(recorder, written)
+            code = closed(recorder)
+    return code
+
+
+def opened(options: argparse.Namespace, given: Path | None) -> Recorder:
+    """Returns a recorder that has opened its file, but does not write yet. Call this before tracing begins:
+    most mistakes of users are in the path of the file. ``given``: None: the file of this host. Raises
+    StalltopError."""
+    from stalltop.files.places import recording_path
+    from stalltop.recordings.write.recorder import Recorder
+
+    host = _host(options)
+    path = given or recording_path(host)
+    missing = [folder for folder in path.parents if not folder.exists()]
+    recorder = Recorder(path, bounds(options), tell=say)
+    recorder.open(host)
+    if missing and given:
+        say(f"created the folder {missing[-1]}")
+    return recorder
+
+
+def say_begun(recorder: Recorder, options: argparse.Namespace) -> None:
+    """Tells the user where and how much is recorded."""
+    path, most = recorder.state.path, options.max_size / (1 << 20)
+    say(f"recording to {path}, at most {most:,.0f} MiB; press Ctrl-C to stop")
+
+
+def closed(recorder: Recorder) -> int:
+    """Ends the recording, and prints a summary. Returns the exit code: 1 if the newest windows could not be
+    written."""
+    written = recorder.close(CLOSE_SECONDS)
+    say(
+        recorder.summary
+        if written
+        else f"{recorder.summary}; the newest windows are lost: the disk did not write them within "
+        f"{CLOSE_SECONDS:g} s"
+    )
+    return 0 if written and not recorder.state.failure else 1
 
 
 def read_until(
@@ -208,17 +235,6 @@ def read_until(
             take(source.read())
         except NoMoreWindowsError:
             return
-
-
-def _told(recorder: Recorder, written: bool) -> int:
-    """Prints the summary; returns 0, or 1 if the newest windows could not be written."""
-    say(
-        recorder.summary
-        if written
-        else f"{recorder.summary}; the newest windows are lost: the disk did not write them within "
-        f"{CLOSE_SECONDS:g} s"
-    )
-    return 0 if written and not recorder.state.failure else 1
 
 
 def _host(options: argparse.Namespace) -> str:

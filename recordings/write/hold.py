@@ -59,7 +59,7 @@ class Hold:
             os.close(self._descriptor)
             raise FileInUseError(
                 f"another stalltop records to {path}{f' (process {owner})' if owner else ''}",
-                "name another file with --to, or stop the other stalltop",
+                "name another file, or stop the other stalltop",
             ) from None
         except OSError as error:
             os.close(self._descriptor)

@@ -58,7 +58,7 @@ _MOST_WINDOWS: Final = 900_000
 _MOST_DROPPED: Final = 60
 """Largest number of windows that are dropped at a time."""
 _MAGIC: Final = b"SQLite format 3\0"
-_ANOTHER: Final = "name another file with --to"
+_ANOTHER: Final = "name another file"
 
 
 class Recording:

@@ -20,6 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from stalltop.cli import main as cli
 from stalltop.cli.commands.metrics import listen_address
 from stalltop.cli.otlp import pairs
+from stalltop.recordings.read.reading import open_file
 from stalltop.serving.host.tracer_server import TracerServer
 from tests.tui.sources import numbered
 from tests.unit.serving.host.tracers import TRACER, seated
@@ -136,16 +137,19 @@ def scraped(port: int) -> dict[str, float]:
     return found
 
 
-def test_a_client_of_the_tracer_serves_its_windows_until_a_signal(
+def test_a_client_of_the_tracer_serves_and_records_its_windows_until_a_signal(
     windows: threading.Semaphore, tmp_path: Path
 ) -> None:
+    recording = tmp_path / "r.stalltop"
     command = [sys.executable, "-P", "-m", "stalltop", "metrics", "--listen", "127.0.0.1:0"]
+    command += ["--record", str(recording)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         assert process.stderr is not None
         try:
-            said = [process.stderr.readline(), process.stderr.readline()]
+            said = [process.stderr.readline() for _ in range(3)]
             assert "windows of the tracer of this host" in said[0]
-            found = re.search(r"metrics at http://127\.0\.0\.1:(\d+)/metrics", said[1])
+            assert f"recording to {recording}" in said[1]
+            found = re.search(r"metrics at http://127\.0\.0\.1:(\d+)/metrics", said[2])
             assert found is not None, said
             port = int(found[1])
             per_window = sum(
@@ -167,3 +171,15 @@ def test_a_client_of_the_tracer_serves_its_windows_until_a_signal(
             assert "Traceback" not in process.stderr.read()
         finally:
             process.kill()
+    with open_file(recording) as recorded:
+        assert [one.end for one in recorded.windows()] == [numbered(number).end for number in range(3)]
+
+
+def test_a_recording_that_cannot_be_written_is_reported_before_anything_is_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("not a recording")
+    assert cli.main(["metrics", "--simulated", "--record", str(tmp_path / "notes.txt")]) == 2
+    told = capsys.readouterr().err
+    assert "notes.txt" in told
+    assert "metrics at" not in told
