@@ -11,6 +11,9 @@ from collections.abc import Iterable, Sequence
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 """Wire types."""
 
+_SHORT = tuple(bytes((value,)) for value in range(0x80))
+"""The integers that take one byte, which most do."""
+
 Field = tuple[int, int | float | str | bytes | Sequence[int]]
 """Number of a field, and its value: an integer that is not negative, a double, a string, an encoded message,
 or several integers (packed)."""
@@ -32,6 +35,8 @@ def encoded(parts: Iterable[Field]) -> bytes:
 
 def varint(value: int) -> bytes:
     """Returns an integer that is not negative, without the number of a field."""
+    if value < 0x80:
+        return _SHORT[value]
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)
