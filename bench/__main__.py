@@ -55,6 +55,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
 OTHERS: Final = {
     "attack": "what others lose if a stranger attacks the tracer (see attack --help)",
     "faults": "how well injected faults are diagnosed (see faults --help)",
+    "stragglers": "how soon the fleet names the late rank of a job, and why (see stragglers --help)",
     "soak": "whether a recorder stays as it is while a host lives fast (see soak --help)",
 }
 """Summaries of what is measured with options of its own."""
@@ -109,6 +110,10 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
                 from bench.soak.command import main as soak
 
                 return soak(arguments[1:], say)
+            if arguments[:1] == ["stragglers"]:
+                from bench.stragglers.command import main as stragglers
+
+                return stragglers(arguments[1:], say)
             return _measure(arguments, say)
     except StalltopError as told:
         print(f"bench: {told}", file=sys.stderr)

@@ -38,10 +38,21 @@ class _Running:
 class DemoTenants:
     """The running tenants of one scenario. They end when `close` is called, or when this process ends."""
 
-    def __init__(self, scenario: Scenario | str = "trio", *, built: Built | None = None) -> None:
-        """``scenario`` is a scenario or the name of one. Raises UsageError if no scenario has this name."""
+    def __init__(
+        self,
+        scenario: Scenario | str = "trio",
+        *,
+        built: Built | None = None,
+        below: str = "",
+        meeting: Path | None = None,
+    ) -> None:
+        """``scenario`` is a scenario or the name of one. ``below``: path of the cgroup, below the root of the
+        hierarchy, in which the tenants' cgroups are made; '': the root. ``meeting``: an empty file, by which
+        ranks meet those of other scenarios. Raises UsageError if no scenario has this name."""
         self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
         self._built = built
+        self._below = below
+        self._meeting = meeting
         self._running: list[_Running] = []
         """Running tenants in the scenario's order."""
         self._ranks: list[tuple[Caller, ProcessPlan]] = []
@@ -208,10 +219,10 @@ class DemoTenants:
         identity = str(4711 + number) if tenant.runtime == "slurm" else container_id()
         if tenant.pod is None:
             self._names[identity] = tenant.name
-        cgroup = self._cgroups.make(container_path(tenant.runtime, identity))
+        cgroup = self._cgroups.make(f"{self._below}/{container_path(tenant.runtime, identity)}")
         running = _Running(tenant, identity, cgroup)
         self._running[number : number + 1] = [running]
-        meeting = self._files.path / "meeting"
+        meeting = self._meeting or self._files.path / "meeting"
         meeting.touch()
         latencies = {
             symbol: replace(latency, path=meeting) if latency.how == "meet" else latency

@@ -12,7 +12,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import nats.errors
@@ -74,6 +74,8 @@ class AgentOptions:
     buffer_bytes: int = BUFFER_BYTES
     past: Past | None = None
     answers: HostAnswers = NO_ANSWERS
+    clock: Callable[[], float] = time.time
+    """The clock of the host, by which the times in its windows are."""
 
 
 class FleetAgent:
@@ -222,6 +224,11 @@ class FleetAgent:
 
     async def _send_summary(self, client: Client, summary: HostSummary) -> None:
         address = self._options.address
+        # How long an answer takes bounds how long the summary is on its way (model.fleet.host_clock).
+        began = time.monotonic_ns()
+        await client.flush(round(PUBLISH_SECONDS))
+        answered_ns = time.monotonic_ns() - began
+        summary = replace(summary, sent=self._options.clock(), round_trip_ns=answered_ns)
         await client.publish(subjects.of_host(subjects.SUMMARY, address), encoded(summary))
         for namespace in namespaces(summary):
             part = encoded(seen_by(summary, namespace))

@@ -53,6 +53,7 @@ from stalltop.probes.kubelet.device_ids import uuids_of, with_uuids
 from stalltop.probes.kubelet.reader import KubeletReader
 from stalltop.probes.layout import HOST_WORK
 from stalltop.probes.libraries.discovery import Libraries
+from stalltop.probes.libraries.processes import Processes
 from stalltop.probes.libraries.unprobed import UnprobedProcess
 from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 from stalltop.probes.maps.launches import RawKernel
@@ -157,7 +158,9 @@ class Monitor:
                     self._kernel.stacks, self._confined, demangler, self._confined.impatient
                 )
                 self._samples = SampleReader(self._kernel.samples, self._stacks.names, self._stacks.is_gil)
-            self._libraries = Libraries(self._kernel.attach, asks=self._confined)
+            self._libraries = Libraries(
+                self._kernel.attach, Processes(within=options.within), asks=self._confined
+            )
             if options.budget is not None:
                 self._budget = BudgetKeeper(
                     options.budget, self._kernel.probe_ns, self._libraries.hot, self._kernel

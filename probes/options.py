@@ -44,6 +44,9 @@ class MonitorOptions:
     stacks: StackMode = "slow"
     """Of which calls the stack is read: of none, of slow calls and of calls that do not return, or of all
     captured calls."""
+    within: str = ""
+    """Path of a cgroup below the root of the v2 hierarchy, such as ``/slice``: calls are counted only of
+    processes in it and below it. '': of all processes."""
     kernel: Callable[[], KernelSide] | None = None
     """Returns a kernel side that was started earlier. It is called once. If it is None, `begin` starts a
     kernel side."""

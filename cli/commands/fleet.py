@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 JOIN_SECONDS = 10.0
 """Longest wait for the last summaries of all hosts, when the fleet is printed."""
-DEMO_HOSTS, DEMO_TRACED = 64, 2
+DEMO_HOSTS, DEMO_TRACED = 64, 4
 MOST_HOSTS = 10_000
 DEMO_SECONDS = 3.0
 """How long the demo runs before it is printed, once all of its hosts make calls."""

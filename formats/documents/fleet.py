@@ -91,6 +91,7 @@ def _job(job: FleetJob) -> dict[str, Any]:
         "stands_seconds": job.stands_seconds,
         "late_seconds": job.late_seconds,
         "late_error_seconds": job.late_error_seconds,
+        "waiting_share": job.waiting_share,
         "sentence": job_line(job),
         "ranks": [_rank(rank) for rank in job.ranks],
         "late": [rank.rank for rank in job.late],
@@ -106,5 +107,6 @@ def _rank(rank: FleetRank) -> dict[str, Any]:
         "live": rank.live,
         "entered": rank.entered,
         "since_entry_seconds": rank.since_entry_seconds,
+        "late_seconds": rank.late_seconds,
         "problem": None if rank.problem is None else _problem(rank.problem),
     }

@@ -61,7 +61,7 @@ def condensed(
         tenants=tuple(tenants[:MOST_TENANTS]),
         problems=tuple(_problem(one, window) for one in faults[:MOST_PROBLEMS]),
         devices=tuple(_device(one) for one in window.devices.devices[:MOST_DEVICES]),
-        ranks=tuple(_rank(one, window.tenants) for one in window.evidence.ranks[:MOST_RANKS]),
+        ranks=_ranks(window),
         gaps=tuple(gaps[-MOST_GAPS:]),
     )
 
@@ -158,7 +158,17 @@ def _figure(value: float | None) -> float:
     return UNKNOWN if value is None else round(float(value), 1)
 
 
-def _rank(rank: Rank, tenants: Mapping[str, Tenant]) -> RankSummary:
+def _ranks(window: Window) -> tuple[RankSummary, ...]:
+    devices: dict[int, set[str]] = {}
+    for key in window.rows.keys:
+        if key.device:
+            devices.setdefault(key.pid, set()).add(key.device)
+    return tuple(
+        _rank(one, window.tenants, devices.get(one.pid, set())) for one in window.evidence.ranks[:MOST_RANKS]
+    )
+
+
+def _rank(rank: Rank, tenants: Mapping[str, Tenant], devices: set[str]) -> RankSummary:
     tenant = tenants.get(rank.tenant, _NOBODY)
     return RankSummary(
         rank.communicator,
@@ -171,4 +181,5 @@ def _rank(rank: Rank, tenants: Mapping[str, Tenant]) -> RankSummary:
         rank.entered,
         rank.since_entry_ns,
         rank.entries,
+        next(iter(devices)) if len(devices) == 1 else "",
     )

@@ -14,7 +14,7 @@ from typing import Final
 
 from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetRank
 from stalltop.model.fleet.host_summary import ProblemSummary, RankSummary
-from stalltop.model.fleet.rank_entries import RankEntries
+from stalltop.model.fleet.rank_entries import Arrivals, RankEntries
 
 STANDS_SECONDS: Final = 3.0
 """A job stands if none of its ranks has entered a collective for this long: at least two windows of a
@@ -41,33 +41,44 @@ def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]], entries:
         # A rank that moved to another host is still in the last summary of the old one.
         if one.rank not in by_rank or host.at > by_rank[one.rank][0].at:
             by_rank[one.rank] = host, one
-    ranks = tuple(_rank(host, one) for _, (host, one) in sorted(by_rank.items()))
+    arrivals = entries.arrivals(communicator)
+    ranks = tuple(_rank(host, one, arrivals) for _, (host, one) in sorted(by_rank.items()))
     _, first = next(iter(by_rank.values()))
     stands, late = _waiting_for(ranks)
     job = FleetJob(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late)
-    found = None if late else entries.late(communicator)
+    found = None if late else arrivals.late
     straggler = tuple(rank for rank in ranks if rank.live and found is not None and rank.rank == found.rank)
     if found is None or not straggler:
         return job
-    return replace(job, late=straggler, late_seconds=found.seconds, late_error_seconds=found.error_seconds)
+    return replace(
+        job,
+        late=straggler,
+        late_seconds=found.seconds,
+        late_error_seconds=found.error_seconds,
+        waiting_share=found.waiting_share,
+    )
 
 
-def _rank(host: FleetHost, one: RankSummary) -> FleetRank:
+def _rank(host: FleetHost, one: RankSummary, arrivals: Arrivals) -> FleetRank:
     live = host.state == "live"
     problem = _problem_of(host, one) if live else None
     since = one.since_entry_ns / 1e9
-    return FleetRank(one.rank, host.address, one.pid, one.process, live, one.entered, since, problem)
+    late = arrivals.late_seconds.get(one.rank)
+    return FleetRank(one.rank, host.address, one.pid, one.process, live, one.entered, since, problem, late)
 
 
 def _problem_of(host: FleetHost, rank: RankSummary) -> ProblemSummary | None:
-    """Returns the worst problem of the rank's tenant, but not that it is late: its cause is wanted."""
+    """Returns the worst problem of the rank's tenant or of its GPU, but not that it is late: the cause of
+    that is wanted."""
     assert host.summary is not None
-    of_tenant = [
-        one
-        for one in host.summary.problems
-        if (one.namespace, one.victim) == (rank.namespace, rank.tenant) and not one.cause.startswith("nccl")
-    ]
-    return next(iter(of_tenant), None)
+
+    def concerns(one: ProblemSummary) -> bool:
+        if one.cause.startswith("nccl"):
+            return False
+        of_tenant = (one.namespace, one.victim) == (rank.namespace, rank.tenant)
+        return of_tenant or (one.device != "" and one.device == rank.device)
+
+    return next(filter(concerns, host.summary.problems), None)
 
 
 def _waiting_for(ranks: tuple[FleetRank, ...]) -> tuple[float, tuple[FleetRank, ...]]:

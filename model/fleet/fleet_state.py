@@ -52,7 +52,7 @@ class FleetState:
         known = self._known(address)
         if known is not None and at >= known.at:
             known.summary, known.at, known.fault, known.ahead = summary, at, "", summary.end - at
-            self._entries.take(address, summary)
+            self._entries.take(address, summary, at)
 
     def refuse(self, address: HostAddress, reason: str, at: float) -> None:
         """Notes that a message of a host cannot be read. ``reason`` follows the name of the host in a

@@ -101,7 +101,10 @@ class FleetRank:
     """Collectives entered since the communicator was created."""
     since_entry_seconds: float
     problem: ProblemSummary | None = None
-    """The worst problem that its own tenant has on its host."""
+    """The worst problem that its own tenant, or its GPU, has on its host."""
+    late_seconds: float | None = None
+    """Mean time from the median of the other ranks to its own entry into the newest collectives, s; negative
+    if it is early; None if it cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,8 @@ class FleetJob:
     """By how much that rank of a running job is late per collective, on average."""
     late_error_seconds: float = 0.0
     """Possible error of ``late_seconds``, from the clocks of the hosts."""
+    waiting_share: float = 0.0
+    """Share of the waiting for a last rank that was for that one, 0 to 1."""
 
     @property
     def hosts(self) -> tuple[HostAddress, ...]:

@@ -100,6 +100,8 @@ class RankSummary(NamedTuple):
     """Time since it last entered one, at the end of the window."""
     entries: str = ""
     """When it entered some of them, the same on every host (``model.hosts.collectives``)."""
+    device: str = ""
+    """Label of the GPU that its process uses; '' if it is not known, or if it uses several."""
 
 
 class WindowGap(NamedTuple):
@@ -146,3 +148,7 @@ class HostSummary:
     ranks: tuple[RankSummary, ...] = ()
     gaps: tuple[WindowGap, ...] = ()
     """The newest stretches whose windows are missing from the fleet's streams."""
+    sent: float = 0.0
+    """Unix time in seconds at which this is sent, on the host's clock."""
+    round_trip_ns: int = -1
+    """How long the server took to answer just before, ns; -1: not known."""

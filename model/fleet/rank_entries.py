@@ -1,35 +1,46 @@
 """How late each rank of a running job enters its collectives, compared across hosts.
 
 Every host says when its ranks entered some collectives, and all hosts choose the same ones
-(``model.hosts.collectives``). A rank is late by the time from the median of the other ranks to its own entry.
+(``model.hosts.collectives``). The ranks that entered a collective early wait for the last one. A rank is late
+if the others wait for it in most of their waiting, again and again.
 
-Times are those of the hosts' clocks, which time servers synchronise. The Linux kernel states by how much each
-may be wrong; a rank is called late only if it is late by clearly more than that. Without such a statement,
-ranks of different hosts are not compared. Entries are what programs do: a slow GPU behind programs that run
-ahead of it is not seen here.
+Times are those of the hosts' clocks. They are compared on the clock of the NATS server (``host_clock``) or,
+if that is more exact, as they are: time servers synchronise the clocks of most hosts, and the Linux kernel
+states by how much each may be wrong. A rank is called late only if it is late by clearly more than the clocks
+may be wrong. Entries are what programs do: a slow GPU behind programs that run ahead of it is not seen here.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Final, NamedTuple
 
+from stalltop.model.fleet.host_clock import ClockOffset, HostClock
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary
 from stalltop.model.hosts.collectives import entries_in
 
-MOST_KEPT: Final = 64
+MOST_KEPT: Final = 128
 """Newest collectives of a communicator that are kept: those of about 20 s."""
+RECENT_SECONDS: Final = 3.0
+"""Collectives of this time are compared, so that a rank is called late soon after it has become late."""
 LEAST_COMPARED: Final = 6
-"""Minimum number of compared collectives of a rank."""
+"""Minimum number of compared collectives. If there are fewer in ``RECENT_SECONDS``, older ones are compared
+too."""
 LEAST_LATE_SECONDS: Final = 0.002
 """A rank that is late by less, on average, is not called late."""
-LAST_SHARE: Final = 0.6
-"""A late rank is the last one in at least this share of the compared collectives."""
+LEAST_LATE: Final = 3
+LEAST_LATE_SHARE: Final = 0.2
+LATE_FOR_SECONDS: Final = 1.0
+"""A late rank is clearly the last one in at least this number and this share of the compared collectives, and
+from the first to the last of them for this long. So one pause of a program, which makes it late for all
+collectives of a step, is no reason to call it late."""
+WAITING_SHARE: Final = 0.6
+"""The others wait for it in at least this share of all their waiting for a last rank."""
 CLEARLY: Final = 2.0
-"""It is late by this factor more than the next one, and than the clocks may be wrong."""
+"""It is late by this factor more than the clocks may be wrong."""
 
 
 class LateRank(NamedTuple):
@@ -40,20 +51,37 @@ class LateRank(NamedTuple):
     """By how much it is late per collective, on average."""
     error_seconds: float
     """Possible error of that, from the clocks of the hosts."""
+    waiting_share: float
+    """Share of the waiting for a last rank that was for this one, 0 to 1."""
 
 
-class _RankPlace(NamedTuple):
-    address: HostAddress
-    clock_error: float | None
-    """Possible error of the host's clock, s; None if it is not known."""
+class Arrivals(NamedTuple):
+    """How the ranks of a running job entered its newest collectives."""
+
+    late_seconds: Mapping[int, float]
+    """By rank: the mean time from the median of the other ranks to its own entry, s; negative if it is
+    early. Ranks that cannot be compared are missing."""
+    late: LateRank | None
+    """The rank for which the others wait; None if there is none."""
+
+
+UNKNOWN_ARRIVALS: Final = Arrivals({}, None)
 
 
 @dataclass(slots=True)
 class _Communicator:
-    places: dict[int, _RankPlace] = field(default_factory=dict)
+    places: dict[int, HostAddress] = field(default_factory=dict)
     """By rank."""
     entries: OrderedDict[int, dict[int, float]] = field(default_factory=OrderedDict)
-    """By collective and rank: Unix time, s."""
+    """By collective and rank: Unix time on the clock of the rank's host, s."""
+
+
+@dataclass(slots=True)
+class _Clocks:
+    """What is known about the clock of one host."""
+
+    by_server: HostClock = field(default_factory=HostClock)
+    by_time_server: ClockOffset | None = None
 
 
 class RankEntries:
@@ -61,13 +89,22 @@ class RankEntries:
 
     def __init__(self) -> None:
         self._known: dict[str, _Communicator] = {}
+        self._clocks: dict[HostAddress, _Clocks] = {}
+        """Clocks of hosts that have ranks."""
 
-    def take(self, address: HostAddress, summary: HostSummary) -> None:
-        """Takes the entries of a host's ranks."""
-        error = None if summary.clock_error_ns < 0 else summary.clock_error_ns / 1e9
+    def take(self, address: HostAddress, summary: HostSummary, at: float) -> None:
+        """Takes the entries of a host's ranks. The server received the summary at ``at``, by its clock."""
+        if not summary.ranks:
+            self._clocks.pop(address, None)
+            return
+        clocks = self._clocks.setdefault(address, _Clocks())
+        error = summary.clock_error_ns
+        clocks.by_time_server = None if error < 0 else ClockOffset(0.0, error / 1e9)
+        if summary.round_trip_ns >= 0:
+            clocks.by_server.take(summary.sent, at, summary.round_trip_ns / 1e9)
         for one in summary.ranks:
             known = self._known.setdefault(one.communicator, _Communicator())
-            known.places[one.rank] = _RankPlace(address, error)
+            known.places[one.rank] = address
             for number, time in entries_in(one.entries):
                 known.entries.setdefault(number, {})[one.rank] = time
             while len(known.entries) > MOST_KEPT:
@@ -78,41 +115,93 @@ class RankEntries:
         for gone in self._known.keys() - set(communicators):
             del self._known[gone]
 
-    def late(self, communicator: str) -> LateRank | None:
-        """Returns the rank for which the others wait; None if there is none, or it cannot be known."""
+    def arrivals(self, communicator: str) -> Arrivals:
+        """Returns how the ranks of ``communicator`` entered its newest collectives."""
         known = self._known.get(communicator)
         if known is None:
-            return None
+            return UNKNOWN_ARRIVALS
+        offsets = self._offsets(known)
+        compared = _compared(known, offsets)
+        if len(compared) < LEAST_COMPARED:
+            return UNKNOWN_ARRIVALS
         late: dict[int, list[float]] = {}
-        last: dict[int, int] = {}
-        for times in known.entries.values():
+        for times in compared:
             for rank, time in times.items():
-                others = [
-                    other for one, other in times.items() if one != rank and _comparable(known, rank, one)
-                ]
-                if others:
-                    late.setdefault(rank, []).append(time - median(others))
-                    last[rank] = last.get(rank, 0) + (time > max(others))
-        means = {rank: fmean(found) for rank, found in late.items() if len(found) >= LEAST_COMPARED}
-        if len(means) < 2:
-            return None
-        first, second = sorted(means, key=lambda rank: -means[rank])[:2]
-        error = max(_error(known, first, one) or 0.0 for one in means if one != first)
-        least = max(LEAST_LATE_SECONDS, CLEARLY * error, CLEARLY * means[second])
-        if means[first] < least or last[first] < LAST_SHARE * len(late[first]):
-            return None
-        return LateRank(first, means[first], error)
+                others = median(other for one, other in times.items() if one != rank)
+                late.setdefault(rank, []).append(time - others)
+        means = {rank: fmean(found) for rank, found in late.items()}
+        return Arrivals(means, _late(compared, means, offsets, known.places))
+
+    def _offsets(self, known: _Communicator) -> dict[int, ClockOffset]:
+        """Returns the clocks of the ranks, all relative to one clock: that of the NATS server, or the one
+        that time servers distribute; the one by which more ranks can be compared, or with less error."""
+        hosts = set(known.places.values())
+        if len(hosts) == 1:
+            return dict.fromkeys(known.places, ClockOffset(0.0, 0.0))
+        by_server, by_time_server = dict[HostAddress, ClockOffset](), dict[HostAddress, ClockOffset]()
+        for host in hosts:
+            clocks = self._clocks.get(host, _Clocks())
+            if (offset := clocks.by_server.offset) is not None:
+                by_server[host] = offset
+            if clocks.by_time_server is not None:
+                by_time_server[host] = clocks.by_time_server
+
+        def worth(found: Mapping[HostAddress, ClockOffset]) -> tuple[int, float]:
+            return len(found), -max((offset.error for offset in found.values()), default=0.0)
+
+        best = max(by_server, by_time_server, key=worth)
+        return {rank: best[host] for rank, host in known.places.items() if host in best}
 
 
-def _comparable(known: _Communicator, a: int, b: int) -> bool:
-    return _error(known, a, b) is not None
+def _compared(known: _Communicator, offsets: Mapping[int, ClockOffset]) -> list[dict[int, float]]:
+    """Returns the newest collectives that all ranks with a known clock have entered: times of entry by rank,
+    on one clock, s. Ranks of which nothing has come lately are left out."""
+    collectives = [
+        {rank: time - offsets[rank].ahead for rank, time in known.entries[number].items() if rank in offsets}
+        for number in sorted(known.entries, reverse=True)
+    ]
+    newest = max((time for times in collectives for time in times.values()), default=0.0)
+    since = newest - RECENT_SECONDS
+    ranks = {rank for times in collectives for rank, time in times.items() if time >= since}
+    found: list[dict[int, float]] = []
+    for times in collectives:
+        if len(ranks) < 2 or not ranks <= times.keys():
+            continue
+        if max(times.values()) < since and len(found) >= LEAST_COMPARED:
+            break
+        found.append({rank: times[rank] for rank in ranks})
+    return found
 
 
-def _error(known: _Communicator, a: int, b: int) -> float | None:
-    """Returns the possible error of comparing times of two ranks, s; None if it is not known."""
-    one, other = known.places[a], known.places[b]
-    if one.address == other.address:
-        return 0.0
-    if one.clock_error is None or other.clock_error is None:
+class _Wait(NamedTuple):
+    at: float
+    seconds: float
+    """From the entry of the last rank but one to that of the last one."""
+
+
+def _late(
+    compared: list[dict[int, float]],
+    means: Mapping[int, float],
+    offsets: Mapping[int, ClockOffset],
+    places: Mapping[int, HostAddress],
+) -> LateRank | None:
+    waits: dict[int, list[_Wait]] = {}
+    for times in compared:
+        second, last = sorted((time, rank) for rank, time in times.items())[-2:]
+        waits.setdefault(last[1], []).append(_Wait(last[0], last[0] - second[0]))
+    waiting = {rank: sum(wait.seconds for wait in found) for rank, found in waits.items()}
+    rank = max(waiting, key=lambda one: waiting[one])
+    error = max(
+        0.0 if places[one] == places[rank] else offsets[rank].error + offsets[one].error for one in means
+    )
+    least = max(LEAST_LATE_SECONDS, CLEARLY * error)
+    clearly = [wait.at for wait in waits[rank] if wait.seconds >= least]
+    whole = sum(waiting.values())
+    share = waiting[rank] / whole if whole > 0 else 0.0
+    if means[rank] < least or share < WAITING_SHARE:
         return None
-    return one.clock_error + other.clock_error
+    if len(clearly) < max(LEAST_LATE, LEAST_LATE_SHARE * len(compared)):
+        return None
+    if max(clearly) - min(clearly) < LATE_FOR_SECONDS:
+        return None
+    return LateRank(rank, means[rank], error, share)

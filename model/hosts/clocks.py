@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.calls import CapturedCalls
+from stalltop.model.hosts.collectives import shifted_entries
 from stalltop.model.window import Window
 
 LEAST_POINTS: Final = 5
@@ -179,6 +180,7 @@ def shifted(window: Window, seconds: float) -> Window:
         evidence=replace(
             evidence,
             events=tuple(replace(event, time=event.time + seconds) for event in evidence.events),
+            ranks=tuple(replace(rank, entries=shifted_entries(rank.entries, ns)) for rank in evidence.ranks),
         ),
         calls=CapturedCalls(
             (call._replace(start_ns=call.start_ns + ns) for call in calls.kept), calls.passed_over

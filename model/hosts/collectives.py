@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-MOST_CHOSEN: Final = 4
+MOST_CHOSEN: Final = 8
 """Collectives, on average at most, that are chosen of those of one rank in a window."""
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 """Multiplier of Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4): 2^64 divided by the golden
-ratio, odd."""
+ratio, odd. Numbers are multiplied twice: after the first time, their hashes are still nearly periodic, and
+could be in step with a program."""
+_BITS: Final = (1 << 64) - 1
 _SHIFT: Final = 32
 
 
@@ -26,7 +28,12 @@ def chosen(first: int, end: int) -> list[int]:
     communicator has number 0."""
     bits = max(-(-(end - first) // MOST_CHOSEN) - 1, 0).bit_length()
     mask = (1 << bits) - 1
-    return [number for number in range(first, end) if not ((number * _GOLDEN) >> _SHIFT) & mask]
+    return [number for number in range(first, end) if not _hash(number) & mask]
+
+
+def _hash(number: int) -> int:
+    once = number * _GOLDEN & _BITS
+    return ((once ^ once >> _SHIFT) * _GOLDEN & _BITS) >> _SHIFT
 
 
 def entries_text(entries: Iterable[tuple[int, int]]) -> str:
@@ -44,3 +51,8 @@ def entries_in(text: str) -> list[tuple[int, float]]:
         if number.isascii() and time.isascii() and number.isdecimal() and time.isdecimal() and len(one) < 48:
             found.append((int(number), int(time) / 1e6))
     return found
+
+
+def shifted_entries(text: str, ns: int) -> str:
+    """Returns the entries in ``text`` with their times shifted by ``ns``, which may be negative."""
+    return entries_text((number, round(time * 1e6) * 1000 + ns) for number, time in entries_in(text))

@@ -11,6 +11,7 @@ from typing import Final
 
 from stalltop.probes.libraries.mmap_watch import Changes, Mapped, MmapWatch
 from stalltop.probes.process_maps import library_layers, pids
+from stalltop.probes.tenants.cgroups import membership
 
 LIST_SECONDS: Final = 1.0
 """Seconds between two lists of all processes. Only a list shows forked processes: a child has its parent's
@@ -43,8 +44,11 @@ class Processes:
     second.
     """
 
-    def __init__(self, watch: Callable[[], MmapWatch] | None = MmapWatch) -> None:
+    def __init__(self, watch: Callable[[], MmapWatch] | None = MmapWatch, within: str = "") -> None:
+        """``within``: path of a cgroup, below the root of the v2 hierarchy; processes that are neither in it
+        nor in a cgroup below it are never returned. '': every process."""
         self._watch: MmapWatch | None = None
+        self._within = within
         self._listed: set[int] = set()
         self._listed_at = float("-inf")
         self._lost = False
@@ -102,6 +106,12 @@ class Processes:
             to_read.gone = (self._listed | self._named) - present
             self._listed = present
             self._named = set()
+        if self._within:
+            named = to_read.libraries | to_read.programs
+            inside = {pid for pid in named if is_within(_cgroup(pid), self._within)}
+            to_read.libraries &= inside
+            to_read.programs &= inside
+            to_read.mapped = [mapped for mapped in to_read.mapped if mapped.pid in inside]
         return to_read
 
     def close(self) -> None:
@@ -109,3 +119,13 @@ class Processes:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.close()
+
+
+def is_within(path: str, cgroup: str) -> bool:
+    """Returns whether the cgroup ``path`` is ``cgroup`` or below it."""
+    return path == cgroup or path.startswith(f"{cgroup}/")
+
+
+def _cgroup(pid: int) -> str:
+    member = membership(pid)
+    return "" if member is None else member.unified

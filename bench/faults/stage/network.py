@@ -60,6 +60,10 @@ class PrivateLink:
         shape = ("tbf", "rate", f"{kbit}kbit", "burst", "1600", "limit", "1000000")
         _run(*self._inside, "tc", "qdisc", "replace", "dev", "eth0", "root", *shape)
 
+    def hurry(self) -> None:
+        """Ends `delay`."""
+        _run(*self._inside, "tc", "qdisc", "delete", "dev", "eth0", "root")
+
     def close(self) -> None:
         """Removes the link, if it still exists."""
         subprocess.run(

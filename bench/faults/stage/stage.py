@@ -89,10 +89,12 @@ class Stage:
         chance: random.Random,
         containers: str = "",
         strength: float = 0.0,
+        below: str = "",
     ) -> None:
-        """``containers`` determines the ids of the containers. If it is '', the ids are random. Otherwise
-        they depend only on ``containers`` and the tenants' names, so that another trial can have the same
-        ids. ``chance`` makes all random choices of the trial."""
+        """``below`` is the path of the cgroup, below the root of each hierarchy, in which the tenants'
+        cgroups are made; '': the root. ``containers`` determines the ids of the containers. If it is '', the
+        ids are random. Otherwise they depend only on ``containers`` and the tenants' names, so that another
+        trial can have the same ids. ``chance`` makes all random choices of the trial."""
         self.files = files
         self.strength = strength
         """Share of the victim's time that the fault is meant to take; 0 if the script chooses the
@@ -107,6 +109,7 @@ class Stage:
         self.places: list[Place] = []
         self._built = built
         self._containers = containers
+        self._below = below
         self._ends = contextlib.ExitStack()
         self._cgroups = self._ends.enter_context(Cgroups())
         self.folder: Final = Path(tempfile.mkdtemp(prefix="trial-", dir=files.folder))
@@ -160,7 +163,7 @@ class Stage:
         # The number makes ids differ if two faults at once give their tenants the same name.
         seed = f"{self._containers}/{len(self.places)}/{name}" if self._containers else ""
         identity = container_id(seed)
-        path = container_path(self.chance.choice(_RUNTIMES), identity)
+        path = f"{self._below}/{container_path(self.chance.choice(_RUNTIMES), identity)}"
         cgroup = self._cgroups.make(path)
         limits = Limits(path, cgroup, controllers) if controllers else None
         place = Place(name, identity, cgroup, limits)

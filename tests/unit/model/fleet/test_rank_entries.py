@@ -31,6 +31,12 @@ class RunningJob:
     clock_error_ns: int = 200_000
     offsets: dict[int, float] = field(default_factory=dict)
     """By how much the clock of a rank's host is ahead, s."""
+    round_trip: float = -1e-9
+    """How long the server takes to answer the hosts, s; below 0: they do not say it."""
+    since: float = 0.0
+    """Second from which the ranks of ``late`` are late."""
+    every: int = 1
+    """They are late in every ``every``-th step."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -42,7 +48,9 @@ class RunningJob:
             for number in range(COLLECTIVES):
                 due = step * STEP + STEP * (2 / 3 + number / COLLECTIVES / 3)
                 for one in range(self.ranks):
-                    self.times[one].append(due + random.expovariate(1 / 3e-4) + self.late.get(one, 0.0))
+                    is_late = due >= self.since and step % self.every == self.every // 2
+                    late = self.late.get(one, 0.0) if is_late else 0.0
+                    self.times[one].append(due + random.expovariate(1 / 3e-4) + late)
 
     def summary(self, one: int, now: float, **more: Any) -> HostSummary:
         """Returns what the host of rank ``one`` says at ``now`` seconds of the second before."""
@@ -50,7 +58,9 @@ class RunningJob:
         entered, before = (sum(time <= end for time in times) for end in (now, now - 1))
         entries = [(n, round((NOW + times[n] + ahead) * 1e9)) for n in chosen(before, entered)]
         known = rank(one, entered, 0.001)._replace(ranks=self.ranks, entries=entries_text(entries))
-        return summary(end=NOW + now + ahead, ranks=(known,), clock_error_ns=self.clock_error_ns, **more)
+        told = {"clock_error_ns": self.clock_error_ns, "round_trip_ns": round(self.round_trip * 1e9)}
+        end = NOW + now + ahead
+        return summary(end=end, sent=end + 0.01, ranks=(known,), **told, **more)
 
     def seen(self, seconds: int, **more: Any) -> FleetJob:
         """Returns the job as the fleet sees it after ``seconds``; late ranks' hosts also say ``more``."""
@@ -59,7 +69,8 @@ class RunningJob:
             for one in range(self.ranks):
                 now = second + self.looks[one]
                 told = more if one in self.late else {}
-                state.take(at(f"node-{one}"), self.summary(one, now, **told), NOW + now)
+                said = self.summary(one, now, **told)
+                state.take(at(f"node-{one}"), said, NOW + now + 0.01 + max(self.round_trip, 0.0) / 2)
         (job,) = state.view(NOW + seconds + 1).jobs
         return job
 
@@ -105,3 +116,56 @@ def test_clocks_that_are_not_synchronised_are_not_compared() -> None:
 
 def test_two_late_ranks_are_not_one() -> None:
     assert RunningJob(late={1: 0.02, 2: 0.02}).seen(10).late == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_clocks_of_any_offset_are_compared_by_the_server(seed: int) -> None:
+    offsets = {one: (Random(seed + one).random() - 0.5) * 7200 for one in range(8)}
+    known = {"offsets": offsets, "clock_error_ns": -1, "round_trip": 1e-3, "seed": seed}
+    healthy = RunningJob(**known).seen(20)
+    assert healthy.late == ()
+    assert all(abs(one.late_seconds or 1.0) < 1e-3 for one in healthy.ranks)
+    job = RunningJob(late={2: 0.02}, **known).seen(6)
+    assert [rank.rank for rank in job.late] == [2]
+    assert job.late_seconds == pytest.approx(0.02, abs=0.001)
+    assert job.late_error_seconds == pytest.approx(0.002)
+    assert job.waiting_share > 0.9
+
+
+def test_a_distant_server_accuses_nobody() -> None:
+    known = {"clock_error_ns": -1, "round_trip": 0.05}
+    assert RunningJob(late={2: 0.02}, **known).seen(10).late == ()
+    assert RunningJob(late={2: 0.4}, **known).seen(10).late
+
+
+def test_the_more_exact_clock_is_used() -> None:
+    known = {"late": {2: 0.02}, "round_trip": 0.001}
+    assert RunningJob(clock_error_ns=20_000_000, **known).seen(6).late_error_seconds == pytest.approx(0.002)
+    assert RunningJob(clock_error_ns=20_000, **known).seen(6).late_error_seconds == pytest.approx(4e-5)
+
+
+@pytest.mark.parametrize("one", range(4))
+def test_a_rank_that_becomes_late_is_found_in_three_seconds(one: int) -> None:
+    job = RunningJob(late={one: 0.03}, since=30.0, seed=one)
+    assert job.seen(30).late == ()
+    assert [rank.rank for rank in job.seen(33).late] == [one]
+
+
+def test_a_rank_that_is_late_in_every_other_step_is_found() -> None:
+    job = RunningJob(late={1: 0.08}, every=2)
+    found = [tuple(rank.rank for rank in job.seen(second).late) for second in range(5, 30)]
+    assert set(found) <= {(), (1,)}
+    assert found.count((1,)) > 20
+
+
+def test_one_pause_is_not_late() -> None:
+    """A rank is late in one step of 20 s, by a whole second."""
+    job = RunningJob(late={1: 1.0}, every=80)
+    assert [job.seen(second).late for second in range(3, 20)] == [()] * 17
+
+
+def test_ranks_have_the_order_in_which_they_arrive() -> None:
+    job = RunningJob(late={1: 0.01, 4: 0.03}).seen(6)
+    by_rank = {one.rank: one.late_seconds or 0.0 for one in job.ranks}
+    assert sorted(by_rank, key=lambda rank: by_rank[rank])[-2:] == [1, 4]
+    assert by_rank[4] == pytest.approx(0.03, abs=0.002)
