@@ -228,6 +228,9 @@ class Rank:
     collective of one rank is the n-th collective of all ranks, on any host. A gauge."""
     entries: str = ""
     """When it entered some collectives, the same on every host (``model.hosts.collectives``). A gauge."""
+    nccl_hashes: str = ""
+    """How NCCL names the communicator in its logs and in its RAS, such as ``0x6afe1cc17717e1f4 0xbf47…``: by
+    NCCL 2.26 and later, and by earlier versions (``model.hosts.nccl_hash``); '' if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -450,6 +450,7 @@ MEMBER: Final = np.dtype(
         ("made_ns", "u8"),
         ("entered", "u8"),
         ("entries_ns", "u8", (256,)),
+        ("unique_id", "u8", (16,)),
     ]
 )
 """``struct member``: One rank of a communicator. Apart from the monitor, which frees the record,

@@ -41,6 +41,7 @@
 #define CHOICES 32768       /* maximum number of calls under way that choose a device */
 #define ACCOUNTS 12288      /* maximum number of processes whose records are counted */
 #define CGROUP_ACCOUNTS 4096 /* maximum number of cgroups whose records are counted */
+#define ID_WORDS 16         /* size of an ncclUniqueId in words of 8 bytes: 128 bytes */
 #define ENTRIES 256         /* newest entries into collectives that are kept for each rank; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
@@ -523,6 +524,7 @@ struct member {
 	__u64 made_ns;              /* CLOCK_MONOTONIC, like entries_ns */
 	__u64 entered;              /* collectives entered; incremented after the entry's time is written */
 	__u64 entries_ns[ENTRIES];
+	__u64 unique_id[ID_WORDS];  /* the ncclUniqueId with which it was made; zeros: made without one, or split */
 };
 
 /*

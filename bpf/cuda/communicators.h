@@ -13,7 +13,6 @@
 #include "cuda/allocations.h"
 #include "cuda/selection.h"
 
-#define ID_WORDS 16         /* size of an ncclUniqueId in words of 8 bytes: 128 bytes */
 #define WORDS_AT_ONCE 4
 #define OWN_DEVICES 16      /* maximum number of ranks that are followed for one call of ncclCommInitAll */
 #define NO_MEMBER (~0U)
@@ -70,6 +69,7 @@ INLINE u32 new_member(struct thread *thread, u64 id, u64 handle, u32 rank, u32 r
 	member->device = device_of(thread);
 	member->entered = 0;
 	member->made_ns = bpf_ktime_get_ns();
+	__builtin_memset(member->unique_id, 0, sizeof(member->unique_id));
 	PUBLISH(member->id);
 	member->state = state;
 	return index;
@@ -108,20 +108,22 @@ INLINE void live(struct thread *thread, struct member *member, u64 index, u64 ha
  */
 INLINE void member_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)
 {
-	u64 id = 0, place = 0, rank = 0, ranks = 0, other = 0;
-	struct member *parent;
+	u64 id = 0, place = 0, rank = 0, ranks = 0, other = 0, unique = 0, key;
+	struct member *parent, *member;
 	u32 index;
 
 	if (read_argument(thread, sp, function->object_at, &place))
 		return;
 	switch (function->object) {
 	case OBJECT_JOINS: /* (handle, ranks, id, rank) */
-		id = id_at(ID_AT(thread, sp));
+		unique = ID_AT(thread, sp);
+		id = id_at(unique);
 		ranks = thread->arguments[1];
 		rank = thread->arguments[RANK_AFTER_ID];
 		break;
 	case OBJECT_JOINS_BY_MANY: /* (handle, ranks, rank, number of ids, ids) */
-		id = id_at(thread->arguments[4]);
+		unique = thread->arguments[4];
+		id = id_at(unique);
 		ranks = thread->arguments[1];
 		rank = thread->arguments[2];
 		break;
@@ -142,10 +144,15 @@ INLINE void member_begins(const struct function *function, struct thread *thread
 	if (!id)
 		return;
 	index = new_member(thread, id, place, rank, ranks, MEMBER_BEGINS);
-	if (index == NO_MEMBER)
+	if (index == NO_MEMBER) {
 		LOSE(no_communicator, 1);
-	else
-		frame->object = index + 1;
+		return;
+	}
+	frame->object = index + 1;
+	key = index;
+	member = members.lookup(KEY(key));
+	if (member && unique)
+		bpf_probe_read_user(member->unique_id, sizeof(member->unique_id), (void *)unique);
 }
 
 /*

@@ -85,6 +85,7 @@ def _fleet_problem(problem: FleetProblem) -> dict[str, Any]:
 def _job(job: FleetJob) -> dict[str, Any]:
     return {
         "communicator": job.communicator,
+        "nccl_hashes": job.nccl_hashes,
         "namespace": job.namespace,
         "tenant": job.tenant,
         "size": job.size,

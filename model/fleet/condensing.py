@@ -182,4 +182,5 @@ def _rank(rank: Rank, tenants: Mapping[str, Tenant], devices: set[str]) -> RankS
         rank.since_entry_ns,
         rank.entries,
         next(iter(devices)) if len(devices) == 1 else "",
+        rank.nccl_hashes,
     )

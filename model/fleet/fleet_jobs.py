@@ -45,7 +45,10 @@ def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]], entries:
     ranks = tuple(_rank(host, one, arrivals) for _, (host, one) in sorted(by_rank.items()))
     _, first = next(iter(by_rank.values()))
     stands, late = _waiting_for(ranks)
-    job = FleetJob(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late)
+    job = FleetJob(
+        *(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late),
+        nccl_hashes=first.nccl_hashes,
+    )
     found = None if late else arrivals.late
     straggler = tuple(rank for rank in ranks if rank.live and found is not None and rank.rank == found.rank)
     if found is None or not straggler:

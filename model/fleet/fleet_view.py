@@ -127,6 +127,8 @@ class FleetJob:
     """By how much that rank of a running job is late per collective, on average."""
     late_error_seconds: float = 0.0
     """Possible error of ``late_seconds``, from the clocks of the hosts."""
+    nccl_hashes: str = ""
+    """``model.evidence.Rank.nccl_hashes``."""
     waiting_share: float = 0.0
     """Share of the waiting for a last rank that was for that one, 0 to 1."""
 

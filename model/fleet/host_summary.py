@@ -102,6 +102,8 @@ class RankSummary(NamedTuple):
     """When it entered some of them, the same on every host (``model.hosts.collectives``)."""
     device: str = ""
     """Label of the GPU that its process uses; '' if it is not known, or if it uses several."""
+    nccl_hashes: str = ""
+    """``model.evidence.Rank.nccl_hashes``."""
 
 
 class WindowGap(NamedTuple):

@@ -7,19 +7,24 @@ each rank are kept. A collective is compared once all local ranks have entered i
 
 from __future__ import annotations
 
+import platform
 import time
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.hosts.collectives import chosen, entries_text
+from stalltop.model.hosts.nccl_hash import nccl_hashes
 from stalltop.model.window import U64
 from stalltop.probes.layout import ENTRIES, HANDLE, MEMBERS, MemberState, Pool
 from stalltop.probes.maps.raw import RawRank
 from stalltop.probes.programs.bpf_calls import delete
 from stalltop.probes.programs.loading import Programs
 
+_SIGNED_CHAR: Final = platform.machine() == "x86_64"
+"""Whether ``char`` has a sign in C: on x86-64, but not on ARM."""
 _OLDEST_FROM_END: Final = ENTRIES - 1
 """Number of a rank's latest entries with reliable times. The BPF programs may be overwriting the entry before
 these."""
@@ -109,6 +114,7 @@ class Communicators:
                     max(now_ns - int(newest), 0),
                     count,
                     _entries(members["entries_ns"][row], count, int(added[row]), unix_ns - now_ns),
+                    _hashes(members["unique_id"][row].tobytes()),
                 )
             )
         return ranks
@@ -149,3 +155,8 @@ def _entries(entries_ns: U64, count: int, added: int, to_unix_ns: int) -> str:
     ``added``. ``to_unix_ns`` is to be added to times in ``entries_ns``."""
     first = count - min(added, _OLDEST_FROM_END)
     return entries_text((n, int(entries_ns[n % ENTRIES]) + to_unix_ns) for n in chosen(first, count))
+
+
+@lru_cache(maxsize=256)
+def _hashes(unique_id: bytes) -> str:
+    return nccl_hashes(unique_id, signed=_SIGNED_CHAR)

@@ -188,6 +188,8 @@ class RawRank(NamedTuple):
     """Number of collectives that the rank has entered since the communicator was made."""
     entries: str = ""
     """When it entered the chosen ones of ``collectives`` (``model.hosts.collectives``)."""
+    nccl_hashes: str = ""
+    """``model.evidence.Rank.nccl_hashes``."""
 
 
 class RawQuota(NamedTuple):

@@ -175,6 +175,12 @@ RECORDS: Final = (
             "when it entered some collectives, the same on every host: number (from 0) and Unix time in µs, "
             "such as `1042:1795781030243455`, separated by blanks",
         ),
+        _c(
+            "nccl_hashes",
+            TEXT,
+            "how NCCL names the communicator in its logs and in its RAS: NCCL 2.26 and later, and earlier "
+            "versions; empty if not known",
+        ),
         kind=Rank,
     ),
     part(

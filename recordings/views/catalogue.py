@@ -352,6 +352,7 @@ VIEWS: Final = (
         *(
             "last: number of collectives, of those counted in the column joined, that it entered last",
             "behind: collectives that another local rank has entered and this one has not",
+            "nccl_hashes: how NCCL names the communicator in its logs: version 2.26 and later, and before",
         ),
     ),
     _plain(

@@ -109,6 +109,7 @@ EVIDENCE = Evidence(
             *("9f3c2ab1", "cri:bb", 200, "tritonserver", 1, 8),
             *(2, 40, 38, 52_000_000, 30, 1, 400_000_000, 4_711),
             entries="4690:1700000001543211 4702:1700000001611208",
+            nccl_hashes="0x6afe1cc17717e1f4 0xbf47c767cbdf3105",
         ),
     ),
     events=(Event(1_700_000_001.5, "oom_kill", "cri:bb", 201, "worker", "the kernel killed worker 201"),),

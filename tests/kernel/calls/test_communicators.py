@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import time
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller, CallerError
 from stalltop.demo.latencies import Latency
 from stalltop.model.hosts.collectives import chosen, entries_in
+from stalltop.model.hosts.nccl_hash import nccl_hashes
 from stalltop.probes import layout
 from stalltop.probes.maps.raw import RawRank
 from stalltop.probes.operations import NCCL
@@ -59,6 +61,11 @@ def joined(workplace: Workplace, name: str, count: int, ranks: int = 0) -> list[
     for rank, caller in enumerate(callers):
         caller.do(f"join {name} {rank} {ranks or count}")
     return callers
+
+
+def named(unique_id: bytes) -> str:
+    """Return how NCCL names a communicator that was made with ``unique_id`` and zeros."""
+    return nccl_hashes(unique_id.ljust(128, b"\0"), signed=platform.machine() == "x86_64")
 
 
 def run(built: Built, child: Child, program: str) -> None:
@@ -237,6 +244,7 @@ def test_every_way_to_create_a_communicator_is_known(kernel: KernelSide, built: 
     for row in found:
         assert (row.ranks, row.local_ranks, row.collectives, row.joined) == (4, 3, 2, 2)
     assert len({row.communicator for row in found}) == 1
+    assert {row.nccl_hashes for row in found} == {named(b"ways")}
 
 
 def test_all_ranks_may_be_in_one_process(kernel: KernelSide, built: Built) -> None:
@@ -252,7 +260,7 @@ for _ in range(5):
         found = ranks(kernel, child.pid)
     assert [(row.rank, row.last) for row in found] == [(0, 0), (1, 5), (2, 0)]
     for row in found:
-        assert (row.ranks, row.local_ranks, row.joined) == (3, 3, 5)
+        assert (row.ranks, row.local_ranks, row.joined, row.nccl_hashes) == (3, 3, 5, "")
     assert 0 == found[2].late_ns < found[0].late_ns < found[1].late_ns
 
 
@@ -275,6 +283,7 @@ reduce(part, {rank} + 1)
         *((3, 3, 0, 0), (3, 3, 1, 0), (3, 3, 2, 0)),
     ]
     assert len({row.communicator for row in found}) == 3
+    assert {(row.ranks, row.nccl_hashes) for row in found} == {(0, ""), (3, named(b"whole"))}
 
 
 @pytest.mark.parametrize("leave", ["ncclCommDestroy", "ncclCommAbort"])

@@ -121,7 +121,7 @@ def test_two_late_ranks_are_not_one() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_clocks_of_any_offset_are_compared_by_the_server(seed: int) -> None:
     offsets = {one: (Random(seed + one).random() - 0.5) * 7200 for one in range(8)}
-    known = {"offsets": offsets, "clock_error_ns": -1, "round_trip": 1e-3, "seed": seed}
+    known: dict[str, Any] = {"offsets": offsets, "clock_error_ns": -1, "round_trip": 1e-3, "seed": seed}
     healthy = RunningJob(**known).seen(20)
     assert healthy.late == ()
     assert all(abs(one.late_seconds or 1.0) < 1e-3 for one in healthy.ranks)
@@ -133,13 +133,13 @@ def test_clocks_of_any_offset_are_compared_by_the_server(seed: int) -> None:
 
 
 def test_a_distant_server_accuses_nobody() -> None:
-    known = {"clock_error_ns": -1, "round_trip": 0.05}
+    known: dict[str, Any] = {"clock_error_ns": -1, "round_trip": 0.05}
     assert RunningJob(late={2: 0.02}, **known).seen(10).late == ()
     assert RunningJob(late={2: 0.4}, **known).seen(10).late
 
 
 def test_the_more_exact_clock_is_used() -> None:
-    known = {"late": {2: 0.02}, "round_trip": 0.001}
+    known: dict[str, Any] = {"late": {2: 0.02}, "round_trip": 0.001}
     assert RunningJob(clock_error_ns=20_000_000, **known).seen(6).late_error_seconds == pytest.approx(0.002)
     assert RunningJob(clock_error_ns=20_000, **known).seen(6).late_error_seconds == pytest.approx(4e-5)
 
