@@ -7,6 +7,7 @@ from typing import Final
 
 from stalltop.formats.text.chains import amount
 from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetProblem, FleetView
+from stalltop.model.fleet.host_summary import ProblemSummary
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.sentence import Sentence
@@ -42,11 +43,18 @@ def job_line(job: FleetJob, glyphs: Glyphs = UNICODE) -> str:
     first, name = job.late[0], job.tenant or job.communicator
     rank = f"rank {first.rank} on {first.address.host}"
     more = f" and {len(job.late) - 1} more" if len(job.late) > 1 else ""
-    why = f": {first.problem.summary}" if first.problem is not None else ""
+    why = f": {_cause_text(first.problem)}" if first.problem is not None else ""
     if job.stands_seconds:
         return f"{name} stands for {job.stands_seconds:.0f} s: it waits for {rank}{more}{why}"
     late = f"{name} waits for {rank}, late by {amount(job.late_seconds * 1e9, glyphs)} per collective"
     return late + (why or "; its host has no known problem")
+
+
+def _cause_text(problem: ProblemSummary) -> str:
+    said = problem.summary or problem.title
+    if not problem.culprit or problem.culprit in said:
+        return said
+    return f"{said}, because of {problem.culprit}"
 
 
 def fleet_state_text(view: FleetView) -> str:

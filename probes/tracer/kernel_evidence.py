@@ -12,7 +12,7 @@ from stalltop.probes.maps.access import MapAccess
 from stalltop.probes.maps.activity import Activities
 from stalltop.probes.maps.allocations import Allocations
 from stalltop.probes.maps.charges import Charges
-from stalltop.probes.maps.communicators import Communicators
+from stalltop.probes.maps.communicators import Communicators, OldRank
 from stalltop.probes.maps.raw import (
     RawActivities,
     RawCharge,
@@ -24,6 +24,7 @@ from stalltop.probes.maps.raw import (
 )
 from stalltop.probes.maps.slots import Slots
 from stalltop.probes.maps.works import Works
+from stalltop.probes.nccl_ras.reader import RasReader
 from stalltop.probes.operations import Function
 from stalltop.probes.programs.loading import Programs
 
@@ -45,6 +46,7 @@ class KernelEvidence:
         self._works = _works(programs)
         self._allocations = Allocations(programs)
         self._communicators = Communicators(programs)
+        self._ras = RasReader(self._old_ranks)
         self._activities = Activities(programs, functions)
 
     def charges(self) -> list[RawCharge]:
@@ -88,9 +90,19 @@ class KernelEvidence:
             return self._allocations.read() if is_open else []
 
     def ranks(self) -> list[RawRank]:
-        """Returns the ranks on this host of every NCCL communicator that was made while it was traced."""
+        """Returns the ranks on this host of every NCCL communicator that was made while it was traced, and of
+        others of which NCCL's RAS has told."""
+        known = self._ras.look(time.monotonic())
         with self._access as is_open:
-            return self._communicators.read() if is_open else []
+            if not is_open:
+                return []
+            for old, adoption in known.items():
+                self._communicators.adopt(old, adoption)
+            return self._communicators.read()
+
+    def _old_ranks(self) -> dict[OldRank, int]:
+        with self._access as is_open:
+            return self._communicators.old() if is_open else {}
 
     def unknown_communicators(self) -> set[int]:
         """Returns the processes that enter collectives of communicators older than the probes. Such

@@ -1,0 +1,101 @@
+"""Tests that the answers of NCCL's RAS are read, and that nothing else is taken for one."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stalltop.probes.nccl_ras.client import Answer, RasError, ask, own_addresses
+from stalltop.probes.nccl_ras.status import RasCommunicator, RasRank, read_status
+from tests.unit.probes.nccl_ras.stand_in import communicator, rank, served, status
+
+HASH = 0x6AFE1CC17717E1F4
+
+
+def asked(port: int) -> Answer:
+    """Returns the answer; in a thread of its own, as the reader asks."""
+    found: list[Answer | Exception] = []
+
+    def work() -> None:
+        try:
+            found.append(ask(os.getpid(), port))
+        except RasError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
+
+
+def test_ranks_and_their_collectives_are_read() -> None:
+    ranks = [
+        rank(0, 71, AllReduce=40, AllGather=2, SendRecv=7),
+        rank(1, 72, "10.0.0.7", AllReduce=41, Recv=9),
+    ]
+    with served(lambda: status(communicator(HASH, 8, ranks), communicator(1, 1, []))) as port:
+        answer = asked(port)
+    assert answer.communicators == (
+        RasCommunicator(HASH, 8, (RasRank(0, "127.0.0.1", 71, 42), RasRank(1, "10.0.0.7", 72, 41))),
+        RasCommunicator(1, 1, ()),
+    )
+    assert "127.0.0.1" in answer.addresses
+    assert answer.addresses == own_addresses()
+
+
+def test_a_version_without_json_is_said() -> None:
+    with (
+        served(lambda: b"", knows_json=False) as port,
+        pytest.raises(RasError, match="does not understand SET FORMAT JSON"),
+    ):
+        asked(port)
+
+
+def test_a_job_without_ras_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(RasError, match="does not answer"):
+        asked(port)
+
+
+def test_what_is_not_ras_is_refused() -> None:
+    with served(lambda: b"HTTP/1.1 400\r\n") as port, pytest.raises(RasError, match="something else"):
+        asked(port)
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
+    plain = json.loads(status(communicator(HASH, 2, [rank(1, 72, AllReduce=41)])))
+    change(plain["communicators"][0])
+    return json.dumps(plain).encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[" * 100_000,
+        b"[]",
+        b'{"communicators": 7}',
+        changed(lambda one: one.update(hash=7)),
+        changed(lambda one: one.update(hash="0x" + "f" * 40)),
+        changed(lambda one: one.update(size=0)),
+        changed(lambda one: one.update(size="2")),
+        changed(lambda one: one["ranks"][0].update(rank=2)),
+        changed(lambda one: one["ranks"][0].update(rank=-1)),
+        changed(lambda one: one["ranks"][0].update(pid="71")),
+        changed(lambda one: one["ranks"][0].update(collective_counts={"AllReduce": -1})),
+        changed(lambda one: one["ranks"][0].update(collective_counts={"AllReduce": True})),
+        changed(lambda one: one["ranks"][0].pop("host")),
+    ],
+)
+def test_garbage_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"missing|no JSON|no size|without|cannot have|out of range"):
+        read_status(text)
