@@ -35,13 +35,15 @@ CLOCKS_AHEAD: Final = (0.0, 0.4, -1.3, 0.025)
 """By how many seconds the clocks of the hosts are ahead of that of this machine."""
 TRAINER: Final = "train"
 STEP: Final = (
-    "!3000 cudaMemcpyAsync:1:1048576:1 cudaLaunchKernel:20:0 cudaEventSynchronize ncclAllReduce:2:6553600:7 "
+    "!1000 cudaMemcpyAsync:1:1048576:1 cudaLaunchKernel:20:0 cudaEventSynchronize ncclAllReduce:2:6553600:7 "
     "cudaStreamSynchronize"
 )
 """A training step: computes, waits for its own GPU, then for the collectives and so for the other ranks."""
 GIVE: Final = "!700 @give:batches:4"
 HEALTHY_WEIGHT: Final = 10.0
 """CPU weight of a host, as a multiple of the default."""
+NEIGHBOUR_WEIGHT: Final = 20.0
+"""CPU weight of a host's neighbour beside the other tenants of the host."""
 _GIB: Final = 1 << 30
 
 
@@ -60,6 +62,8 @@ class JobHost:
         self._speed.write_bytes(bytes(4096))
         self.trainer: Final = self.stage.tenant(TRAINER, ("cpu",))
         self.neighbour: Final = self.stage.tenant("neighbour", ("cpu",))
+        assert self.neighbour.limits is not None
+        self.neighbour.limits.cpu_weight(NEIGHBOUR_WEIGHT)
         server = self.stage.process(self.stage.tenant("data-server"), "server", own_network=True)
         self.link: Final = PrivateLink(server.pid)
         self._ends.callback(self.link.close)

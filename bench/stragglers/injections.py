@@ -11,7 +11,7 @@ from typing import Final
 from bench.stragglers.hosts import GIVE, HEALTHY_WEIGHT, JobHost
 from stalltop.demo.caller import Caller
 
-_CPU_SHARE: Final = 0.1
+_TAKEN_WEIGHT: Final = 0.5
 """CPU weight of a host on which all CPUs are taken: so low that the other hosts hardly feel it."""
 _MAX_MHZ: Final = 1980
 
@@ -37,7 +37,7 @@ def _ending(process: Caller, end: ExitStack) -> None:
 
 
 def _cpu(host: JobHost, chance: Random, end: ExitStack) -> None:
-    host.weigh(_CPU_SHARE)
+    host.weigh(_TAKEN_WEIGHT)
     end.callback(host.weigh, HEALTHY_WEIGHT)
     _ending(host.beside("batch", "!5000", threads=chance.randint(6, 12)), end)
 
@@ -53,12 +53,12 @@ def _loader(host: JobHost, chance: Random, end: ExitStack) -> None:
 
 def _network(host: JobHost, chance: Random, end: ExitStack) -> None:
     # The server sends two segments per request, an answer and an acknowledgement, of at least 66 bytes each.
-    host.link.delay(2 * 66 * 8 / chance.uniform(30, 80))
+    host.link.delay(2 * 66 * 8 / chance.uniform(60, 120))
     end.callback(host.link.hurry)
 
 
 def _lock(host: JobHost, chance: Random, end: ExitStack) -> None:
-    held_us = chance.randint(15_000, 40_000)
+    held_us = chance.randint(40_000, 80_000)
     _ending(host.beside("indexer", f"@lock:shared:0:{held_us} ~{held_us // 8}"), end)
 
 

@@ -17,8 +17,7 @@ KEPT_SECONDS: Final = 20.0
 LEAST_MESSAGES: Final = 3
 """Minimum number of messages for an estimate."""
 STEP_SECONDS: Final = 0.5
-"""If a difference changes by more than this, the clock was set, or a message was late: earlier messages say
-nothing any more."""
+"""A difference that changes by more than this means that the clock was set, or that a message was late."""
 
 
 class ClockOffset(NamedTuple):
@@ -42,22 +41,41 @@ class HostClock:
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
 
-    def take(self, sent: float, at: float, round_trip: float) -> None:
+    def take(self, sent: float, at: float, round_trip: float) -> bool:
         """Takes a message that the host sent at ``sent`` by its own clock, and that the server received at
-        ``at`` by its clock, both Unix times. ``round_trip`` is how long an answer of the server took, s."""
-        samples = self._samples
-        if samples and abs(samples[-1].ahead - (sent - at)) > STEP_SECONDS:
+        ``at`` by its clock, both Unix times. ``round_trip`` is how long an answer of the server took, s.
+
+        Returns whether the clock was set: times before that are by another clock.
+        """
+        samples, sample = self._samples, _Sample(at, sent - at, round_trip)
+        best = self._best
+        was_set = best is not None and sample.ahead > best + STEP_SECONDS  # nothing arrives before it is sent
+        if was_set:
             samples.clear()
-        samples.append(_Sample(at, sent - at, round_trip))
+        samples.append(sample)
         while at - samples[0].at > KEPT_SECONDS:
             samples.popleft()
+        if best is not None and not was_set:
+            newest = list(samples)[-LEAST_MESSAGES:]
+            if len(newest) == LEAST_MESSAGES and all(self._doubtful(one) for one in newest):
+                # So many messages in a row are not late by chance.
+                was_set = True
+                samples.clear()
+                samples.extend(newest)
+        return was_set
 
     @property
     def offset(self) -> ClockOffset | None:
-        """The estimate; None if there are too few messages."""
-        if len(self._samples) < LEAST_MESSAGES:
+        """The estimate; None if there are too few messages, or if the newest one contradicts the others."""
+        best = self._best
+        if best is None or len(self._samples) < LEAST_MESSAGES or self._doubtful(self._samples[-1]):
             return None
-        return ClockOffset(
-            max(sample.ahead for sample in self._samples),
-            min(sample.round_trip for sample in self._samples),
-        )
+        return ClockOffset(best, min(sample.round_trip for sample in self._samples))
+
+    @property
+    def _best(self) -> float | None:
+        return max((sample.ahead for sample in self._samples), default=None)
+
+    def _doubtful(self, sample: _Sample) -> bool:
+        best = self._best
+        return best is not None and sample.ahead < best - STEP_SECONDS

@@ -100,8 +100,10 @@ class RankEntries:
         clocks = self._clocks.setdefault(address, _Clocks())
         error = summary.clock_error_ns
         clocks.by_time_server = None if error < 0 else ClockOffset(0.0, error / 1e9)
-        if summary.round_trip_ns >= 0:
-            clocks.by_server.take(summary.sent, at, summary.round_trip_ns / 1e9)
+        if summary.round_trip_ns >= 0 and clocks.by_server.take(
+            summary.sent, at, summary.round_trip_ns / 1e9
+        ):
+            self._forget_times(address)
         for one in summary.ranks:
             known = self._known.setdefault(one.communicator, _Communicator())
             known.places[one.rank] = address
@@ -109,6 +111,14 @@ class RankEntries:
                 known.entries.setdefault(number, {})[one.rank] = time
             while len(known.entries) > MOST_KEPT:
                 known.entries.popitem(last=False)
+
+    def _forget_times(self, address: HostAddress) -> None:
+        """Forgets when the ranks of a host entered collectives: its clock was another one then."""
+        for known in self._known.values():
+            ranks = {rank for rank, place in known.places.items() if place == address}
+            for times in known.entries.values():
+                for rank in ranks & times.keys():
+                    del times[rank]
 
     def keep(self, communicators: Iterable[str]) -> None:
         """Forgets all other communicators."""

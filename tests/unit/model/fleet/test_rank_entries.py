@@ -90,10 +90,12 @@ def test_of_two_ranks_the_late_one_is_found() -> None:
 
 def test_it_is_said_with_the_problem_of_its_host() -> None:
     said = "train waits for its data: nightly-backup loads nvme0n1"
-    disk = problem("loader_disk", summary=said)
+    disk = problem("loader_disk", summary=said, culprit="nightly-backup")
     job = RunningJob(late={5: 0.038}).seen(6, problems=(disk,), problems_in_all=1)
     assert job_line(job).startswith("train waits for rank 5 on node-5, late by 38")
     assert job_line(job).endswith(f"per collective: {said}")
+    other = RunningJob(late={5: 0.038}).seen(6, problems=(disk._replace(culprit="indexer"),))
+    assert job_line(other).endswith(f"per collective: {said}, because of indexer")
     assert "no known problem" in job_line(RunningJob(late={5: 0.038}).seen(6))
 
 
@@ -130,6 +132,22 @@ def test_clocks_of_any_offset_are_compared_by_the_server(seed: int) -> None:
     assert job.late_seconds == pytest.approx(0.02, abs=0.001)
     assert job.late_error_seconds == pytest.approx(0.002)
     assert job.waiting_share > 0.9
+
+
+@pytest.mark.parametrize("step", [-3600.0, -2.0, 2.0, 3600.0])
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_a_clock_that_is_set_accuses_nobody(step: float, ranks: int) -> None:
+    known: dict[str, Any] = {"clock_error_ns": -1, "round_trip": 1e-3, "ranks": ranks}
+    job, changed = RunningJob(**known), RunningJob(offsets={1: step}, **known)
+    state = FleetState()
+    for second in range(1, 40):
+        for one in range(job.ranks):
+            now = second + job.looks[one]
+            told = (job if second < 20 else changed).summary(one, now)
+            state.take(at(f"node-{one}"), told, NOW + now + 0.0105)
+            (seen,) = state.view(NOW + now + 0.1).jobs
+            assert seen.late == ()
+    assert all(rank.late_seconds is not None for rank in seen.ranks)
 
 
 def test_a_distant_server_accuses_nobody() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 import pytest
@@ -14,6 +14,7 @@ from stalltop.probes.libraries import processes
 from stalltop.probes.libraries.mmap_watch import Changes, Mapped, MmapWatch, online_cpus
 from stalltop.probes.libraries.processes import Processes
 from stalltop.probes.process_maps import LINKED_LAYERS, Kind, libraries_of, library_layers, program_of
+from stalltop.probes.tenants.cgroups import Membership
 
 
 @pytest.mark.parametrize(
@@ -139,13 +140,22 @@ class ScannedHost:
     """Stands for a host whose processes the test sets. Either every scan lists the processes again, or none
     does."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, watched: bool = True) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        watched: bool = True,
+        within: str = "",
+        cgroups: Mapping[int, str] | None = None,
+    ) -> None:
+        """``cgroups``: by process."""
+        paths = {pid: Membership(path, ()) for pid, path in (cgroups or {}).items()}
+        monkeypatch.setattr(processes, "membership", paths.get)
         self.pids: set[int] = set()
         self.patch = monkeypatch
         monkeypatch.setattr(processes, "pids", lambda: set(self.pids))
         self.watch = FakeWatch()
         make = cast("type[MmapWatch]", lambda: self.watch) if watched else None
-        self.processes = Processes(make)
+        self.processes = Processes(make, within)
         self.list_always(True)
 
     def list_always(self, always: bool) -> None:
@@ -183,6 +193,28 @@ def test_processes_that_mapped_any_code_are_remapped(monkeypatch: pytest.MonkeyP
     host.watch.changes = Changes(lost=True)
     assert host.processes.to_read().remapped is None
     assert ScannedHost(monkeypatch, watched=False).processes.to_read().remapped is None
+
+
+def test_processes_outside_of_the_cgroup_are_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = {1: "/host-1", 2: "/host-1/system.slice/docker-7.scope"}
+    outside = {3: "/host-10/docker-8.scope", 4: "/", 5: "/x/host-1"}
+    host = ScannedHost(monkeypatch, within="/host-1", cgroups=inside | outside)
+    assert host.to_read(range(1, 7)) == ({1, 2}, {1, 2}, set())
+    host.watch.map(*((pid, "/usr/lib/libcudart.so.12") for pid in range(1, 7)))
+    to_read = host.processes.to_read()
+    assert to_read.libraries == {1, 2}
+    assert {mapped.pid for mapped in to_read.mapped} == {1, 2}
+    assert host.to_read([2]) == (set(), set(), {1, 3, 4, 5, 6})
+
+
+def test_a_process_that_moves_into_the_cgroup_is_read_when_it_maps_a_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = ScannedHost(monkeypatch, within="/host-1")
+    assert host.to_read([1]) == (set(), set(), set())
+    monkeypatch.setattr(processes, "membership", lambda pid: Membership("/host-1/a", ()))
+    host.watch.map((1, "/usr/lib/libcudart.so.12"))
+    assert host.to_read([1]) == ({1}, set(), set())
 
 
 def test_a_scan_is_due_at_once_after_a_new_mapping_and_otherwise_when_processes_are_listed(
