@@ -205,7 +205,7 @@ def _tell(number: int, of: int, outcome: Outcome) -> None:
             for what, seconds in (("rank", outcome.told_seconds), ("cause", outcome.cause_seconds))
             if seconds is not None
         )
-        said = f"{rank} {right}, late by {outcome.late_ms:.0f} ms, {cause}{times}"
+        said = f"{rank} {right}, late by {outcome.late_ms:.1f} (+-{outcome.error_ms:.2f}) ms, {cause}{times}"
     alarms = f", alarms before: {outcome.alarms}" if outcome.alarms else ""
     print(f"stragglers: {number}/{of} {outcome.fault}: {said}{alarms}", file=sys.stderr)
     print(f"    {outcome.said}", file=sys.stderr)

@@ -17,7 +17,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from bench.faults.stage.controllers import legacy_root
 from bench.faults.stage.device import StandInDevice
 from bench.faults.stage.network import PrivateLink
 from bench.faults.stage.stage import Files, Place, Stage
@@ -25,7 +24,6 @@ from bench.faults.stage.workloads import LAUNCH, latencies
 from stalltop.cli.fleet.traced_host import HostPlan, TracedHost
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
-from stalltop.demo.cgroups import hierarchy
 from stalltop.demo.latencies import Latency
 from stalltop.model.fleet.host_summary import HostAddress
 
@@ -40,10 +38,9 @@ STEP: Final = (
 )
 """A training step: computes, waits for its own GPU, then for the collectives and so for the other ranks."""
 GIVE: Final = "!700 @give:batches:4"
-HEALTHY_WEIGHT: Final = 10.0
-"""CPU weight of a host, as a multiple of the default."""
-NEIGHBOUR_WEIGHT: Final = 20.0
-"""CPU weight of a host's neighbour beside the other tenants of the host."""
+NEIGHBOUR_WEIGHT: Final = 10.0
+"""CPU weight of a host's neighbour beside the other tenants of the host, as a multiple of theirs. All hosts
+have equal weights, so a neighbour takes CPU time from its own host."""
 _GIB: Final = 1 << 30
 
 
@@ -81,7 +78,6 @@ class JobHost:
         self.listed: Final = {"compute": f"{self.rank.pid}:{10 * _GIB}"}
         """What the stand-in GPU shows of its processes."""
         self.device.show(**self.listed)
-        self.weigh(HEALTHY_WEIGHT)
 
     def plan(self, url: str) -> HostPlan:
         """Returns how the host is traced."""
@@ -117,14 +113,6 @@ class JobHost:
         """Lets work on the GPU take ``times`` as long."""
         with self._speed.open("r+b") as file:
             file.write(struct.pack("d", times))
-
-    def weigh(self, times: float) -> None:
-        """Sets the CPU weight of the whole host to ``times`` the default."""
-        legacy = legacy_root("cpu")
-        if legacy is not None:
-            (legacy / self._below / "cpu.shares").write_text(str(int(1024 * times)))
-        else:
-            (hierarchy() / self._below / "cpu.weight").write_text(str(max(int(100 * times), 1)))
 
     @property
     def places(self) -> Sequence[Place]:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from bench.stragglers.hosts import GIVE, HEALTHY_WEIGHT, JobHost
+from bench.stragglers.hosts import GIVE, JobHost
 from stalltop.demo.caller import Caller
 
-_TAKEN_WEIGHT: Final = 0.5
-"""CPU weight of a host on which all CPUs are taken: so low that the other hosts hardly feel it."""
 _MAX_MHZ: Final = 1980
 
 
@@ -37,8 +35,6 @@ def _ending(process: Caller, end: ExitStack) -> None:
 
 
 def _cpu(host: JobHost, chance: Random, end: ExitStack) -> None:
-    host.weigh(_TAKEN_WEIGHT)
-    end.callback(host.weigh, HEALTHY_WEIGHT)
     _ending(host.beside("batch", "!5000", threads=chance.randint(6, 12)), end)
 
 

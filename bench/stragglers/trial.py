@@ -45,6 +45,8 @@ class Outcome:
     cause_right: bool = False
     """Whether cause and culprit were right at the end of the trial."""
     late_ms: float = 0.0
+    error_ms: float = 0.0
+    """Possible error of ``late_ms``, from the clocks."""
     said: str = ""
     """The line about the job at the end of the trial."""
     alarms: list[str] = field(default_factory=list)
@@ -92,7 +94,7 @@ def _watch(watch: FleetWatch, outcome: Outcome, injection: Injection, host: JobH
             continue
         if outcome.told_seconds is None:
             outcome.told_seconds = after
-        outcome.late_ms = job.late_seconds * 1e3
+        outcome.late_ms, outcome.error_ms = job.late_seconds * 1e3, job.late_error_seconds * 1e3
         problem = late.problem
         outcome.cause, outcome.culprit = ("", "") if problem is None else (problem.cause, problem.culprit)
         outcome.cause_right = outcome.cause in injection.causes and (

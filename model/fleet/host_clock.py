@@ -3,8 +3,8 @@
 A host writes into each summary when it sends it, and how long an answer of the server took just before. The
 server notes when it receives the summary. The difference of the two is the offset of the clocks minus the
 time that the summary was on its way. This time is never negative, and at least once in some seconds it is no
-longer than a round trip. So the largest difference of the last seconds is the offset, and the shortest round
-trip is its error.
+longer than a round trip. So the offset is between the largest difference of the last seconds and that plus
+the shortest round trip.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class HostClock:
         best = self._best
         if best is None or len(self._samples) < LEAST_MESSAGES or self._doubtful(self._samples[-1]):
             return None
-        return ClockOffset(best, min(sample.round_trip for sample in self._samples))
+        half = min(sample.round_trip for sample in self._samples) / 2
+        return ClockOffset(best + half, half)
 
     @property
     def _best(self) -> float | None:

@@ -24,12 +24,12 @@ from stalltop.model.hosts.collectives import entries_in
 
 MOST_KEPT: Final = 128
 """Newest collectives of a communicator that are kept: those of about 20 s."""
-RECENT_SECONDS: Final = 3.0
+RECENT_SECONDS: Final = 2.0
 """Collectives of this time are compared, so that a rank is called late soon after it has become late."""
 LEAST_COMPARED: Final = 6
 """Minimum number of compared collectives. If there are fewer in ``RECENT_SECONDS``, older ones are compared
 too."""
-LEAST_LATE_SECONDS: Final = 0.002
+LEAST_LATE_SECONDS: Final = 0.003
 """A rank that is late by less, on average, is not called late."""
 LEAST_LATE: Final = 3
 LEAST_LATE_SHARE: Final = 0.2

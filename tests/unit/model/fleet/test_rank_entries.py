@@ -130,7 +130,7 @@ def test_clocks_of_any_offset_are_compared_by_the_server(seed: int) -> None:
     job = RunningJob(late={2: 0.02}, **known).seen(6)
     assert [rank.rank for rank in job.late] == [2]
     assert job.late_seconds == pytest.approx(0.02, abs=0.001)
-    assert job.late_error_seconds == pytest.approx(0.002)
+    assert job.late_error_seconds == pytest.approx(0.001)
     assert job.waiting_share > 0.9
 
 
@@ -158,7 +158,7 @@ def test_a_distant_server_accuses_nobody() -> None:
 
 def test_the_more_exact_clock_is_used() -> None:
     known: dict[str, Any] = {"late": {2: 0.02}, "round_trip": 0.001}
-    assert RunningJob(clock_error_ns=20_000_000, **known).seen(6).late_error_seconds == pytest.approx(0.002)
+    assert RunningJob(clock_error_ns=20_000_000, **known).seen(6).late_error_seconds == pytest.approx(0.001)
     assert RunningJob(clock_error_ns=20_000, **known).seen(6).late_error_seconds == pytest.approx(4e-5)
 
 
@@ -173,7 +173,7 @@ def test_a_rank_that_is_late_in_every_other_step_is_found() -> None:
     job = RunningJob(late={1: 0.08}, every=2)
     found = [tuple(rank.rank for rank in job.seen(second).late) for second in range(5, 30)]
     assert set(found) <= {(), (1,)}
-    assert found.count((1,)) > 20
+    assert found.count((1,)) > 15
 
 
 def test_one_pause_is_not_late() -> None:
