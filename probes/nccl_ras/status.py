@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-MOST_BYTES: Final = 64 << 20
+MOST_BYTES: Final = 8 << 20
 """Longest answer that is read, in bytes: some 600 bytes a rank."""
 COLLECTIVES: Final = frozenset(
     ("AllGather", "AllReduce", "AlltoAll", "Broadcast", "Gather", "Reduce", "ReduceScatter", "Scatter")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from stalltop.probes.nccl_ras import client
 from stalltop.probes.nccl_ras.client import Answer, RasError, ask, own_addresses
 from stalltop.probes.nccl_ras.status import RasCommunicator, RasRank, read_status
 from tests.unit.probes.nccl_ras.stand_in import communicator, rank, served, status
@@ -69,6 +70,18 @@ def test_a_job_without_ras_is_said() -> None:
 def test_what_is_not_ras_is_refused() -> None:
     with served(lambda: b"HTTP/1.1 400\r\n") as port, pytest.raises(RasError, match="something else"):
         asked(port)
+
+
+def test_an_answer_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MOST_BYTES", 100_000)
+    with served(lambda: b" " * 300_000) as port, pytest.raises(RasError, match="too long"):
+        asked(port)
+
+
+def test_who_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(RasError, match="does not answer"):
+        asked(silent.getsockname()[1])
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
