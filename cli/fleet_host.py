@@ -52,7 +52,9 @@ def main(text: str) -> int:
     """Traces and sends until a signal ends it; returns the exit code."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     plan = HostPlan.read(text)
-    monitor = Monitor(MonitorOptions(nvml_environment=plan.nvml, within=plan.cgroup))
+    monitor = Monitor(
+        MonitorOptions(nvml_environment=plan.nvml, within=plan.cgroup, stacks="off" if plan.light else "slow")
+    )
     source = diagnosed(HostSource(monitor, plan), tell=say)
     if monitor.cannot_trace is not None:
         source.close()
@@ -63,6 +65,7 @@ def main(text: str) -> int:
             HostAddress(plan.cluster, plan.rack, plan.host),
             program_version(),
             f"demo {plan.host}",
+            windows="asked" if plan.light else "always",
             clock=lambda: time.time() + plan.clock_ahead,
         ),
         say,

@@ -67,8 +67,8 @@ class JobHost:
         server.start(f"@serve:{self.link.peer}:7000")
         durations = {
             **latencies(6),
-            "cuEventSynchronize": Latency("poll", "lognormal", 6e6, 0.1, path=self._speed),
-            "cuStreamSynchronize": Latency("meet", ns=6e6, spread=float(HOSTS), path=meeting),
+            "cuEventSynchronize": Latency("poll", "lognormal", 12e6, 0.1, path=self._speed),
+            "cuStreamSynchronize": Latency("meet", ns=12e6, spread=float(HOSTS), path=meeting),
             "cuLaunchKernel": LAUNCH,
         }
         self.rank: Final = self.stage.process(self.trainer, "train.py", latencies=durations)
@@ -79,12 +79,16 @@ class JobHost:
         """What the stand-in GPU shows of its processes."""
         self.device.show(**self.listed)
 
-    def plan(self, url: str) -> HostPlan:
-        """Returns how the host is traced."""
-        names = {place.identity: place.name for place in self.stage.places}
+    def plan(self, url: str, hosts: Sequence[JobHost]) -> HostPlan:
+        """Returns how the host is traced. All ``hosts`` share the CPUs, so it may see tenants of others."""
+        names = {
+            place.identity: place.name if host is self else f"{place.name} of {host.address.host}"
+            for host in hosts
+            for place in host.places
+        }
         ahead = CLOCKS_AHEAD[self.number % len(CLOCKS_AHEAD)]
         return HostPlan(
-            url, *self.address, f"/{self._below}", names, self.device.environment, clock_ahead=ahead
+            url, *self.address, f"/{self._below}", names, self.device.environment, ahead, light=True
         )
 
     def join(self, communicator: str) -> None:
@@ -140,7 +144,7 @@ class Job:
                 shutil.copytree(built.folder, own)
                 host = JobHost(number, self._files, Built(own), chance, meeting)
                 self.hosts.append(host)
-                self._tracers.append(TracedHost(host.plan(url)))
+            self._tracers += [TracedHost(host.plan(url, self.hosts)) for host in self.hosts]
             for tracer in self._tracers:
                 tracer.wait()
             for host in self.hosts:

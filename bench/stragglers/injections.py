@@ -35,7 +35,7 @@ def _ending(process: Caller, end: ExitStack) -> None:
 
 
 def _cpu(host: JobHost, chance: Random, end: ExitStack) -> None:
-    _ending(host.beside("batch", "!5000", threads=chance.randint(6, 12)), end)
+    _ending(host.beside("batch", "!5000", threads=chance.randint(4, 8)), end)
 
 
 def _disk(host: JobHost, chance: Random, end: ExitStack) -> None:
@@ -44,7 +44,7 @@ def _disk(host: JobHost, chance: Random, end: ExitStack) -> None:
 
 def _loader(host: JobHost, chance: Random, end: ExitStack) -> None:
     end.callback(host.read_from, "memory")
-    host.load(f"@cached:data:131072:2 !{chance.randint(40_000, 80_000)} {GIVE}")
+    host.load(f"@cached:data:131072:2 !{chance.randint(45_000, 80_000)} {GIVE}")
 
 
 def _network(host: JobHost, chance: Random, end: ExitStack) -> None:

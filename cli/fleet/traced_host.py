@@ -36,6 +36,9 @@ class HostPlan:
     """Environment in which the driver's library is loaded; empty: that of this machine."""
     clock_ahead: float = 0.0
     """By how many seconds the host's clock is ahead of that of this machine."""
+    light: bool = False
+    """Whether the tracer reads no stacks, and whole windows are sent only to those who ask: several tracers
+    take much of a small machine."""
 
     @classmethod
     def read(cls, text: str) -> Self:

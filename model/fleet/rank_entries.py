@@ -39,6 +39,9 @@ from the first to the last of them for this long. So one pause of a program, whi
 collectives of a step, is no reason to call it late."""
 WAITING_SHARE: Final = 0.6
 """The others wait for it in at least this share of all their waiting for a last rank."""
+HELD_SECONDS: Final = 3.0
+"""A rank stays late for this long after it was last found to be: some causes make it late in some steps
+only."""
 CLEARLY: Final = 2.0
 """It is late by this factor more than the clocks may be wrong."""
 
@@ -74,6 +77,10 @@ class _Communicator:
     """By rank."""
     entries: OrderedDict[int, dict[int, float]] = field(default_factory=OrderedDict)
     """By collective and rank: Unix time on the clock of the rank's host, s."""
+    late: LateRank | None = None
+    """The rank that was late last."""
+    late_at: float = 0.0
+    """When it was, by the newest entry that was compared, Unix time, s."""
 
 
 @dataclass(slots=True)
@@ -140,7 +147,13 @@ class RankEntries:
                 others = median(other for one, other in times.items() if one != rank)
                 late.setdefault(rank, []).append(time - others)
         means = {rank: fmean(found) for rank, found in late.items()}
-        return Arrivals(means, _late(compared, means, offsets, known.places))
+        newest = max(compared[0].values())
+        found = _late(compared, means, offsets, known.places)
+        if found is not None:
+            known.late, known.late_at = found, newest
+        elif known.late is not None and abs(newest - known.late_at) > HELD_SECONDS:
+            known.late = None
+        return Arrivals(means, known.late)
 
     def _offsets(self, known: _Communicator) -> dict[int, ClockOffset]:
         """Returns the clocks of the ranks, all relative to one clock: that of the NATS server, or the one
