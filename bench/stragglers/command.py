@@ -217,15 +217,17 @@ def table(results: Results) -> TextTable:
     calm = sum(one.calm_seconds for one in results.outcomes) / 60
     alarms = len(results.alarms) + sum(len(one.alarms) for one in results.outcomes)
     failed = sum(bool(one.error) for one in results.outcomes)
+    disturbed = sum(one.disturbed for one in results.outcomes)
     made = TextTable(
         f"stragglers: a job with a rank on each of {HOSTS} traced hosts, a fault on one",
         ("fault", "trials", "rank right", "cause right", "rank after (s)", "cause after (s)"),
         notes=[
             f"alarms in {minutes + calm:.1f} healthy minutes ({calm:.1f} of them between trials): {alarms}",
             *([f"trials that could not be set up: {failed}"] if failed else []),
+            *([f"trials disturbed by other programs, which do not count: {disturbed}"] if disturbed else []),
         ],
     )
-    valid = [one for one in results.outcomes if not one.error]
+    valid = [one for one in results.outcomes if not one.error and not one.disturbed]
     for fault in [*INJECTIONS, "all"]:
         found = [one for one in valid if fault in (one.fault, "all")]
         if found:

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from bench.faults.stage.controllers import legacy_root
 from bench.faults.stage.device import StandInDevice
 from bench.faults.stage.network import PrivateLink
 from bench.faults.stage.stage import Files, Place, Stage
@@ -24,6 +25,7 @@ from bench.faults.stage.workloads import LAUNCH, latencies
 from stalltop.cli.fleet.traced_host import HostPlan, TracedHost
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
+from stalltop.demo.cgroups import hierarchy
 from stalltop.demo.latencies import Latency
 from stalltop.model.fleet.host_summary import HostAddress
 
@@ -31,16 +33,21 @@ HOSTS: Final = 4
 CLUSTER, RACK = "bench", "rack"
 CLOCKS_AHEAD: Final = (0.0, 0.4, -1.3, 0.025)
 """By how many seconds the clocks of the hosts are ahead of that of this machine."""
-TRAINER: Final = "train"
 STEP: Final = (
-    "!1000 cudaMemcpyAsync:1:1048576:1 cudaLaunchKernel:20:0 cudaEventSynchronize ncclAllReduce:2:6553600:7 "
+    "!5000 cudaMemcpyAsync:1:1048576:1 cudaLaunchKernel:20:0 cudaEventSynchronize ncclAllReduce:2:6553600:7 "
     "cudaStreamSynchronize"
 )
 """A training step: computes, waits for its own GPU, then for the collectives and so for the other ranks."""
 GIVE: Final = "!700 @give:batches:4"
+HOST_WEIGHT: Final = 10.0
+"""CPU weight of each host, as a multiple of the default: other programs of this machine disturb little."""
+NICE: Final = -10
+"""Nice value of the tracers, for the same reason."""
 NEIGHBOUR_WEIGHT: Final = 10.0
 """CPU weight of a host's neighbour beside the other tenants of the host, as a multiple of theirs. All hosts
 have equal weights, so a neighbour takes CPU time from its own host."""
+TENANTS: Final = ("train", "neighbour", "data-server")
+"""Names of the tenants of each host."""
 _GIB: Final = 1 << 30
 
 
@@ -57,11 +64,12 @@ class JobHost:
         self.device: Final = StandInDevice(self.stage.folder, built)
         self._speed = self.stage.folder / "gpu-speed"
         self._speed.write_bytes(bytes(4096))
-        self.trainer: Final = self.stage.tenant(TRAINER, ("cpu",))
-        self.neighbour: Final = self.stage.tenant("neighbour", ("cpu",))
+        self.trainer: Final = self.stage.tenant(TENANTS[0], ("cpu",))
+        self.neighbour: Final = self.stage.tenant(TENANTS[1], ("cpu",))
         assert self.neighbour.limits is not None
         self.neighbour.limits.cpu_weight(NEIGHBOUR_WEIGHT)
-        server = self.stage.process(self.stage.tenant("data-server"), "server", own_network=True)
+        _weigh(self._below, HOST_WEIGHT)
+        server = self.stage.process(self.stage.tenant(TENANTS[2]), "server", own_network=True)
         self.link: Final = PrivateLink(server.pid)
         self._ends.callback(self.link.close)
         server.start(f"@serve:{self.link.peer}:7000")
@@ -128,6 +136,15 @@ class JobHost:
         self._ends.close()
 
 
+def _weigh(path: str, times: float) -> None:
+    """Sets the CPU weight of the cgroup ``path`` to ``times`` the default."""
+    legacy = legacy_root("cpu")
+    if legacy is not None:
+        (legacy / path / "cpu.shares").write_text(str(int(1024 * times)))
+    else:
+        (hierarchy() / path / "cpu.weight").write_text(str(int(100 * times)))
+
+
 class Job:
     """A job on `HOSTS` traced hosts. Raises StalltopError if it cannot be started."""
 
@@ -144,6 +161,7 @@ class Job:
                 shutil.copytree(built.folder, own)
                 host = JobHost(number, self._files, Built(own), chance, meeting)
                 self.hosts.append(host)
+            os.setpriority(os.PRIO_PROCESS, 0, NICE)
             self._tracers += [TracedHost(host.plan(url, self.hosts)) for host in self.hosts]
             for tracer in self._tracers:
                 tracer.wait()

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from bench.stragglers.hosts import Job, JobHost
+from bench.stragglers.hosts import TENANTS, Job, JobHost
 from bench.stragglers.injections import INJECTIONS, Injection
 from stalltop.fleet.watch import FleetWatch
 from stalltop.formats.text.fleet import job_line
 from stalltop.model.errors import StalltopError
 from stalltop.model.fleet.fleet_view import FleetJob
+from stalltop.model.fleet.host_summary import ProblemSummary
 
 WATCH_SECONDS: Final = 8.0
 """Time for which a trial goes on after the injection."""
@@ -50,9 +51,13 @@ class Outcome:
     said: str = ""
     """The line about the job at the end of the trial."""
     alarms: list[str] = field(default_factory=list)
-    """Lines about a late rank in the calm time before the injection."""
+    """Lines about a late rank in the calm time before the injection, except those that name a program outside
+    of the hosts."""
     calm_seconds: float = 0.0
     error: str = ""
+    disturbed: bool = False
+    """Whether, at the end of the trial, the problem that was told names a program outside of the hosts: they
+    are parts of a machine on which others work. Such a trial does not count."""
 
     @property
     def rank_right(self) -> bool:
@@ -84,7 +89,7 @@ def _watch(watch: FleetWatch, outcome: Outcome, injection: Injection, host: JobH
         job = job_of(watch)
         after = time.monotonic() - injected
         late = job.late[0] if job.late else None
-        outcome.cause_right = False
+        outcome.cause_right = outcome.disturbed = False
         outcome.said = job_line(job)
         if late is None:
             continue
@@ -102,6 +107,7 @@ def _watch(watch: FleetWatch, outcome: Outcome, injection: Injection, host: JobH
             if injection.neighbour
             else outcome.culprit not in {place.name for place in host.places if place is not host.trainer}
         )
+        outcome.disturbed = problem is not None and is_outside(problem)
         if outcome.cause_right and outcome.cause_seconds is None:
             outcome.cause_seconds = after
 
@@ -137,13 +143,20 @@ def await_calm(watch: FleetWatch) -> None:
             raise StalltopError(f"the job did not get calm within {_CALM_WITHIN:g} s: {said}")
 
 
+def is_outside(problem: ProblemSummary) -> bool:
+    """Returns whether ``problem`` names a culprit that is a program outside of the hosts."""
+    return bool(problem.culprit) and problem.culprit.partition(" of node-")[0] not in TENANTS
+
+
 def alarms_until(watch: FleetWatch, until: float) -> list[str]:
-    """Returns the lines about late ranks that the fleet shows until then; each rank and culprit once."""
+    """Returns the lines about late ranks that the fleet shows until then, each rank and problem once, except
+    those that name a program outside of the hosts."""
     found: dict[tuple[int, str], str] = {}
     while time.monotonic() < until:
         time.sleep(_GLANCE_SECONDS)
         job = job_of(watch)
         for rank in job.late:
-            problem = "" if rank.problem is None else rank.problem.id
-            found.setdefault((rank.rank, problem), job_line(job))
+            problem = rank.problem
+            if problem is None or not is_outside(problem):
+                found.setdefault((rank.rank, "" if problem is None else problem.id), job_line(job))
     return list(found.values())

@@ -86,6 +86,16 @@ def test_another_cause_or_culprit_is_wrong(monkeypatch: pytest.MonkeyPatch, told
     assert not watched(monkeypatch, "CPU", 2, view(2, told)).cause_right
 
 
+def test_a_trial_in_which_an_outsider_is_blamed_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert watched(monkeypatch, "disk", 2, view(2, CPU._replace(culprit="mypy"))).disturbed
+    assert not watched(monkeypatch, "disk", 2, view(2, CPU._replace(culprit="train of node-1"))).disturbed
+    assert not watched(monkeypatch, "GPU", 2, view(2, CPU._replace(culprit=""))).disturbed
+    results = Results(1, None, "machine", [*outcomes(), Outcome("CPU", 1, 4, told=1, disturbed=True)])
+    assert len(table(results).rows) == 2
+    assert table(results).rows[0][:2] == ("CPU", "2")
+    assert "disturbed by other programs, which do not count: 1" in table(results).text()
+
+
 def test_a_cause_that_is_gone_at_the_end_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     found = watched(monkeypatch, "CPU", 2, view(2, CPU), view())
     assert found.cause_seconds is not None
