@@ -33,7 +33,7 @@ from stalltop.probes.options import MonitorOptions
 _PR_SET_PDEATHSIG = 1
 
 
-class HostSource(NamedSource):
+class OneHostSource(NamedSource):
     """Windows of the tenants in a cgroup, with the names of ``plan``."""
 
     def __init__(self, source: Source, plan: HostPlan) -> None:
@@ -55,7 +55,7 @@ def main(text: str) -> int:
     monitor = Monitor(
         MonitorOptions(nvml_environment=plan.nvml, within=plan.cgroup, stacks="off" if plan.light else "slow")
     )
-    source = diagnosed(HostSource(monitor, plan), tell=say)
+    source = diagnosed(OneHostSource(monitor, plan), tell=say)
     if monitor.cannot_trace is not None:
         source.close()
         raise monitor.cannot_trace

@@ -18,12 +18,12 @@ from bench.measuring.machine import machine
 from bench.measuring.revision import revision
 from bench.measuring.spread import Spread
 from bench.measuring.table import TextTable
-from bench.stragglers.hosts import HOSTS, Job
+from bench.stragglers.hosts import HOSTS, SpreadJob
 from bench.stragglers.injections import INJECTIONS
 from bench.stragglers.trial import (
     CALM_SECONDS,
     WATCH_SECONDS,
-    Outcome,
+    StragglerOutcome,
     alarms_until,
     await_calm,
     run_trial,
@@ -44,13 +44,13 @@ _JOIN_SECONDS: Final = 30.0
 
 
 @dataclass(slots=True)
-class Results:
+class StragglerResults:
     """What the trials and the healthy minutes have shown so far."""
 
     seed: int
     out: Path | None
     machine: str
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[StragglerOutcome] = field(default_factory=list)
     healthy_seconds: float = 0.0
     alarms: list[str] = field(default_factory=list)
     """Lines about a late rank in the healthy minutes."""
@@ -66,7 +66,7 @@ class Results:
         assert self.out is not None
         try:
             plain: dict[str, Any] = json.loads(self.out.read_text(encoding="utf-8"))
-            self.outcomes = [Outcome(**one) for one in plain["outcomes"]]
+            self.outcomes = [StragglerOutcome(**one) for one in plain["outcomes"]]
             self.healthy_seconds, self.alarms = plain["healthy_seconds"], plain["alarms"]
         except FileNotFoundError:
             return
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         raise UsageError("--go-on needs a file with the trials so far", "add --out FILE.json")
     if os.geteuid() != 0:
         raise TracingError("injecting faults needs root", "run with sudo")
-    results = Results(options.seed, options.out, machine())
+    results = StragglerResults(options.seed, options.out, machine())
     if options.go_on:
         results.read()
     last = None if options.within is None else time.monotonic() + options.within * 60
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     return 0
 
 
-def _run(results: Results, options: argparse.Namespace, last: float | None) -> None:
+def _run(results: StragglerResults, options: argparse.Namespace, last: float | None) -> None:
     chance = Random(options.seed)
     faults = options.fault or list(INJECTIONS)
     trials = [(fault, chance.randrange(1 << 32)) for _ in range(options.trials) for fault in faults]
@@ -139,7 +139,7 @@ def _run(results: Results, options: argparse.Namespace, last: float | None) -> N
     with LocalServer() as server:
         access = ServerAccess((server.url,))
         _make_streams(access)
-        job = Job(build(), server.url, chance)
+        job = SpreadJob(build(), server.url, chance)
         watch = FleetWatch(access)
         try:
             watch.start()
@@ -152,7 +152,7 @@ def _run(results: Results, options: argparse.Namespace, last: float | None) -> N
                 try:
                     outcome = run_trial(job, watch, fault, seed)
                 except (StalltopError, CallerError) as error:
-                    outcome = Outcome(fault, -1, seed, error=str(error))
+                    outcome = StragglerOutcome(fault, -1, seed, error=str(error))
                 results.outcomes.append(outcome)
                 results.write()
                 _tell(len(results.outcomes), len(trials), outcome)
@@ -177,7 +177,7 @@ def _make_streams(access: ServerAccess) -> None:
         loop.stop()
 
 
-def _healthy(results: Results, watch: FleetWatch, seconds: float, last: float | None) -> None:
+def _healthy(results: StragglerResults, watch: FleetWatch, seconds: float, last: float | None) -> None:
     while results.healthy_seconds < seconds:
         until = time.monotonic() + min(_SAID_SECONDS, seconds - results.healthy_seconds)
         if last is not None and until > last:
@@ -192,7 +192,7 @@ def _healthy(results: Results, watch: FleetWatch, seconds: float, last: float | 
         print(f"stragglers: healthy {results.healthy_seconds / 60:.1f} min: {said}", file=sys.stderr)
 
 
-def _tell(number: int, of: int, outcome: Outcome) -> None:
+def _tell(number: int, of: int, outcome: StragglerOutcome) -> None:
     if outcome.error:
         said = outcome.error
     else:
@@ -211,7 +211,7 @@ def _tell(number: int, of: int, outcome: Outcome) -> None:
     print(f"    {outcome.said}", file=sys.stderr)
 
 
-def table(results: Results) -> TextTable:
+def table(results: StragglerResults) -> TextTable:
     """Returns the figures of all trials, by fault and together."""
     minutes = results.healthy_seconds / 60
     calm = sum(one.calm_seconds for one in results.outcomes) / 60

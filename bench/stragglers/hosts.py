@@ -145,7 +145,7 @@ def _weigh(path: str, times: float) -> None:
         (hierarchy() / path / "cpu.weight").write_text(str(int(100 * times)))
 
 
-class Job:
+class SpreadJob:
     """A job on `HOSTS` traced hosts. Raises StalltopError if it cannot be started."""
 
     def __init__(self, built: Built, url: str, chance: random.Random) -> None:

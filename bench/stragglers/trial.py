@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from bench.stragglers.hosts import TENANTS, Job, JobHost
+from bench.stragglers.hosts import TENANTS, JobHost, SpreadJob
 from bench.stragglers.injections import INJECTIONS, Injection
 from stalltop.fleet.watch import FleetWatch
 from stalltop.formats.text.fleet import job_line
@@ -27,7 +27,7 @@ _PREPARED_SECONDS: Final = 3.0
 
 
 @dataclass(slots=True)
-class Outcome:
+class StragglerOutcome:
     """Result of one trial."""
 
     fault: str
@@ -65,12 +65,12 @@ class Outcome:
         return self.told == self.host
 
 
-def run_trial(job: Job, watch: FleetWatch, fault: str, seed: int) -> Outcome:
+def run_trial(job: SpreadJob, watch: FleetWatch, fault: str, seed: int) -> StragglerOutcome:
     """Injects ``fault`` into one host. Raises StalltopError if the job does not run, or never gets calm."""
     chance = Random(seed)
     host = chance.choice(job.hosts)
     injection = INJECTIONS[fault]
-    outcome = Outcome(fault, host.number, seed)
+    outcome = StragglerOutcome(fault, host.number, seed)
     with _prepared(injection, host):
         await_calm(watch)
         until = time.monotonic() + CALM_SECONDS / 2 + chance.random()
@@ -83,7 +83,9 @@ def run_trial(job: Job, watch: FleetWatch, fault: str, seed: int) -> Outcome:
     return outcome
 
 
-def _watch(watch: FleetWatch, outcome: Outcome, injection: Injection, host: JobHost, injected: float) -> None:
+def _watch(
+    watch: FleetWatch, outcome: StragglerOutcome, injection: Injection, host: JobHost, injected: float
+) -> None:
     while time.monotonic() < injected + WATCH_SECONDS:
         time.sleep(_GLANCE_SECONDS)
         job = job_of(watch)

@@ -29,7 +29,7 @@ class ClockOffset(NamedTuple):
     """By how much ``ahead`` may be wrong, s."""
 
 
-class _Sample(NamedTuple):
+class _ClockSample(NamedTuple):
     at: float
     ahead: float
     round_trip: float
@@ -39,7 +39,7 @@ class HostClock:
     """The clock of one host."""
 
     def __init__(self) -> None:
-        self._samples: deque[_Sample] = deque()
+        self._samples: deque[_ClockSample] = deque()
 
     def take(self, sent: float, at: float, round_trip: float) -> bool:
         """Takes a message that the host sent at ``sent`` by its own clock, and that the server received at
@@ -47,7 +47,7 @@ class HostClock:
 
         Returns whether the clock was set: times before that are by another clock.
         """
-        samples, sample = self._samples, _Sample(at, sent - at, round_trip)
+        samples, sample = self._samples, _ClockSample(at, sent - at, round_trip)
         best = self._best
         was_set = best is not None and sample.ahead > best + STEP_SECONDS  # nothing arrives before it is sent
         if was_set:
@@ -77,6 +77,6 @@ class HostClock:
     def _best(self) -> float | None:
         return max((sample.ahead for sample in self._samples), default=None)
 
-    def _doubtful(self, sample: _Sample) -> bool:
+    def _doubtful(self, sample: _ClockSample) -> bool:
         best = self._best
         return best is not None and sample.ahead < best - STEP_SECONDS

@@ -33,7 +33,7 @@ class RasError(Exception):
     """RAS does not answer, or not as it should. The text says why."""
 
 
-class Answer(NamedTuple):
+class RasAnswer(NamedTuple):
     """What RAS says about a job."""
 
     communicators: tuple[RasCommunicator, ...]
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     """IP addresses of the network namespace in which it was asked."""
 
 
-def ask(pid: int, port: int = PORT) -> Answer:
+def ask(pid: int, port: int = PORT) -> RasAnswer:
     """Returns what RAS says about the job to which process ``pid`` belongs. Raises RasError.
 
     Moves the calling thread into the network namespace of the process, so the thread must have no other use.
@@ -51,7 +51,7 @@ def ask(pid: int, port: int = PORT) -> Answer:
     until = time.monotonic() + ANSWER_SECONDS
     try:
         with socket.create_connection(("localhost", port), 1.0) as link:
-            reader = _Reader(link, until)
+            reader = _LinkReader(link, until)
             for command, answer in (
                 ("CLIENT PROTOCOL 2", b"SERVER PROTOCOL "),
                 ("SET FORMAT JSON", b"OK"),
@@ -63,7 +63,7 @@ def ask(pid: int, port: int = PORT) -> Answer:
                     said = line[:80].decode(errors="replace")
                     raise RasError(f"RAS does not understand {command}: {said}")
             link.sendall(b"STATUS\n")
-            return Answer(read_status(reader.rest()), own_addresses())
+            return RasAnswer(read_status(reader.rest()), own_addresses())
     except OSError as error:
         raise RasError(f"RAS does not answer: {error.strerror or error}") from error
     except ValueError as error:
@@ -101,7 +101,7 @@ def _enter_network_of(pid: int) -> None:
         raise RasError(f"the network of process {pid} cannot be entered: {error.strerror}") from error
 
 
-class _Reader:
+class _LinkReader:
     """Reads from a connection until a time by ``time.monotonic()``."""
 
     def __init__(self, link: socket.socket, until: float) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stalltop.probes.maps.communicators import Adoption
-from stalltop.probes.nccl_ras.client import Answer
+from stalltop.probes.nccl_ras.client import RasAnswer
 
 
 class _Between(NamedTuple):
@@ -36,7 +36,7 @@ class ProcessMatching:
         self._possible: dict[int, dict[_Candidate, _Between]] = {}
         """By handle: the communicators of RAS that it may be, with the possible differences."""
 
-    def take(self, answer: Answer, pid: int, before: Mapping[int, int], after: Mapping[int, int]) -> None:
+    def take(self, answer: RasAnswer, pid: int, before: Mapping[int, int], after: Mapping[int, int]) -> None:
         """Takes an answer of RAS. ``pid``: the process in its own PID namespace. ``before`` and ``after``
         are the numbers of collectives, by handle, that the probes had counted when RAS was asked and when it
         had answered."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from stalltop.probes.maps.communicators import Adoption, OldRank
-from stalltop.probes.nccl_ras.client import Answer, RasError, ask
+from stalltop.probes.nccl_ras.client import RasAnswer, RasError, ask
 from stalltop.probes.nccl_ras.matching import ProcessMatching
 
 AGAIN_SECONDS: Final = 5.0
@@ -23,7 +23,7 @@ Counts = Callable[[], Mapping[OldRank, int]]
 """Returns how many collectives the ranks of old communicators have entered, as the probes count."""
 
 
-class _Process:
+class _AskedProcess:
     def __init__(self) -> None:
         self.matching = ProcessMatching()
         self.questions = 0
@@ -33,11 +33,11 @@ class _Process:
 class RasReader:
     """Learns from RAS about old communicators. Only one thread may use it."""
 
-    def __init__(self, counts: Counts, asks: Callable[[int], Answer] = ask) -> None:
+    def __init__(self, counts: Counts, asks: Callable[[int], RasAnswer] = ask) -> None:
         """``counts`` is called in other threads, too."""
         self._counts = counts
         self._ask = asks
-        self._processes: dict[int, _Process] = {}
+        self._processes: dict[int, _AskedProcess] = {}
         self._thread: threading.Thread | None = None
         self._found: dict[OldRank, Adoption] = {}
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ class RasReader:
         if self._thread is not None and self._thread.is_alive():
             return found
         waiting = {old.tgid for old in self._counts()} - {old.tgid for old in found}
-        self._processes = {tgid: self._processes.get(tgid, _Process()) for tgid in waiting}
+        self._processes = {tgid: self._processes.get(tgid, _AskedProcess()) for tgid in waiting}
         due = [
             tgid
             for tgid, process in self._processes.items()

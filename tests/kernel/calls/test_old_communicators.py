@@ -25,7 +25,7 @@ STEP = "ncclAllReduce:1:1024:7"
 NAME = b"older-than-the-probes".ljust(128, b"\0")
 
 
-class Job:
+class OldJob:
     """Two ranks in a network namespace of their own, in which a stand-in serves NCCL's RAS."""
 
     def __init__(self, built: Built, folder: Path, ends: ExitStack) -> None:
@@ -64,13 +64,13 @@ class Job:
 
 
 @pytest.fixture
-def job(built: Built, tmp_path: Path) -> Iterator[Job]:
+def job(built: Built, tmp_path: Path) -> Iterator[OldJob]:
     with ExitStack() as ends:
-        yield Job(built, tmp_path, ends)
+        yield OldJob(built, tmp_path, ends)
 
 
 @pytest.fixture
-def kernel(job: Job, built: Built) -> Iterator[KernelSide]:
+def kernel(job: OldJob, built: Built) -> Iterator[KernelSide]:
     """Returns a kernel side whose probes are attached when the ranks have entered collectives already."""
     job.run(0, 40)
     job.run(1, 40)
@@ -80,12 +80,12 @@ def kernel(job: Job, built: Built) -> Iterator[KernelSide]:
     side.close()
 
 
-def seen(kernel: KernelSide, job: Job) -> list[RawRank]:
+def seen(kernel: KernelSide, job: OldJob) -> list[RawRank]:
     pids = {caller.pid for caller in job.ranks}
     return sorted((row for row in kernel.evidence.ranks() if row.tgid in pids), key=lambda row: row.rank)
 
 
-def test_old_ranks_are_reported_as_unknown_until_ras_tells(kernel: KernelSide, job: Job) -> None:
+def test_old_ranks_are_reported_as_unknown_until_ras_tells(kernel: KernelSide, job: OldJob) -> None:
     job.run(0, 3)
     job.run(1, 3)
     job.tell()
@@ -96,7 +96,7 @@ def test_old_ranks_are_reported_as_unknown_until_ras_tells(kernel: KernelSide, j
 
 
 def test_known_ranks_are_compared_as_if_they_had_been_seen_from_the_beginning(
-    kernel: KernelSide, job: Job
+    kernel: KernelSide, job: OldJob
 ) -> None:
     job.run(0, 3)
     job.run(1, 3)
@@ -120,7 +120,7 @@ def test_known_ranks_are_compared_as_if_they_had_been_seen_from_the_beginning(
 
 
 def test_a_rank_that_was_seen_from_the_beginning_shares_the_communicator(
-    kernel: KernelSide, job: Job, built: Built
+    kernel: KernelSide, job: OldJob, built: Built
 ) -> None:
     job.run(0, 3)
     job.run(1, 3)

@@ -12,10 +12,10 @@ import pytest
 
 from bench.faults.stage.stage import Place
 from bench.stragglers import trial
-from bench.stragglers.command import Results, main, table
+from bench.stragglers.command import StragglerResults, main, table
 from bench.stragglers.hosts import JobHost
 from bench.stragglers.injections import INJECTIONS
-from bench.stragglers.trial import Outcome
+from bench.stragglers.trial import StragglerOutcome
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.fleet.watch import FleetWatch
 from stalltop.model.errors import UsageError
@@ -45,7 +45,7 @@ def view(late: int | None = None, told: ProblemSummary | None = None) -> FleetVi
     return FleetView(1.0, jobs=(FleetJob("c0", "", "train", 4, tuple(ranks), 0.0, straggler, 0.03),))
 
 
-def watched(patch: pytest.MonkeyPatch, fault: str, number: int, *views: FleetView) -> Outcome:
+def watched(patch: pytest.MonkeyPatch, fault: str, number: int, *views: FleetView) -> StragglerOutcome:
     """Returns the outcome of a trial of ``fault`` on host ``number``, in which the fleet shows ``views``, one
     every tenth of a second, and then the last one."""
     clock = [100.0]
@@ -53,7 +53,7 @@ def watched(patch: pytest.MonkeyPatch, fault: str, number: int, *views: FleetVie
     patch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
     left = list(views)
     watch = SimpleNamespace(view=lambda: left.pop(0) if len(left) > 1 else left[0])
-    outcome = Outcome(fault, number, 7)
+    outcome = StragglerOutcome(fault, number, 7)
     trial._watch(cast(FleetWatch, watch), outcome, INJECTIONS[fault], host(number), 100.0)
     return outcome
 
@@ -90,7 +90,9 @@ def test_a_trial_in_which_an_outsider_is_blamed_does_not_count(monkeypatch: pyte
     assert watched(monkeypatch, "disk", 2, view(2, CPU._replace(culprit="mypy"))).disturbed
     assert not watched(monkeypatch, "disk", 2, view(2, CPU._replace(culprit="train of node-1"))).disturbed
     assert not watched(monkeypatch, "GPU", 2, view(2, CPU._replace(culprit=""))).disturbed
-    results = Results(1, None, "machine", [*outcomes(), Outcome("CPU", 1, 4, told=1, disturbed=True)])
+    results = StragglerResults(
+        1, None, "machine", [*outcomes(), StragglerOutcome("CPU", 1, 4, told=1, disturbed=True)]
+    )
     assert len(table(results).rows) == 2
     assert table(results).rows[0][:2] == ("CPU", "2")
     assert "disturbed by other programs, which do not count: 1" in table(results).text()
@@ -108,14 +110,14 @@ def test_a_fault_without_a_neighbour_blames_none(monkeypatch: pytest.MonkeyPatch
     assert not watched(monkeypatch, "loader", 1, view(1, loader._replace(culprit="neighbour"))).cause_right
 
 
-def outcomes() -> list[Outcome]:
-    right = Outcome("CPU", 2, 1, told=2, told_seconds=2.0, cause_seconds=3.0, cause_right=True)
-    wrong = Outcome("CPU", 2, 2, told=1, calm_seconds=60.0, alarms=["train waits for rank 0"])
-    return [right, wrong, Outcome("disk", -1, 3, error="the job did not get calm")]
+def outcomes() -> list[StragglerOutcome]:
+    right = StragglerOutcome("CPU", 2, 1, told=2, told_seconds=2.0, cause_seconds=3.0, cause_right=True)
+    wrong = StragglerOutcome("CPU", 2, 2, told=1, calm_seconds=60.0, alarms=["train waits for rank 0"])
+    return [right, wrong, StragglerOutcome("disk", -1, 3, error="the job did not get calm")]
 
 
 def test_shares_count_all_valid_trials() -> None:
-    results = Results(
+    results = StragglerResults(
         1, None, "machine", outcomes(), healthy_seconds=120.0, alarms=["train waits for rank 1"]
     )
     text = table(results).text()
@@ -129,9 +131,9 @@ def test_shares_count_all_valid_trials() -> None:
 
 def test_results_are_kept_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
-    written = Results(1, file, "machine", outcomes(), healthy_seconds=60.0, alarms=["x"])
+    written = StragglerResults(1, file, "machine", outcomes(), healthy_seconds=60.0, alarms=["x"])
     written.write()
-    read = Results(1, file, "machine")
+    read = StragglerResults(1, file, "machine")
     read.read()
     assert read == written
     file.write_text(json.dumps({"outcomes": 7}))

@@ -66,18 +66,18 @@ def status(*communicators: Mapping[str, Any]) -> bytes:
     return json.dumps(answer, indent=2).encode() + b"\n"
 
 
-class _Server(socketserver.ThreadingTCPServer):
+class _RasServer(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
 
     def __init__(self, answer: Callable[[], bytes], port: int, *, knows_json: bool) -> None:
         self.answer = answer
         self.knows_json = knows_json
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(("127.0.0.1", port), _RasHandler)
 
 
-class _Handler(socketserver.StreamRequestHandler):
-    server: _Server
+class _RasHandler(socketserver.StreamRequestHandler):
+    server: _RasServer
 
     def handle(self) -> None:
         as_json = False
@@ -100,7 +100,7 @@ class _Handler(socketserver.StreamRequestHandler):
 @contextmanager
 def served(answer: Callable[[], bytes], *, knows_json: bool = True) -> Iterator[int]:
     """Serves ``answer`` on a free port, and yields the port."""
-    with _Server(answer, 0, knows_json=knows_json) as server:
+    with _RasServer(answer, 0, knows_json=knows_json) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
@@ -111,6 +111,6 @@ def served(answer: Callable[[], bytes], *, knows_json: bool = True) -> Iterator[
 
 
 if __name__ == "__main__":
-    with _Server(Path(sys.argv[1]).read_bytes, PORT, knows_json=True) as real:
+    with _RasServer(Path(sys.argv[1]).read_bytes, PORT, knows_json=True) as real:
         print("serves", flush=True)
         real.serve_forever()

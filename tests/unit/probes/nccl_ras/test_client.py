@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from stalltop.probes.nccl_ras import client
-from stalltop.probes.nccl_ras.client import Answer, RasError, ask, own_addresses
+from stalltop.probes.nccl_ras.client import RasAnswer, RasError, ask, own_addresses
 from stalltop.probes.nccl_ras.status import RasCommunicator, RasRank, read_status
 from tests.unit.probes.nccl_ras.stand_in import communicator, rank, served, status
 
 HASH = 0x6AFE1CC17717E1F4
 
 
-def asked(port: int) -> Answer:
+def asked(port: int) -> RasAnswer:
     """Returns the answer; in a thread of its own, as the reader asks."""
-    found: list[Answer | Exception] = []
+    found: list[RasAnswer | Exception] = []
 
     def work() -> None:
         try:

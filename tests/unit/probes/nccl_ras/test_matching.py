@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from stalltop.probes.maps.communicators import Adoption
-from stalltop.probes.nccl_ras.client import Answer
+from stalltop.probes.nccl_ras.client import RasAnswer
 from stalltop.probes.nccl_ras.matching import ProcessMatching
 from stalltop.probes.nccl_ras.status import RasCommunicator, RasRank
 
@@ -17,7 +17,7 @@ PID = 7
 
 
 @dataclass
-class Program:
+class CollectiveProgram:
     """A process that enters collectives of several communicators all the time."""
 
     before: dict[int, int]
@@ -31,7 +31,7 @@ class Program:
         for handle, count in self.per_turn.items():
             self.entered[handle] = self.entered.get(handle, 0) + count * turns
 
-    def answer(self) -> Answer:
+    def answer(self) -> RasAnswer:
         made = [
             RasCommunicator(
                 handle * 16,
@@ -43,7 +43,7 @@ class Program:
             )
             for handle in self.before
         ]
-        return Answer(tuple(made), frozenset({HOST, "127.0.0.1"}))
+        return RasAnswer(tuple(made), frozenset({HOST, "127.0.0.1"}))
 
     def ask(self, matching: ProcessMatching, random: Random, most_turns: int) -> None:
         first = dict(self.entered)
@@ -54,7 +54,7 @@ class Program:
 
 
 def test_a_program_that_pauses_is_certain_at_once() -> None:
-    program, matching = Program({1: 500}, {1: 2}), ProcessMatching()
+    program, matching = CollectiveProgram({1: 500}, {1: 2}), ProcessMatching()
     program.run(9)
     program.ask(matching, Random(1), 0)
     assert matching.certain() == {1: Adoption(16, 3, 4, 500)}
@@ -62,7 +62,11 @@ def test_a_program_that_pauses_is_certain_at_once() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_answers_together_tell_what_one_cannot(seed: int) -> None:
-    program, matching, random = Program({1: 500, 2: 90}, {1: 2, 2: 3}), ProcessMatching(), Random(seed)
+    program, matching, random = (
+        CollectiveProgram({1: 500, 2: 90}, {1: 2, 2: 3}),
+        ProcessMatching(),
+        Random(seed),
+    )
     right = {1: Adoption(16, 3, 4, 500), 2: Adoption(32, 3, 4, 90)}
     program.run(9)
     for _ in range(60):
@@ -73,7 +77,7 @@ def test_answers_together_tell_what_one_cannot(seed: int) -> None:
 
 
 def test_communicators_that_cannot_be_told_apart_stay_unknown() -> None:
-    program, matching = Program({1: 500, 2: 90}, {1: 2, 2: 2}), ProcessMatching()
+    program, matching = CollectiveProgram({1: 500, 2: 90}, {1: 2, 2: 2}), ProcessMatching()
     program.run(9)
     for turn in range(10):
         program.ask(matching, Random(turn), 0)
@@ -81,7 +85,7 @@ def test_communicators_that_cannot_be_told_apart_stay_unknown() -> None:
 
 
 def test_a_process_of_another_host_with_the_same_pid_is_another_one() -> None:
-    program, matching = Program({1: 500}, {1: 1}), ProcessMatching()
+    program, matching = CollectiveProgram({1: 500}, {1: 1}), ProcessMatching()
     program.run(1)
     elsewhere = program.answer()._replace(addresses=frozenset({"10.0.0.4"}))
     matching.take(elsewhere, PID, program.entered, program.entered)
@@ -89,7 +93,7 @@ def test_a_process_of_another_host_with_the_same_pid_is_another_one() -> None:
 
 
 def test_counts_that_contradict_each_other_are_no_match() -> None:
-    program, matching = Program({1: 500}, {1: 1}), ProcessMatching()
+    program, matching = CollectiveProgram({1: 500}, {1: 1}), ProcessMatching()
     program.run(1)
     matching.take(program.answer(), PID, {1: 1}, {1: 1})
     matching.take(program.answer(), PID, {1: 9}, {1: 9})
