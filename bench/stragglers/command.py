@@ -18,7 +18,7 @@ from bench.measuring.machine import machine
 from bench.measuring.revision import revision
 from bench.measuring.spread import Spread
 from bench.measuring.table import TextTable
-from bench.stragglers.hosts import HOSTS, SpreadJob
+from bench.stragglers.hosts import HOSTS, NICE, SpreadJob
 from bench.stragglers.injections import INJECTIONS
 from bench.stragglers.trial import (
     CALM_SECONDS,
@@ -136,6 +136,7 @@ def _run(results: StragglerResults, options: argparse.Namespace, last: float | N
     trials = [(fault, chance.randrange(1 << 32)) for _ in range(options.trials) for fault in faults]
     known = {(one.fault, one.seed) for one in results.outcomes}
     left = [trial for trial in trials if trial not in known]
+    os.setpriority(os.PRIO_PROCESS, 0, NICE)
     with LocalServer() as server:
         access = ServerAccess((server.url,))
         _make_streams(access)

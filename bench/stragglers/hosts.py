@@ -15,9 +15,9 @@ import struct
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from bench.faults.stage.controllers import legacy_root
+from bench.faults.stage.controllers import Limits
 from bench.faults.stage.device import StandInDevice
 from bench.faults.stage.network import PrivateLink
 from bench.faults.stage.stage import Files, Place, Stage
@@ -40,12 +40,10 @@ STEP: Final = (
 """A training step: computes, waits for its own GPU, then for the collectives and so for the other ranks."""
 GIVE: Final = "!700 @give:batches:4"
 HOST_WEIGHT: Final = 10.0
-"""CPU weight of each host, as a multiple of the default: other programs of this machine disturb little."""
+"""CPU weight of each host, as a multiple of the default: other programs of this machine disturb little. All
+hosts have equal weights, so what one of them takes is taken from its own tenants first."""
 NICE: Final = -10
-"""Nice value of the tracers, for the same reason."""
-NEIGHBOUR_WEIGHT: Final = 10.0
-"""CPU weight of a host's neighbour beside the other tenants of the host, as a multiple of theirs. All hosts
-have equal weights, so a neighbour takes CPU time from its own host."""
+"""Nice value of the tracers, the server and the reader, for the same reason."""
 TENANTS: Final = ("train", "neighbour", "data-server")
 """Names of the tenants of each host."""
 _GIB: Final = 1 << 30
@@ -60,16 +58,17 @@ class JobHost:
         self.address: Final = HostAddress(CLUSTER, RACK, f"node-{number + 1}")
         self._ends = ExitStack()
         self._below = f"stalltop-{os.getpid()}-node-{number + 1}"
-        self.stage: Final = self._ends.enter_context(Stage(built, files, chance, below=self._below))
+        cpus = Limits(self._below, hierarchy() / self._below, ("cpu",))
+        self.stage: Final = self._ends.enter_context(
+            Stage(built, files, chance, below=self._below, shared=cpus)
+        )
         self.device: Final = StandInDevice(self.stage.folder, built)
         self._speed = self.stage.folder / "gpu-speed"
         self._speed.write_bytes(bytes(4096))
-        self.trainer: Final = self.stage.tenant(TENANTS[0], ("cpu",))
-        self.neighbour: Final = self.stage.tenant(TENANTS[1], ("cpu",))
-        assert self.neighbour.limits is not None
-        self.neighbour.limits.cpu_weight(NEIGHBOUR_WEIGHT)
-        _weigh(self._below, HOST_WEIGHT)
-        server = self.stage.process(self.stage.tenant(TENANTS[2]), "server", own_network=True)
+        self.trainer: Final = self.stage.tenant(TENANTS[0])
+        self.neighbour: Final = self.stage.tenant(TENANTS[1])
+        cpus.cpu_weight(HOST_WEIGHT)
+        server = self._started(self.stage.tenant(TENANTS[2]), "server", own_network=True)
         self.link: Final = PrivateLink(server.pid)
         self._ends.callback(self.link.close)
         server.start(f"@serve:{self.link.peer}:7000")
@@ -79,9 +78,9 @@ class JobHost:
             "cuStreamSynchronize": Latency("meet", ns=12e6, spread=float(HOSTS), path=meeting),
             "cuLaunchKernel": LAUNCH,
         }
-        self.rank: Final = self.stage.process(self.trainer, "train.py", latencies=durations)
+        self.rank: Final = self._started(self.trainer, "train.py", latencies=durations)
         self.rank.do("load ncclCommInitRank cudaGetDevice")
-        self.loader: Final = self.stage.process(self.trainer, "pt_data_worker")
+        self.loader: Final = self._started(self.trainer, "pt_data_worker")
         self.read_from("memory")
         self.listed: Final = {"compute": f"{self.rank.pid}:{10 * _GIB}"}
         """What the stand-in GPU shows of its processes."""
@@ -119,7 +118,15 @@ class JobHost:
 
     def beside(self, name: str, items: str, threads: int = 1) -> Caller:
         """Starts a process of the neighbour."""
-        return self.stage.process(self.neighbour, name, items, threads=threads)
+        started = self._started(self.neighbour, name)
+        started.start(items, threads=threads)
+        return started
+
+    def _started(self, place: Place, name: str, **more: Any) -> Caller:
+        """Starts a process without the priority of this one."""
+        started = self.stage.process(place, name, **more)
+        os.setpriority(os.PRIO_PROCESS, started.pid, 0)
+        return started
 
     def gpu_takes(self, times: float) -> None:
         """Lets work on the GPU take ``times`` as long."""
@@ -134,15 +141,6 @@ class JobHost:
     def close(self) -> None:
         """Ends everything of the host."""
         self._ends.close()
-
-
-def _weigh(path: str, times: float) -> None:
-    """Sets the CPU weight of the cgroup ``path`` to ``times`` the default."""
-    legacy = legacy_root("cpu")
-    if legacy is not None:
-        (legacy / path / "cpu.shares").write_text(str(int(1024 * times)))
-    else:
-        (hierarchy() / path / "cpu.weight").write_text(str(int(100 * times)))
 
 
 class SpreadJob:
@@ -161,7 +159,6 @@ class SpreadJob:
                 shutil.copytree(built.folder, own)
                 host = JobHost(number, self._files, Built(own), chance, meeting)
                 self.hosts.append(host)
-            os.setpriority(os.PRIO_PROCESS, 0, NICE)
             self._tracers += [TracedHost(host.plan(url, self.hosts)) for host in self.hosts]
             for tracer in self._tracers:
                 tracer.wait()

@@ -35,7 +35,7 @@ def _ending(process: Caller, end: ExitStack) -> None:
 
 
 def _cpu(host: JobHost, chance: Random, end: ExitStack) -> None:
-    _ending(host.beside("batch", "!5000", threads=chance.randint(4, 8)), end)
+    _ending(host.beside("batch", "!5000", threads=chance.randint(8, 16)), end)
 
 
 def _disk(host: JobHost, chance: Random, end: ExitStack) -> None:
@@ -48,8 +48,9 @@ def _loader(host: JobHost, chance: Random, end: ExitStack) -> None:
 
 
 def _network(host: JobHost, chance: Random, end: ExitStack) -> None:
-    # The server sends two segments per request, an answer and an acknowledgement, of at least 66 bytes each.
-    host.link.delay(2 * 66 * 8 / chance.uniform(60, 120))
+    # The server sends one or two segments per request, an answer and an acknowledgement, of 66 bytes each. Their
+    # time includes that of a step.
+    host.link.delay(2 * 66 * 8 / chance.uniform(150, 300))
     end.callback(host.link.hurry)
 
 

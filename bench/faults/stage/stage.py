@@ -90,9 +90,11 @@ class Stage:
         containers: str = "",
         strength: float = 0.0,
         below: str = "",
+        shared: Limits | None = None,
     ) -> None:
         """``below`` is the path of the cgroup, below the root of each hierarchy, in which the tenants'
-        cgroups are made; '': the root. ``containers`` determines the ids of the containers. If it is '', the
+        cgroups are made; '': the root. ``shared`` are cgroups with limits that tenants without own limits
+        share. ``containers`` determines the ids of the containers. If it is '', the
         ids are random. Otherwise they depend only on ``containers`` and the tenants' names, so that another
         trial can have the same ids. ``chance`` makes all random choices of the trial."""
         self.files = files
@@ -110,6 +112,7 @@ class Stage:
         self._built = built
         self._containers = containers
         self._below = below
+        self._shared = shared
         self._ends = contextlib.ExitStack()
         self._cgroups = self._ends.enter_context(Cgroups())
         self.folder: Final = Path(tempfile.mkdtemp(prefix="trial-", dir=files.folder))
@@ -165,7 +168,7 @@ class Stage:
         identity = container_id(seed)
         path = f"{self._below}/{container_path(self.chance.choice(_RUNTIMES), identity)}"
         cgroup = self._cgroups.make(path)
-        limits = Limits(path, cgroup, controllers) if controllers else None
+        limits = Limits(path, cgroup, controllers) if controllers else self._shared
         place = Place(name, identity, cgroup, limits)
         self.places.append(place)
         return place
