@@ -48,8 +48,8 @@ def _loader(host: JobHost, chance: Random, end: ExitStack) -> None:
 
 
 def _network(host: JobHost, chance: Random, end: ExitStack) -> None:
-    # The server sends one or two segments per request, an answer and an acknowledgement, of 66 bytes each. Their
-    # time includes that of a step.
+    # The server sends one or two segments per request, an answer and an acknowledgement, of 66 bytes each.
+    # The link sends them while the rank makes its step, so only what takes longer than a step makes it late.
     host.link.delay(2 * 66 * 8 / chance.uniform(150, 300))
     end.callback(host.link.hurry)
 
