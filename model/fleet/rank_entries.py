@@ -31,8 +31,8 @@ LEAST_COMPARED: Final = 6
 too."""
 LEAST_LATE_SECONDS: Final = 0.003
 """A rank that is late by less, on average, is not called late."""
-LEAST_LATE: Final = 3
-LEAST_LATE_SHARE: Final = 0.2
+LEAST_LATE: Final = 4
+LEAST_LATE_SHARE: Final = 0.3
 LATE_FOR_SECONDS: Final = 1.0
 """A late rank is clearly the last one in at least this number and this share of the compared collectives, and
 from the first to the last of them for this long. So one pause of a program, which makes it late for all
@@ -42,6 +42,9 @@ WAITING_SHARE: Final = 0.6
 HELD_SECONDS: Final = 3.0
 """A rank stays late for this long after it was last found to be: some causes make it late in some steps
 only."""
+APART: Final = 4.0
+"""It is late by this factor more than the other ranks usually are among themselves: on busy hosts, all ranks
+are late in turn."""
 CLEARLY: Final = 2.0
 """It is late by this factor more than the clocks may be wrong."""
 
@@ -196,6 +199,16 @@ def _compared(known: _Communicator, offsets: Mapping[int, ClockOffset]) -> list[
     return found
 
 
+def _usual(compared: list[dict[int, float]], late: int) -> float:
+    """Returns the mean time, s, between the entry of a rank and the median of all ranks but ``late``."""
+    found: list[float] = []
+    for times in compared:
+        others = [time for rank, time in times.items() if rank != late]
+        middle = median(others)
+        found += [abs(time - middle) for time in others]
+    return fmean(found)
+
+
 class _Wait(NamedTuple):
     at: float
     seconds: float
@@ -217,7 +230,7 @@ def _late(
     error = max(
         0.0 if places[one] == places[rank] else offsets[rank].error + offsets[one].error for one in means
     )
-    least = max(LEAST_LATE_SECONDS, CLEARLY * error)
+    least = max(LEAST_LATE_SECONDS, CLEARLY * error, APART * _usual(compared, rank))
     clearly = [wait.at for wait in waits[rank] if wait.seconds >= least]
     whole = sum(waiting.values())
     share = waiting[rank] / whole if whole > 0 else 0.0

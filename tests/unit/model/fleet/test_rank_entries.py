@@ -38,6 +38,8 @@ class RunningJob:
     every: int = 1
     """They are late in every ``every``-th step."""
     seed: int = 1
+    noise: float = 3e-4
+    """Mean of the random delays of all entries, s."""
 
     def __post_init__(self) -> None:
         random = Random(self.seed)
@@ -50,7 +52,7 @@ class RunningJob:
                 for one in range(self.ranks):
                     is_late = due >= self.since and step % self.every == self.every // 2
                     late = self.late.get(one, 0.0) if is_late else 0.0
-                    self.times[one].append(due + random.expovariate(1 / 3e-4) + late)
+                    self.times[one].append(due + random.expovariate(1 / self.noise) + late)
 
     def summary(self, one: int, now: float, **more: Any) -> HostSummary:
         """Returns what the host of rank ``one`` says at ``now`` seconds of the second before."""
@@ -132,6 +134,14 @@ def test_clocks_of_any_offset_are_compared_by_the_server(seed: int) -> None:
     assert job.late_seconds == pytest.approx(0.02, abs=0.001)
     assert job.late_error_seconds == pytest.approx(0.001)
     assert job.waiting_share > 0.9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_on_busy_hosts_a_rank_is_late_only_by_more_than_all_are_in_turn(seed: int) -> None:
+    busy = RunningJob(noise=0.003, ranks=4, seed=seed)
+    assert [busy.seen(second).late for second in range(4, 20, 2)] == [()] * 8
+    clearly = RunningJob(late={3: 0.06}, noise=0.003, ranks=4, seed=seed)
+    assert {rank.rank for second in (8, 9, 10) for rank in clearly.seen(second).late} == {3}
 
 
 @pytest.mark.parametrize("step", [-3600.0, -2.0, 2.0, 3600.0])
