@@ -67,6 +67,7 @@ class JobHost:
         self._speed.write_bytes(bytes(4096))
         self.trainer: Final = self.stage.tenant(TENANTS[0])
         self.neighbour: Final = self.stage.tenant(TENANTS[1])
+        self._started(self.neighbour, "idle")  # demos elsewhere take an empty cgroup for one that was left
         cpus.cpu_weight(HOST_WEIGHT)
         server = self._started(self.stage.tenant(TENANTS[2]), "server", own_network=True)
         self.link: Final = PrivateLink(server.pid)
