@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from bench.against import command as against
-from bench.fleet import many_hosts
+from bench.fleet import failures, many_hosts
 from bench.measuring import document
 from bench.measuring.machine import machine
 from bench.measuring.program import ROOT
@@ -40,6 +40,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "budget": (budget.SUMMARY, budget.run),
     "cost": (cost.SUMMARY, cost.run),
     "fleet": (many_hosts.SUMMARY, many_hosts.run),
+    "fleet-failures": (failures.SUMMARY, failures.run),
     "gpu": (gpu.SUMMARY, gpu.run),
     "recording": (recording.SUMMARY, recording.run),
     "scale": (scale.SUMMARY, scale.run),

@@ -8,7 +8,6 @@ the host's own recording afterwards, and otherwise named as missing in the summa
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ from stalltop.fleet.connection import (
     connected,
 )
 from stalltop.fleet.outbox import Outbox, OutgoingWindow
+from stalltop.fleet.problem_message import encoded_change
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.summary_message import encoded
 from stalltop.fleet.window_message import END, ID, START, encoded_window
@@ -231,9 +231,8 @@ class FleetAgent:
         subject = subjects.of_host(subjects.PROBLEM, self._options.address)
         while self._events:
             event = self._events[0]
-            content = {"version": 1, "change": event.change, "at": event.at, **event.problem._asdict()}
             identity = f"{subject}:{event.problem.id}:{event.change}:{round(event.at * 1e3)}"
-            await _stored(js, subject, json.dumps(content).encode(), {ID: identity})
+            await _stored(js, subject, encoded_change(event), {ID: identity})
             self._events.popleft()
 
     async def _send_windows(self, js: JetStreamContext) -> None:

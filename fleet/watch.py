@@ -18,7 +18,7 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ConnectionListener, FleetLoop, ServerAccess, close, connected
 from stalltop.fleet.streams import ANSWER_SECONDS
-from stalltop.fleet.summary_message import OtherVersionError, decoded
+from stalltop.fleet.summary_message import taken
 from stalltop.model.fleet.fleet_state import FleetState
 from stalltop.model.fleet.fleet_view import FleetView
 
@@ -126,25 +126,43 @@ class FleetWatch:
         self._client = await connected(self._access, "stalltop fleet", listener)
 
     async def _follow(self, began: float) -> None:
-        await self._subscribe(began)
+        await self._begin(began)
         while True:
             await asyncio.sleep(0.5)
-            quiet = time.monotonic() - self._heard > QUIET_SECONDS
-            if self.connected and quiet and (len(self._state) or self._heard == float("-inf")):
-                self._heard = time.monotonic()
-                with contextlib.suppress(nats.errors.Error, TimeoutError):
-                    await self._subscription.unsubscribe()
-                with contextlib.suppress(nats.errors.Error, TimeoutError):
-                    await self._subscribe(None)
+            await self._check()
+
+    async def _begin(self, began: float) -> None:
+        await self._subscribe(began)
+
+    async def _check(self) -> None:
+        """Subscribes if nothing is subscribed to, or the subscription brings nothing."""
+        quiet = time.monotonic() - self._heard > QUIET_SECONDS
+        lost = quiet and (len(self._state) or self._heard == float("-inf"))
+        if self.connected and (lost or self._subscription is None):
+            self._heard = time.monotonic()
+            await self._unsubscribe()
+            with contextlib.suppress(nats.errors.Error, TimeoutError):
+                await self._subscribe(None)
+
+    async def _unsubscribe(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            with contextlib.suppress(nats.errors.Error, TimeoutError):
+                await subscription.unsubscribe()
+
+    def _all_known(self, began: float) -> None:
+        """Notes that all hosts are known, since ``began`` by ``time.monotonic()``."""
+        if not self._joined.is_set():
+            self.join_seconds = time.monotonic() - began
+            self._joined.set()
 
     async def _subscribe(self, began: float | None) -> None:
         client = self.client
         js = client.jetstream(timeout=ANSWER_SECONDS)
 
         def joined() -> None:
-            if began is not None and not self._joined.is_set():
-                self.join_seconds = time.monotonic() - began
-                self._joined.set()
+            if began is not None:
+                self._all_known(began)
 
         async def kept(message: Msg) -> None:
             at, pending = _stamp(message)
@@ -193,14 +211,7 @@ class FleetWatch:
             return
         with self._lock:
             self._sample = max(self._sample, at - time.time())
-            try:
-                self._state.take(address, decoded(message.data), at)
-            except OtherVersionError as error:
-                self.refused += 1
-                self._state.refuse(address, str(error), at)
-            except ValueError as error:
-                self.refused += 1
-                self._state.refuse(address, f"sends no summary: {error}", at)
+            self.refused += not taken(self._state, address, message.data, at)
 
 
 def _stamp(message: Msg) -> tuple[float, int]:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from bench.fleet.on_screen import screen_costs
 from bench.measuring.figures import FigureColumn
 from bench.measuring.program import ROOT
 from bench.measuring.table import TextTable
@@ -55,7 +56,7 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
                 join.add(f"{hosts:,}", *figures)
             finally:
                 watch.stop()
-    return [join, _steady(30.0 if quick else 1800.0)]
+    return [join, screen_costs(10.0 if quick else 30.0), _steady(30.0 if quick else 600.0)]
 
 
 def _steady(seconds: float) -> TextTable:

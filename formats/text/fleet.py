@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from stalltop.formats.text.chains import amount
-from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetProblem, FleetView
+from stalltop.model.fleet.fleet_digest import FleetDigest
+from stalltop.model.fleet.fleet_view import FleetJob, FleetProblem, FleetView
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.sentence import Sentence
@@ -49,18 +50,11 @@ def job_line(job: FleetJob, glyphs: Glyphs = UNICODE) -> str:
     return late + (why or "; its host has no known problem")
 
 
-def fleet_state_text(view: FleetView) -> str:
+def fleet_state_text(view: FleetView | FleetDigest) -> str:
     """Returns how many hosts there are, and how many are silent or cannot be read."""
     parts = [numbered(len(view.hosts), "host")]
     parts += [f"{count:,} {state}" for state in ("silent", "unreadable") if (count := view.count(state))]
     return ", ".join(parts)
-
-
-def said_of(host: FleetHost) -> str:
-    """Returns what a table says about a host: its worst problem, else what is unusual about it."""
-    if host.worst is not None:
-        return "; ".join((host.worst.summary or host.worst.title, *host.remarks))
-    return "; ".join(host.remarks)
 
 
 def fleet_lines(view: FleetView, style: Style) -> Iterator[str]:
@@ -98,7 +92,7 @@ def fleet_lines(view: FleetView, style: Style) -> Iterator[str]:
             lost = figures.duration(host.lost_ms_per_s * 1e6 or None, glyphs)
             rate = figures.rate(host.calls_per_s, glyphs)
             cells = f"{style.fit(host.address.text, width)} {rate:>7} {lost:>10}"
-            yield style.fit(f"{cells}  {host.state}  {said_of(host)}", style.width).rstrip()
+            yield style.fit(f"{cells}  {host.state}  {host.line.said}", style.width).rstrip()
         yield from _more(len(view.hosts), "host")
 
 

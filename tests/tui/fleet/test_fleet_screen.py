@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.pilot import Pilot
 
+from stalltop.model.fleet.fleet_digest import FleetDigest, digest_of
 from stalltop.model.fleet.fleet_state import FleetState
-from stalltop.model.fleet.host_summary import TenantSummary
-from stalltop.tui.fleet.fleet_app import FleetApp
+from stalltop.model.fleet.host_summary import HostAddress, TenantSummary
+from stalltop.tui.fleet.fleet_app import FleetApp, FleetSource
 from stalltop.tui.settings.settings import Settings
 from stalltop.widgets.table import Table
 from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
@@ -43,7 +44,15 @@ class Shown:
 @asynccontextmanager
 async def shown(state: FleetState, width: int = 120) -> AsyncIterator[Shown]:
     now = [NOW]
-    app = FleetApp(lambda: state.view(now[0]), Settings())
+
+    def digest() -> FleetDigest:
+        view = state.view(now[0])
+        return replace(digest_of(view), jobs=view.jobs)
+
+    def tenant_hosts(namespace: str, name: str) -> tuple[HostAddress, ...]:
+        return state.view(now[0]).with_tenant(namespace, name)
+
+    app = FleetApp(FleetSource(digest, tenant_hosts), Settings())
     async with app.run_test(size=(width, 24)) as pilot:
         await pilot.pause()
         yield Shown(app, pilot, state, now)
@@ -113,6 +122,8 @@ async def test_enter_on_a_tenant_shows_its_hosts() -> None:
         await screen.press("3")
         assert screen.names() == ["ml/train", "web/shop"]
         await screen.press("down", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
         assert screen.names() == ["prod/r1/fine"]
 
 
@@ -158,10 +169,10 @@ async def test_ten_thousand_hosts_are_drawn() -> None:
 
 
 async def test_a_failure_ends_the_screen_with_its_reason() -> None:
-    def fails() -> object:
+    def fails() -> FleetDigest:
         raise ValueError("broken")
 
-    app = FleetApp(fails, Settings())  # type: ignore[arg-type]
+    app = FleetApp(FleetSource(fails, lambda *_: ()), Settings())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
     assert str(app.failure) == "broken"

@@ -107,7 +107,7 @@ def test_a_saved_window_has_exactly_the_calls_of_all_hosts(
         assert cli.main(["fleet", "save", "-o", str(file), "--last", last, "--nats", server.url]) == 0
         assert int(load(file).rows.calls.sum()) == 60
     assert cli.main(["fleet", "save", "-o", str(file), "--nats", server.url]) == 2
-    assert cli.main(["fleet", "save", "-o", str(file), "--cluster", "x", "--nats", server.url]) == 1
+    assert cli.main(["fleet", "save", "-o", str(tmp_path / "x"), "--cluster", "x", "--nats", server.url]) == 1
     assert "no merged windows" in capsys.readouterr().err
 
 

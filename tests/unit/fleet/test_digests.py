@@ -1,0 +1,177 @@
+"""Tests that a screen which reads digests shows what one shows that reads the summaries of all hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from nats.aio.client import Client
+
+import stalltop
+from stalltop.demo.simulated.fleet_hosts import CLUSTER, SimulatedFleet
+from stalltop.fleet import subjects
+from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.digest_message import decoded_digest, encoded_digest, of_cluster
+from stalltop.fleet.digest_watch import DigestWatch
+from stalltop.fleet.digest_worker import ClusterPart, RackPart
+from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.rollup import Rack
+from stalltop.fleet.streams import make_streams
+from stalltop.fleet.summary_message import encoded
+from stalltop.model.fleet.fleet_digest import FleetDigest, digest_of, merged
+from stalltop.model.fleet.fleet_state import FleetState
+from tests.unit.fleet.clients import run, until
+from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
+
+
+def whole(hosts: int = 100) -> FleetState:
+    """Returns the state of some racks, one of whose hosts is silent."""
+    state, fleet = FleetState(), SimulatedFleet(hosts)
+    for host, address in enumerate(fleet.addresses):
+        state.take(address, fleet.summary(host, NOW), NOW - (60 if host == 7 else 0))
+    return state
+
+
+def by_rack(hosts: int = 100) -> list[FleetDigest]:
+    """Returns the digests of the same racks."""
+    fleet, states = SimulatedFleet(hosts), dict[str, FleetState]()
+    for host, address in enumerate(fleet.addresses):
+        state = states.setdefault(address.rack, FleetState())
+        state.take(address, fleet.summary(host, NOW), NOW - (60 if host == 7 else 0))
+    return [digest_of(state.view(NOW, jobs=False)) for state in states.values()]
+
+
+def test_digests_of_racks_merge_to_what_all_summaries_say() -> None:
+    view = whole().view(NOW)
+    found = merged([decoded_digest(encoded_digest(one)) for one in by_rack()])
+    assert found.hosts == tuple(host.line for host in view.hosts)
+    assert [(one.name, one.hosts, one.worst_p99_ns) for one in found.tenants] == [
+        (one.name, one.hosts, one.worst_p99_ns) for one in view.tenants
+    ]
+    assert len(found.problems) == len(view.problems) == 3
+    for one, other in zip(found.problems, view.problems, strict=True):
+        assert one.lost_ms_per_s == pytest.approx(other.lost_ms_per_s)
+        assert (one.hosts[0], set(one.hosts)) == (other.hosts[0], set(other.hosts))
+        assert replace(one, hosts=(), lost_ms_per_s=0) == replace(other, hosts=(), lost_ms_per_s=0)
+
+
+def test_a_digest_that_was_encoded_is_decoded() -> None:
+    view = whole().view(NOW)
+    one = replace(digest_of(view), jobs=view.jobs)
+    assert one.jobs
+    assert one.ranked
+    assert decoded_digest(encoded_digest(one)) == one
+    for content in (b"", b"\x01x", encoded_digest(one)[:-3]):
+        with pytest.raises(ValueError, match=r"\w"):
+            decoded_digest(content)
+
+
+class _Message:
+    def __init__(self, subject: str, data: bytes) -> None:
+        self.subject, self.data = subject, data
+
+
+def test_a_job_is_followed_across_racks() -> None:
+    cluster = ClusterPart("prod")
+    now = time.time()
+    for number, rack in enumerate(("r1", "r2")):
+        part = RackPart(Rack("prod", rack), None)
+        said = summary(problem(), end=now, ranks=(rank(number, 500 - number),))
+        where = at(f"n{number}", rack)
+        asyncio.run(part.take(_Message(subjects.of_host("sum", where), encoded(said))))  # type: ignore[arg-type]
+        content = encoded_digest(part.digest(0.0))
+        asyncio.run(cluster.take(_Message(part.target, content)))  # type: ignore[arg-type]
+    (job,) = cluster.digest(0.0).jobs
+    assert [late.address.host for late in job.late] == ["n1"]
+    assert job.stands_seconds == 10.0
+
+
+def test_who_takes_over_a_rack_knows_its_silent_hosts() -> None:
+    known = merged(by_rack())
+    (line,) = [
+        line
+        for line in RackPart(Rack(CLUSTER, "rack-001"), known).digest(NOW - time.time()).hosts
+        if line.host == "node-00008"
+    ]
+    assert line.state == "silent"
+    assert line.at == NOW - 60
+
+
+@contextmanager
+def workers(url: str, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    source = str(Path(stalltop.__file__).parents[1])
+    command = [sys.executable, "-P", "-m", "stalltop", "rollup", "--nats", url]
+    environment = {**os.environ, "PYTHONPATH": source}
+    found = [subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) for _ in range(count)]
+    try:
+        yield found
+    finally:
+        for one in found:
+            one.kill()
+            one.wait()
+
+
+@contextmanager
+def sending(access: ServerAccess, fleet: SimulatedFleet) -> Iterator[None]:
+    """Sends a summary of each host a second."""
+
+    async def send(client: Client) -> None:
+        while True:
+            for host, address in enumerate(fleet.addresses):
+                subject = subjects.of_host(subjects.SUMMARY, address)
+                await client.publish(subject, encoded(fleet.summary(host, time.time())))
+            await asyncio.sleep(1.0)
+
+    loop = FleetLoop("test")
+    client = loop.wait(connected(access, "hosts"))
+    loop.begin(send(client))
+    try:
+        yield
+    finally:
+        loop.wait(close(client))
+        loop.stop()
+
+
+def test_workers_share_the_racks_and_the_others_take_over(server: LocalServer) -> None:
+    access, fleet = ServerAccess((server.url,)), SimulatedFleet(100)
+    run(access, make_streams)
+    with sending(access, fleet), workers(server.url, 3) as running:
+        watch = DigestWatch(access)
+        try:
+            watch.start()
+
+            def complete() -> bool:
+                digest = watch.digest()
+                return bool(watch._digests) and digest.count("live") == 100 and len(digest.jobs) == 1
+
+            until(complete)
+            assert watch._digests.keys() == {of_cluster(CLUSTER)}
+            until(lambda: watch._subscription is None)  # summaries are not read meanwhile
+            problems = watch.digest().problems
+            assert len(problems) == 3
+            hosts = watch.tenant_hosts("ml", "train")
+            assert len(hosts) == 100
+            for one in running[:2]:
+                one.send_signal(signal.SIGKILL)
+                one.wait()
+            lost = time.monotonic()
+
+            def newer() -> bool:
+                return time.monotonic() - lost > 5 and complete()
+
+            until(newer)
+            running[2].kill()
+            running[2].wait()
+            # Without a worker, summaries are read.
+            until(lambda: not watch._fresh() and watch.digest().count("live") == 100)
+        finally:
+            watch.stop()
