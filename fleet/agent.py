@@ -94,6 +94,8 @@ class FleetAgent:
         self._client: Client | None = None
         self._wake = asyncio.Event()
         self._resumed = False
+        self._again = False
+        """Whether the server was away since the streams were made."""
         self._stopping = False
         self._said: dict[str, float] = {}
         """When each line was last said, by ``time.monotonic()``."""
@@ -174,6 +176,7 @@ class FleetAgent:
         def back() -> None:
             if was_lost[0]:
                 was_lost[0] = False
+                self._again = True
                 self._say(f"{access.shown} answers again")
             self._wake.set()
 
@@ -188,10 +191,7 @@ class FleetAgent:
             access, f"stalltop agent {address.text}", listener, patient=True
         )
         self._payload = min(int(client.max_payload), 8 << 20) - 4096
-        try:
-            await make_streams(client)
-        except FleetError as error:
-            self._say_once(str(error))
+        await self._make_streams(client)
         answers = self._options.answers
         await serve_requests(client, address, answers, self._options.program, self._lease, self._say)
         js = client.jetstream(timeout=PUBLISH_SECONDS)
@@ -206,6 +206,9 @@ class FleetAgent:
             if not client.is_connected:
                 continue
             try:
+                if self._again:  # streams in memory end with the server
+                    self._again = False
+                    await self._make_streams(client)
                 if self._newest is not shown and self._newest is not None:
                     shown = self._newest
                     await self._send_summary(client, shown)
@@ -216,6 +219,12 @@ class FleetAgent:
             except (nats.errors.Error, TimeoutError, OSError) as error:
                 # Nothing was removed from the buffers: it is sent again, with the same ids.
                 self._say_once(f"cannot publish: {described(error)}")
+
+    async def _make_streams(self, client: Client) -> None:
+        try:
+            await make_streams(client)
+        except FleetError as error:
+            self._say_once(str(error))
 
     def _lease(self) -> None:
         self._leased_until = time.monotonic() + LEASE_SECONDS

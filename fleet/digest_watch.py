@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from stalltop.fleet.connection import ServerAccess
 from stalltop.fleet.digest_message import decoded_digest, of_cluster
 from stalltop.fleet.watch import FleetWatch
-from stalltop.model.fleet.fleet_digest import FleetDigest, merged
+from stalltop.model.fleet.fleet_digest import FleetDigest, digest_of, merged
 from stalltop.model.fleet.host_summary import HostAddress
 
 WAIT_SECONDS: Final = 1.5
@@ -48,9 +48,7 @@ class DigestWatch(FleetWatch):
     def digest(self) -> FleetDigest:
         """Returns the fleet now. Any thread may call this, one at a time."""
         if not self._fresh():
-            view = self.view()
-            lines = tuple(host.line for host in view.hosts)
-            return FleetDigest(view.now, lines, view.tenants, view.problems, view.jobs)
+            return digest_of(self.view())
         for subject, (content, _) in list(self._digests.items()):
             if self._decoded.get(subject, (b"",))[0] is not content:
                 with contextlib.suppress(ValueError):

@@ -13,21 +13,26 @@ import contextlib
 import hashlib
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 import nats.errors
+import nats.js.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.js.api import DeliverPolicy
 
 from stalltop.fleet import subjects
+from stalltop.fleet.connection import FleetError
 from stalltop.fleet.digest_message import decoded_digest, encoded_digest, of_cluster, of_rack, of_racks
 from stalltop.fleet.rollup import Rack, racks_in
 from stalltop.fleet.stored import READ_SECONDS
+from stalltop.fleet.streams import make_streams
 from stalltop.fleet.summary_message import taken
-from stalltop.model.fleet.fleet_digest import FleetDigest, digest_of, merged
+from stalltop.fleet.watch import stamp
+from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
 from stalltop.model.fleet.fleet_state import FORGET_SECONDS, SILENT_SECONDS, FleetState
 
 PRESENCE: Final = f"{subjects.VERSION}.{subjects.JOB}.here"
@@ -35,7 +40,9 @@ PRESENCE: Final = f"{subjects.VERSION}.{subjects.JOB}.here"
 GONE_SECONDS: Final = 3.5
 """A worker that has not said anything for this long is gone."""
 LIST_SECONDS: Final = 5.0
-"""How often the racks are listed, and the server's clock is read."""
+"""How often the racks are listed."""
+QUIET_SECONDS: Final = 4.0
+"""Without a message of a rack for this long, although its hosts send, the worker subscribes anew."""
 AT_ONCE: Final = 8
 """Racks between two turns of the event loop."""
 _CLUSTER_DELAY: Final = 0.25
@@ -43,15 +50,21 @@ _CLUSTER_DELAY: Final = 0.25
 
 
 class RackPart:
-    """The hosts of a rack. Of each host, only its newest message is decoded."""
+    """The hosts of a rack."""
+
+    stream: Final = "ST1_SUM"
 
     def __init__(self, rack: Rack, known: FleetDigest | None) -> None:
         """``known``: a digest of another worker, which may name silent hosts."""
         self.subject = subjects.every(subjects.SUMMARY, *rack)
         self.target = of_rack(*rack)
+        self.heard = time.monotonic()
+        """When the last message came."""
+        self.ahead = float("-inf")
+        """Server's clock minus this host's since the last digest, s."""
         self._state = FleetState()
-        self._new: dict[str, tuple[bytes, float]] = {}
-        """By subject: the message, and when it came, by this host's clock."""
+        self._new: list[tuple[str, bytes, float]] = []
+        """Subject, content, and when the server received it."""
         for line in known.hosts if known is not None else ():
             if (line.cluster, line.rack) == rack:
                 self._state.silent(line.address, line.at)
@@ -63,19 +76,30 @@ class RackPart:
 
     async def take(self, message: Msg) -> None:
         """Takes a summary."""
-        self._new[message.subject] = message.data, time.time()
+        at, _ = stamp(message)
+        self.heard = time.monotonic()
+        # A message arrives after the server has received it: the largest difference is the best.
+        self.ahead = max(self.ahead, at - time.time())
+        self._new.append((message.subject, message.data, at))
 
-    def digest(self, ahead: float) -> FleetDigest:
-        """Returns the rack now. ``ahead``: the server's clock minus this host's, s."""
-        new, self._new = self._new, {}
-        for subject, (content, came) in new.items():
+    def digest(self, now: float) -> FleetDigest:
+        """Returns the rack at the Unix time ``now``, on the server's clock."""
+        new, self._new = self._new, []
+        ranked = []
+        for subject, content, at in new:
             with contextlib.suppress(ValueError):
-                taken(self._state, subjects.address_in(subject), content, came + ahead)
-        return digest_of(self._state.view(time.time() + ahead, jobs=False))
+                address = subjects.address_in(subject)
+                summary = taken(self._state, address, content, at)
+                if summary is not None and summary.ranks:
+                    ranked.append(RankedHost(address, at, replace(summary, tenants=(), devices=())))
+        return digest_of(self._state.view(now, jobs=False), ranked)
 
 
 class ClusterPart:
     """The racks of a cluster."""
+
+    stream: Final = ""
+    """No stream has digests."""
 
     def __init__(self, cluster: str) -> None:
         self.subject = of_racks(cluster)
@@ -88,15 +112,14 @@ class ClusterPart:
         """Takes the digest of a rack."""
         self._new[message.subject] = message.data
 
-    def digest(self, ahead: float) -> FleetDigest:
-        """Returns the cluster now. ``ahead``: the server's clock minus this host's, s."""
+    def digest(self, now: float) -> FleetDigest:
+        """Returns the cluster at the Unix time ``now``, on the server's clock."""
         new, self._new = self._new, {}
         for subject, content in new.items():
             with contextlib.suppress(ValueError):
                 self._racks[subject] = one = decoded_digest(content)
                 for host in one.ranked:
                     self._ranks.take(host.address, host.summary, host.at)
-        now = time.time() + ahead
         for subject, one in list(self._racks.items()):
             if now - one.now > FORGET_SECONDS:
                 del self._racks[subject]
@@ -113,6 +136,14 @@ def _silenced(rack: FleetDigest) -> FleetDigest:
         for line in rack.hosts
     )
     return FleetDigest(rack.now, lines)
+
+
+def _is_quiet(part: RackPart) -> bool:
+    """Returns whether hosts send, but nothing comes: the server lost the subscription when it restarted."""
+    if time.monotonic() - part.heard < QUIET_SECONDS:
+        return False
+    part.heard = time.monotonic()
+    return True
 
 
 class DigestWorker:
@@ -132,8 +163,8 @@ class DigestWorker:
         """Subscriptions by subject."""
         self._last: dict[str, bytes] = {}
         """The newest digest of each cluster, from any worker, by subject."""
-        self._samples: deque[float] = deque(maxlen=6)
-        """Differences of the server's clock to this host's, s."""
+        self._ahead = 0.0
+        """Server's clock minus this host's, s."""
         self.published = 0
         """Digests published."""
 
@@ -147,6 +178,7 @@ class DigestWorker:
                 await self._client.publish(PRESENCE, self._name.encode())
                 await self._list()
                 await self._divide()
+                self._read_clock()
                 await self._publish(self._racks.values())
                 await asyncio.sleep(_CLUSTER_DELAY)
                 await self._publish(self._clusters.values())
@@ -160,16 +192,13 @@ class DigestWorker:
         self._last[message.subject] = message.data
 
     async def _list(self) -> None:
-        if time.monotonic() - self._listed_at < LIST_SECONDS:
-            return
-        self._listed_at = time.monotonic()
-        self._listed = await racks_in(self._client, "ST1_SUM", subjects.SUMMARY)
-        if self._listed:
-            # The newest summary has come just now, so its time is that of the server's clock.
-            every = subjects.every(subjects.SUMMARY)
-            newest = await self._client.jetstream(timeout=READ_SECONDS).get_last_msg("ST1_SUM", every)
-            if newest.time is not None:
-                self._samples.append(newest.time.timestamp() - time.time())
+        if time.monotonic() - self._listed_at >= LIST_SECONDS:
+            self._listed_at = time.monotonic()
+            try:
+                self._listed = await racks_in(self._client, RackPart.stream, subjects.SUMMARY)
+            except nats.js.errors.NotFoundError:  # streams in memory end with the server
+                with contextlib.suppress(FleetError):
+                    await make_streams(self._client)
 
     def _mine(self, *names: str) -> bool:
         """Returns whether this worker has the rack or the cluster with these names."""
@@ -198,19 +227,39 @@ class DigestWorker:
         }
         held: list[RackPart | ClusterPart] = [*self._racks.values(), *self._clusters.values()]
         parts = {part.subject: part for part in held}
-        for subject in self._reading.keys() - parts.keys():
+        listed = (part for rack, part in self._racks.items() if rack in self._listed)
+        quiet = {part.subject for part in listed if _is_quiet(part)}
+        for subject in self._reading.keys() - (parts.keys() - quiet):
             await self._reading.pop(subject).unsubscribe()
         for subject in parts.keys() - self._reading.keys():
-            self._reading[subject] = await self._client.subscribe(subject, cb=parts[subject].take)
+            self._reading[subject] = await self._read(parts[subject])
+
+    async def _read(self, part: RackPart | ClusterPart) -> Subscription:
+        if not part.stream:
+            return await self._client.subscribe(part.subject, cb=part.take)
+        return await self._client.jetstream(timeout=READ_SECONDS).subscribe(
+            part.subject,
+            stream=part.stream,
+            cb=part.take,
+            ordered_consumer=True,
+            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
+        )
 
     def _known(self, cluster: str) -> FleetDigest | None:
         with contextlib.suppress(ValueError, LookupError):
             return decoded_digest(self._last[of_cluster(cluster)])
         return None
 
+    def _read_clock(self) -> None:
+        """Compares the server's clock with this host's."""
+        samples = [part.ahead for part in self._racks.values() if part.ahead > float("-inf")]
+        for part in self._racks.values():
+            part.ahead = float("-inf")
+        self._ahead = max(samples, default=self._ahead)
+
     async def _publish(self, parts: Iterable[RackPart | ClusterPart]) -> None:
         for at, part in enumerate(list(parts)):
-            digest = part.digest(max(self._samples, default=0.0))
+            digest = part.digest(time.time() + self._ahead)
             content = encoded_digest(digest)
             if len(content) > self._client.max_payload:
                 self._say(f"{part.target}: a digest of {len(content):,} bytes is more than the server takes")

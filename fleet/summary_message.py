@@ -20,15 +20,16 @@ def decoded(content: bytes) -> HostSummary:
     return summary
 
 
-def taken(state: FleetState, address: HostAddress, content: bytes, at: float) -> bool:
-    """Gives ``state`` the summary in a message that came at ``at`` (Unix time, s), or says why it cannot be
-    read. Returns whether it can."""
+def taken(state: FleetState, address: HostAddress, content: bytes, at: float) -> HostSummary | None:
+    """Gives ``state`` the summary in a message that came at ``at`` (Unix time, s), and returns it; None if it
+    cannot be read, which ``state`` is told."""
     try:
-        state.take(address, decoded(content), at)
+        summary = decoded(content)
+        state.take(address, summary, at)
     except OtherVersionError as error:
         state.refuse(address, str(error), at)
     except ValueError as error:
         state.refuse(address, f"sends no summary: {error}", at)
     else:
-        return True
-    return False
+        return summary
+    return None

@@ -165,7 +165,7 @@ class FleetWatch:
                 self._all_known(began)
 
         async def kept(message: Msg) -> None:
-            at, pending = _stamp(message)
+            at, pending = stamp(message)
             self._take(message, at)
             if not pending:
                 joined()
@@ -211,10 +211,10 @@ class FleetWatch:
             return
         with self._lock:
             self._sample = max(self._sample, at - time.time())
-            self.refused += not taken(self._state, address, message.data, at)
+            self.refused += taken(self._state, address, message.data, at) is None
 
 
-def _stamp(message: Msg) -> tuple[float, int]:
+def stamp(message: Msg) -> tuple[float, int]:
     """Returns when the server received a message of a stream (Unix time), and how many more it has.
 
     They stand in the reply subject: ``$JS.ACK``, in newer servers domain and account, then stream, consumer,

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from dataclasses import replace
 
 from stalltop.demo.simulated.fleet_hosts import CLUSTER, SimulatedFleet
 from stalltop.fleet.connection import ServerAccess, close, connected
@@ -26,7 +25,7 @@ async def main(url: str, hosts: int, seconds: float) -> None:
         for host, address in enumerate(fleet.addresses):
             state.take(address, fleet.summary(host, now), now)
         view = state.view(now)
-        content = encoded_digest(replace(digest_of(view), jobs=view.jobs, ranked=()))
+        content = encoded_digest(digest_of(view))
         await client.publish(of_cluster(CLUSTER), content)
         await client.flush(30)
         sent += 1

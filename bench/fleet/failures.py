@@ -160,11 +160,7 @@ async def _summaries_only(client: Client) -> None:
 
 
 def disk_full(folder: Path) -> Row:
-    """Fills the disk of the server while agents send, and makes room again. Needs root, to mount a small
-    disk."""
-    name = "disk full, then room again"
-    if os.geteuid():
-        return name, "-", "-", "-", "-", "needs root, to mount a small disk"
+    """Fills the disk of the server while agents send, and makes room again."""
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "none", str(folder)], check=True)
     store = f'jetstream {{ store_dir: "{folder}/store", max_file_store: 1GB }}'
@@ -190,7 +186,7 @@ def disk_full(folder: Path) -> Row:
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
     more = f"{filled >> 20} MiB filled; the server " + ("was restarted" if restarted else "went on by itself")
-    return _row(name, kept, after, more)
+    return _row("disk full, then room again", kept, after, more)
 
 
 def _filled(path: Path) -> int:

@@ -50,9 +50,9 @@ def job_line(job: FleetJob, glyphs: Glyphs = UNICODE) -> str:
     return late + (why or "; its host has no known problem")
 
 
-def fleet_state_text(view: FleetView | FleetDigest) -> str:
-    """Returns how many hosts there are, and how many are silent or cannot be read."""
-    parts = [numbered(len(view.hosts), "host")]
+def fleet_state_text(view: FleetView | FleetDigest, *, hosts: bool = True) -> str:
+    """Returns how many hosts there are (with ``hosts``), and how many are silent or cannot be read."""
+    parts = [numbered(len(view.hosts), "host")] if hosts else []
     parts += [f"{count:,} {state}" for state in ("silent", "unreadable") if (count := view.count(state))]
     return ", ".join(parts)
 

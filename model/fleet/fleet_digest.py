@@ -6,7 +6,7 @@ Digests of racks are merged to one of the cluster, and those of clusters to one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
@@ -48,22 +48,18 @@ class FleetDigest:
     jobs: tuple[FleetJob, ...] = ()
     """Empty in the digest of a rack: a job may have ranks in other racks."""
     ranked: tuple[RankedHost, ...] = ()
-    """The hosts of a rack that have ranks. Empty in other digests."""
+    """What the hosts of a rack that have ranks said since its last digest. Empty in other digests."""
 
     def count(self, state: HostState) -> int:
         """Returns the number of hosts in ``state``."""
         return sum(line.state == state for line in self.hosts)
 
 
-def digest_of(view: FleetView) -> FleetDigest:
-    """Returns the digest of a rack from the view of its hosts."""
-    ranked = tuple(
-        RankedHost(host.address, host.at, replace(host.summary, tenants=(), devices=()))
-        for host in view.hosts
-        if host.summary is not None and host.summary.ranks
-    )
+def digest_of(view: FleetView, ranked: Iterable[RankedHost] = ()) -> FleetDigest:
+    """Returns the digest of ``view``. ``ranked``: what its hosts with ranks said since the last digest."""
     lines = tuple(host.line for host in view.hosts)
-    return FleetDigest(view.now, lines, view.tenants[:MOST_TENANTS], view.problems, ranked=ranked)
+    tenants = view.tenants[:MOST_TENANTS]
+    return FleetDigest(view.now, lines, tenants, view.problems, view.jobs, tuple(ranked))
 
 
 def merged(digests: Sequence[FleetDigest], jobs: Iterable[FleetJob] | None = None) -> FleetDigest:

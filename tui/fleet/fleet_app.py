@@ -185,12 +185,15 @@ class FleetApp(TerminalApp):
         table = self._top.query_one("#main", FleetTable)
         table.badge = "frozen " + figures.clock(view.now) if self._frozen else ""
         data = fleet_table(view, self.choice, self.glyphs, self.size.width)
-        state = f"{fleet_state_text(view)}  " + ("FROZEN " if self._frozen else "LIVE ")
+        whole = self.choice.page == "hosts" and self.choice.hosts is None and not self.choice.filter
+        state = f"{fleet_state_text(view, hosts=not whole)}  " + ("FROZEN " if self._frozen else "LIVE ")
         table.show(replace(data, legend=((state + figures.clock(view.now), "dim"),)))
 
     def _answer(self, view: FleetDigest) -> AnswerState:
         standing = [line for job in view.jobs if (line := job_line(job))]
-        others = tuple(f"{one.culprit or one.title}: {one.title}" for one in view.problems[1:])
+        others = tuple(
+            f"{one.culprit}: {one.title}" if one.culprit else one.title for one in view.problems[1:]
+        )
         if standing:
             return AnswerState("C", "critical", "critical", text=standing[0], about="; ".join(standing[1:]))
         if view.problems:

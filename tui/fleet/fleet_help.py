@@ -13,7 +13,7 @@ from stalltop.widgets.page import Page, PageLine
 _WIDTH = 14
 """Cells of the column of keys."""
 SHARED = (
-    *("filter", "copy", "freeze", "theme", "out", "help"),
+    *("copy", "freeze", "theme", "out", "help"),
     *("up", "down", "page_up", "page_down", "first", "last", "left", "right"),
 )
 """Ids of actions that mean the same as on the screen of a host."""
@@ -21,11 +21,10 @@ SHARED = (
 
 def fleet_help() -> list[PageLine]:
     """Returns the keys of the fleet's screen, and the signs of its rows."""
+    own = next(page for page in PAGES if "FleetScreen" in page.screens)
     lines = [PageLine((("Keys", "head"),))]
-    lines += [
-        _line(keys, said) for page in PAGES if "FleetScreen" in page.screens for keys, said in page.lines()
-    ]
-    lines += [_line(one.key, one.help) for one in ACTIONS if one.id in SHARED or one.by == "table"]
+    lines += [_line(keys, said) for keys, said in own.lines()]
+    lines += [_line(one.key, one.help) for one in ACTIONS if one.id in SHARED]
     lines += [PageLine(), PageLine((("Hosts", "head"),))]
     lines += [
         _line("live", "sends a summary a second"),

@@ -51,10 +51,14 @@ class FleetChoice:
 
 def fleet_table(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
     """Returns the table that ``choice`` describes, for ``width`` cells."""
-    data = _MAKERS[choice.page](view, choice, glyphs)
-    first, *others, last = data.columns
-    names = (len(data.rows[at].label) for at in range(min(len(data.rows), _MEASURED)))
-    name = min(max((_LEAST_NAME, *names)), _MOST_NAME)
+    data = _MAKERS[choice.page](view, choice, glyphs, width)
+    rows = [data.rows[at] for at in range(min(len(data.rows), _MEASURED))]
+    name = min(max((_LEAST_NAME, *(len(row.label) for row in rows))), _MOST_NAME)
+    shown = [
+        replace(column, width=_text_width(column, at, rows)) if not column.right else column
+        for at, column in enumerate(data.columns)
+    ]
+    first, *others, last = shown
     # Before each column but the first, there is a blank, and one at each end of the line.
     left = width - name - sum(one.width + 1 for one in others) - 4
     columns = (
@@ -63,6 +67,11 @@ def fleet_table(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: i
         replace(last, width=max(left, _LEAST_SAID)),
     )
     return replace(data, columns=columns)
+
+
+def _text_width(column: Column, at: int, rows: Sequence[TableRow]) -> int:
+    """Returns the width that the texts of a column need, at most its own width."""
+    return min(max((len(column.title) + 1, *(len(row.cells[at].text) for row in rows))), column.width)
 
 
 def hosts_of(view: FleetDigest, page: FleetPage, key: Hashable) -> tuple[HostAddress, ...]:
@@ -91,6 +100,9 @@ def _lost(ms_per_s: float, glyphs: Glyphs) -> Cell:
     )
 
 
+_WIDE: Final = 100
+"""Least width of the screen, in cells, at which hosts have all columns."""
+_ONLY_WIDE: Final = ("cpu", "tenants")
 _HOST_COLUMNS: Final = (
     Column("name", "HOST", _LEAST_NAME, right=False, fixed=True, ends_differ=True),
     Column("state", "state", 10, right=False),
@@ -102,7 +114,7 @@ _HOST_COLUMNS: Final = (
 )
 
 
-def _hosts(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+def _hosts(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
     hosts: Sequence[HostLine] = view.hosts
     if choice.hosts is not None or choice.filter:
         wanted = None if choice.hosts is None else set(choice.hosts)
@@ -113,12 +125,15 @@ def _hosts(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs) -> TableData:
             and _matches(choice, host.address.text, host.state, host.said)
         ]
 
+    shown = [at for at, one in enumerate(_HOST_COLUMNS) if width >= _WIDE or one.id not in _ONLY_WIDE]
+
     def row(at: int) -> TableRow:
-        return _host_row(hosts[at], glyphs)
+        whole = _host_row(hosts[at], glyphs)
+        return replace(whole, cells=tuple(whole.cells[at] for at in shown))
 
     return TableData(
         _title(choice, len(hosts)),
-        _HOST_COLUMNS,
+        tuple(_HOST_COLUMNS[at] for at in shown),
         TableRows([host.address for host in hosts], row),
         "lost",
         empty=("No host sends anything." if not view.hosts else "No host matches.",),
@@ -143,7 +158,7 @@ def _problem_key(problem: FleetProblem) -> Hashable:
     return problem.cause, problem.culprit_namespace, problem.culprit
 
 
-def _problems(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+def _problems(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
     shown = [
         one for one in view.problems if _matches(choice, one.culprit, one.title, one.summary, *one.victims)
     ]
@@ -176,7 +191,7 @@ def _problems(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs) -> TableDa
     return TableData(_title(choice, len(rows)), columns, rows, "severity", empty=empty)
 
 
-def _tenants(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+def _tenants(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
     shown: list[FleetTenant] = [one for one in view.tenants if _matches(choice, one.namespace, one.name)]
 
     def row(at: int) -> TableRow:
@@ -207,7 +222,7 @@ def _tenants(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs) -> TableDat
     return TableData(_title(choice, len(shown)), columns, TableRows(keys, row), "lost", empty=empty)
 
 
-def _jobs(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+def _jobs(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
     shown = [one for one in view.jobs if _matches(choice, one.tenant, one.communicator, job_line(one))]
     rows = tuple(_job_row(one, glyphs) for one in shown)
     columns = (
@@ -235,7 +250,7 @@ def _job_row(job: FleetJob, glyphs: Glyphs) -> TableRow:
     return TableRow(job.communicator, cells, job.tenant)
 
 
-_MAKERS: Final[dict[FleetPage, Callable[[FleetDigest, FleetChoice, Glyphs], TableData]]] = {
+_MAKERS: Final[dict[FleetPage, Callable[[FleetDigest, FleetChoice, Glyphs, int], TableData]]] = {
     "hosts": _hosts,
     "problems": _problems,
     "tenants": _tenants,

@@ -60,6 +60,7 @@ PAGES = (
         (("2",), "Show the problems of all hosts by culprit"),
         (("3",), "Show the tenants of all hosts"),
         (("4",), "Show the NCCL jobs across hosts"),
+        (("slash",), "Show only rows whose text contains what you type"),
         (("left_square_bracket",), "Show the past: the merged windows of all hosts"),
         (("w",), "Save the past of the last hour as a recording"),
         (("q",), "Quit"),

@@ -27,7 +27,7 @@ from stalltop.fleet.local_server import LocalServer
 from stalltop.fleet.rollup import Rack
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.summary_message import encoded
-from stalltop.model.fleet.fleet_digest import FleetDigest, digest_of, merged
+from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
 from stalltop.model.fleet.fleet_state import FleetState
 from tests.unit.fleet.clients import run, until
 from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
@@ -65,10 +65,9 @@ def test_digests_of_racks_merge_to_what_all_summaries_say() -> None:
 
 
 def test_a_digest_that_was_encoded_is_decoded() -> None:
-    view = whole().view(NOW)
-    one = replace(digest_of(view), jobs=view.jobs)
+    said = RankedHost(at("n1"), NOW, summary(problem(), ranks=(rank(0, 5),)))
+    one = digest_of(whole().view(NOW), [said])
     assert one.jobs
-    assert one.ranked
     assert decoded_digest(encoded_digest(one)) == one
     for content in (b"", b"\x01x", encoded_digest(one)[:-3]):
         with pytest.raises(ValueError, match=r"\w"):
@@ -76,8 +75,11 @@ def test_a_digest_that_was_encoded_is_decoded() -> None:
 
 
 class _Message:
+    """A message that a stream has received now."""
+
     def __init__(self, subject: str, data: bytes) -> None:
         self.subject, self.data = subject, data
+        self.reply = f"$JS.ACK.S.C.1.1.1.{round(time.time() * 1e9)}.0"
 
 
 def test_a_job_is_followed_across_racks() -> None:
@@ -88,9 +90,9 @@ def test_a_job_is_followed_across_racks() -> None:
         said = summary(problem(), end=now, ranks=(rank(number, 500 - number),))
         where = at(f"n{number}", rack)
         asyncio.run(part.take(_Message(subjects.of_host("sum", where), encoded(said))))  # type: ignore[arg-type]
-        content = encoded_digest(part.digest(0.0))
+        content = encoded_digest(part.digest(now))
         asyncio.run(cluster.take(_Message(part.target, content)))  # type: ignore[arg-type]
-    (job,) = cluster.digest(0.0).jobs
+    (job,) = cluster.digest(now).jobs
     assert [late.address.host for late in job.late] == ["n1"]
     assert job.stands_seconds == 10.0
 
@@ -99,7 +101,7 @@ def test_who_takes_over_a_rack_knows_its_silent_hosts() -> None:
     known = merged(by_rack())
     (line,) = [
         line
-        for line in RackPart(Rack(CLUSTER, "rack-001"), known).digest(NOW - time.time()).hosts
+        for line in RackPart(Rack(CLUSTER, "rack-001"), known).digest(NOW).hosts
         if line.host == "node-00008"
     ]
     assert line.state == "silent"
@@ -169,6 +171,11 @@ def test_workers_share_the_racks_and_the_others_take_over(server: LocalServer) -
                 return time.monotonic() - lost > 5 and complete()
 
             until(newer)
+            server.kill()
+            server.start()
+            run(access, make_streams)
+            lost = time.monotonic()
+            until(newer)  # the worker reads again
             running[2].kill()
             running[2].wait()
             # Without a worker, summaries are read.
