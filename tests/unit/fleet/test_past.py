@@ -32,6 +32,7 @@ from stalltop.recordings.write.recording import Recording
 from tests.unit.fleet.clients import agent, run, until
 from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
 from tests.windows.by_hand import row_table
+from tests.windows.full import full_window
 
 SECONDS = 25
 HOSTS = {"node-1": "r1", "node-2": "r1", "node-3": "r2"}
@@ -42,8 +43,10 @@ def recorded(path: Path, seed: int, start: float) -> list[Window]:
     source, recording = SimulatedSource(seed), Recording(path)
     for number in range(SECONDS):
         window = replace(source.read(), start=start + number, seconds=1.0, host=path.stem)
-        chains = tuple(replace(chain, since=window.start, seen=window.end) for chain in window.chains)
-        recording.add(replace(window, chains=chains))
+        slow = full_window().chains if path.stem == "node-1" and 5 < number < 20 else ()
+        recording.add(
+            replace(window, chains=tuple(replace(one, since=start + 6, seen=window.end) for one in slow))
+        )
     recording.close()
     with open_file(path) as file:
         return list(file.windows())
@@ -130,7 +133,9 @@ def test_the_past_has_windows_of_ten_seconds_by_rack(
     assert len(windows) == 3
     assert {window.seconds for window in windows} == {10.0}
     assert {key.host for window in windows for key in window.rows.keys} == {"r1", "r2"}
-    assert any(window.chains for window in windows)
+    assert [[chain.open for chain in window.chains] for window in windows] == [[True], [True], [False]]
+    (tenant,) = {chain.tenant for window in windows for chain in window.chains}
+    assert all(tenant in window.tenants for window in windows)
 
 
 def test_a_change_of_a_problem_survives_the_wire() -> None:
