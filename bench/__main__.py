@@ -48,6 +48,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "screen": (screen.SUMMARY, screen.run),
     "stacks": (stacks.SUMMARY, stacks.run),
     "start": (start.SUMMARY, start.run),
+    "steady": (many_hosts.STEADY, many_hosts.steady),
     "switching": (switching.SUMMARY, switching.run),
     "takeover": (takeover.SUMMARY, takeover.run),
     "watching": (watching.SUMMARY, watching.run),

@@ -68,6 +68,11 @@ class DigestWatch(FleetWatch):
         finally:
             summaries.stop()
 
+    @property
+    def clusters(self) -> int:
+        """Number of clusters whose digests come; 0: summaries are read."""
+        return len(self._digests) if self._fresh() else 0
+
     def _fresh(self) -> bool:
         """Returns whether digests come. Forgets clusters whose digests do not come any more."""
         oldest = time.monotonic() - STALE_SECONDS

@@ -34,6 +34,7 @@ from stalltop.fleet.summary_message import taken
 from stalltop.fleet.watch import stamp
 from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
 from stalltop.model.fleet.fleet_state import FORGET_SECONDS, SILENT_SECONDS, FleetState
+from stalltop.model.fleet.fleet_view import HostLine
 
 PRESENCE: Final = f"{subjects.VERSION}.{subjects.JOB}.here"
 """Subject on which workers say that they are there."""
@@ -54,8 +55,8 @@ class RackPart:
 
     stream: Final = "ST1_SUM"
 
-    def __init__(self, rack: Rack, known: FleetDigest | None) -> None:
-        """``known``: a digest of another worker, which may name silent hosts."""
+    def __init__(self, rack: Rack, known: Iterable[HostLine] = ()) -> None:
+        """``known``: hosts of the rack in a digest of another worker, which may be silent."""
         self.subject = subjects.every(subjects.SUMMARY, *rack)
         self.target = of_rack(*rack)
         self.heard = time.monotonic()
@@ -65,9 +66,8 @@ class RackPart:
         self._state = FleetState()
         self._new: list[tuple[str, bytes, float]] = []
         """Subject, content, and when the server received it."""
-        for line in known.hosts if known is not None else ():
-            if (line.cluster, line.rack) == rack:
-                self._state.silent(line.address, line.at)
+        for line in known:
+            self._state.silent(line.address, line.at)
 
     @property
     def hosts(self) -> int:
@@ -155,7 +155,7 @@ class DigestWorker:
         self._name = secrets.token_hex(8)
         self._there: dict[str, float] = {}
         """By name of a worker: when it last said that it is there, by ``time.monotonic()``."""
-        self._listed: list[Rack] = []
+        self._listed: set[Rack] = set()
         self._listed_at = float("-inf")
         self._racks: dict[Rack, RackPart] = {}
         self._clusters: dict[str, ClusterPart] = {}
@@ -195,7 +195,7 @@ class DigestWorker:
         if time.monotonic() - self._listed_at >= LIST_SECONDS:
             self._listed_at = time.monotonic()
             try:
-                self._listed = await racks_in(self._client, RackPart.stream, subjects.SUMMARY)
+                self._listed = {*await racks_in(self._client, RackPart.stream, subjects.SUMMARY)}
             except nats.js.errors.NotFoundError:  # streams in memory end with the server
                 with contextlib.suppress(FleetError):
                     await make_streams(self._client)
@@ -213,12 +213,10 @@ class DigestWorker:
         now = time.monotonic()
         self._there[self._name] = now
         self._there = {name: at for name, at in self._there.items() if now - at < GONE_SECONDS}
-        racks = {rack for rack, part in self._racks.items() if part.hosts} | {*self._listed}
-        self._racks = {
-            rack: self._racks.get(rack) or RackPart(rack, self._known(rack.cluster))
-            for rack in sorted(racks)
-            if self._mine(*rack)
-        }
+        racks = {rack for rack, part in self._racks.items() if part.hosts} | self._listed
+        mine = [rack for rack in sorted(racks) if self._mine(*rack)]
+        known = self._known() if any(rack not in self._racks for rack in mine) else {}
+        self._racks = {rack: self._racks.get(rack) or RackPart(rack, known.get(rack, ())) for rack in mine}
         clusters = self._clusters.keys() | {rack.cluster for rack in self._listed}
         self._clusters = {
             cluster: self._clusters.get(cluster) or ClusterPart(cluster)
@@ -245,10 +243,15 @@ class DigestWorker:
             deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
         )
 
-    def _known(self, cluster: str) -> FleetDigest | None:
-        with contextlib.suppress(ValueError, LookupError):
-            return decoded_digest(self._last[of_cluster(cluster)])
-        return None
+    def _known(self) -> dict[Rack, list[HostLine]]:
+        """Returns the silent hosts in the newest digests, by rack."""
+        found: dict[Rack, list[HostLine]] = {}
+        for content in self._last.values():
+            with contextlib.suppress(ValueError):
+                for line in decoded_digest(content).hosts:
+                    if line.state == "silent":
+                        found.setdefault(Rack(line.cluster, line.rack), []).append(line)
+        return found
 
     def _read_clock(self) -> None:
         """Compares the server's clock with this host's."""

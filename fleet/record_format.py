@@ -195,13 +195,14 @@ class Readers:
         plain = all(hint in _SCALARS for hint in hints)
         numbers = [at for at, hint in enumerate(hints) if hint in (int, float)]
         figures = itemgetter(*numbers) if len(numbers) > 1 else None
+        allowed = [{float, int} if hint is float else {hint} for hint in hints]
 
         def whole(rows: list[Any]) -> bool:
             """Returns whether all rows have all values, of the right types and within bounds."""
             if {*map(type, rows)} != {list} or {*map(len, rows)} != {count}:
                 return False
             columns = list(zip(*rows, strict=True))
-            if any({*map(type, column)} != {hint} for column, hint in zip(columns, hints, strict=True)):
+            if any(not {*map(type, column)} <= one for column, one in zip(columns, allowed, strict=True)):
                 return False
             bounds = [] if figures is None else figures(columns)
             return all(min(one) >= -_MOST_INTEGER and max(one) <= _MOST_INTEGER for one in bounds)

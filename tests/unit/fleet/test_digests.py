@@ -20,7 +20,7 @@ import stalltop
 from stalltop.demo.simulated.fleet_hosts import CLUSTER, SimulatedFleet
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
-from stalltop.fleet.digest_message import decoded_digest, encoded_digest, of_cluster
+from stalltop.fleet.digest_message import decoded_digest, encoded_digest
 from stalltop.fleet.digest_watch import DigestWatch
 from stalltop.fleet.digest_worker import ClusterPart, RackPart
 from stalltop.fleet.local_server import LocalServer
@@ -86,7 +86,7 @@ def test_a_job_is_followed_across_racks() -> None:
     cluster = ClusterPart("prod")
     now = time.time()
     for number, rack in enumerate(("r1", "r2")):
-        part = RackPart(Rack("prod", rack), None)
+        part = RackPart(Rack("prod", rack))
         said = summary(problem(), end=now, ranks=(rank(number, 500 - number),))
         where = at(f"n{number}", rack)
         asyncio.run(part.take(_Message(subjects.of_host("sum", where), encoded(said))))  # type: ignore[arg-type]
@@ -98,12 +98,9 @@ def test_a_job_is_followed_across_racks() -> None:
 
 
 def test_who_takes_over_a_rack_knows_its_silent_hosts() -> None:
-    known = merged(by_rack())
-    (line,) = [
-        line
-        for line in RackPart(Rack(CLUSTER, "rack-001"), known).digest(NOW).hosts
-        if line.host == "node-00008"
-    ]
+    known = [line for line in merged(by_rack()).hosts if line.state == "silent"]
+    (line,) = RackPart(Rack(CLUSTER, "rack-001"), known).digest(NOW).hosts
+    assert line.host == "node-00008"
     assert line.state == "silent"
     assert line.at == NOW - 60
 
@@ -153,10 +150,9 @@ def test_workers_share_the_racks_and_the_others_take_over(server: LocalServer) -
 
             def complete() -> bool:
                 digest = watch.digest()
-                return bool(watch._digests) and digest.count("live") == 100 and len(digest.jobs) == 1
+                return watch.clusters == 1 and digest.count("live") == 100 and len(digest.jobs) == 1
 
             until(complete)
-            assert watch._digests.keys() == {of_cluster(CLUSTER)}
             until(lambda: watch._subscription is None)  # summaries are not read meanwhile
             problems = watch.digest().problems
             assert len(problems) == 3
@@ -179,6 +175,6 @@ def test_workers_share_the_racks_and_the_others_take_over(server: LocalServer) -
             running[2].kill()
             running[2].wait()
             # Without a worker, summaries are read.
-            until(lambda: not watch._fresh() and watch.digest().count("live") == 100)
+            until(lambda: not watch.clusters and watch.digest().count("live") == 100)
         finally:
             watch.stop()
