@@ -11,7 +11,6 @@ from typing import Final, TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -23,8 +22,9 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.text.words import numbered
 from stalltop.tui.fleet.fleet_help import FleetHelp
-from stalltop.tui.fleet.fleet_tables import PAGES, FleetChoice, FleetPage, fleet_table, hosts_of
-from stalltop.tui.keys.actions import BY_ID, bindings, choose, keymap, own_bindings
+from stalltop.tui.fleet.fleet_keys import fleet_bindings, key_line
+from stalltop.tui.fleet.fleet_tables import FleetChoice, FleetPage, fleet_table, hosts_of
+from stalltop.tui.keys.actions import bindings, choose, keymap
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.settings.colours import Colours
 from stalltop.tui.settings.settings import Settings
@@ -47,37 +47,6 @@ ANSWER_LINES: Final = 2
 """Lines of the worst problem: the sentence, and what helps."""
 
 
-FLEET_KEYS: Final = {
-    "out": "way_back",
-    "filter": "filter",
-    "copy": "copy_fix",
-    "freeze": "freeze",
-    "back": "past",
-    "save": "save",
-    "theme": "theme",
-    "help": "help",
-    "quit": "leave",
-}
-"""Ids of actions of the table of keys that this screen has, and the app's methods for them. What is special
-here is in ``page_keys``."""
-_SHOWN: Final = ("quit", "help", "out", "filter", "copy", "freeze", "back", "save", "theme")
-"""The line of keys after the pages, the most important first."""
-
-
-def key_line() -> tuple[tuple[str, str, str], ...]:
-    """Returns the line of keys: (key, label, Textual action)."""
-    labels = {"out": "Back", "back": "Past"}
-    pages = [(str(at), page.capitalize(), f"app.page('{page}')") for at, page in enumerate(PAGES, 1)]
-    return (
-        (BY_ID["in"].key, BY_ID["in"].label, ""),
-        *pages,
-        *(
-            (BY_ID[name].key, labels.get(name, BY_ID[name].label), f"app.{FLEET_KEYS[name]}")
-            for name in _SHOWN
-        ),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class FleetSource:
     """Where the screen gets from what it shows. The last two may take seconds, and are called in threads."""
@@ -98,10 +67,7 @@ class FleetTable(Table, can_focus=True):
 class FleetScreen(AppScreen):
     """The worst problem as a sentence, a table, and the keys."""
 
-    BINDINGS = [
-        *own_bindings(**{name: f"app.{action}" for name, action in FLEET_KEYS.items()}),
-        *(Binding(str(at), f"app.page('{page}')", show=False) for at, page in enumerate(PAGES, 1)),
-    ]
+    BINDINGS = fleet_bindings()
     AUTO_FOCUS = "#main"
 
     def compose(self) -> ComposeResult:
@@ -233,7 +199,7 @@ class FleetApp(TerminalApp):
             try:
                 found = work()
             except StalltopError as error:
-                self.call_from_thread(self.say, str(error).replace("\n", "; "))
+                self.call_from_thread(self.say, "; ".join(map(str.strip, str(error).splitlines())))
             else:
                 self.call_from_thread(then, found)
 
