@@ -124,6 +124,7 @@ def test_a_check_says_what_is_missing(server: LocalServer, capsys: pytest.Captur
     assert found["TLS"]["verdict"] == "warn"
     assert found["rights"]["verdict"] == "warn"
     assert found["hosts"]["seen"] == "no host sends anything"
+    assert found["rollup"]["verdict"] == "warn"
     with agent(ServerAccess((server.url,)), HostAddress("prod", "r1", "n1")) as made:
         made.take(second(0))  # of the past: the clock of this host is behind
         until(lambda: made.sent == 1)
