@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -67,18 +67,19 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
         notes=["well after: from the end of the failure until all is stored, or the hosts are live again"],
     )
     partition = 20.0 if quick else 300.0
-    for row in (
-        server_killed(3 if quick else 10),
-        leaf_cut(folder / "leaf", partition),
-        disk_full(folder / "disk"),
-        slow_consumer(5.0 if quick else 30.0),
-        rollup_killed(10 if quick else 50),
-        clock_steps(),
-        garbage(1_000 if quick else 10_000),
-        without_rights(folder / "rights"),
-    ):
-        print(f"fleet: {row[0]}", file=sys.stderr)
-        table.add(*row)
+    outages: tuple[Callable[[], Row], ...] = (
+        lambda: server_killed(3 if quick else 10),
+        lambda: leaf_cut(folder / "leaf", partition),
+        lambda: disk_full(folder / "disk"),
+        lambda: slow_consumer(5.0 if quick else 30.0),
+        lambda: rollup_killed(10 if quick else 50),
+        clock_steps,
+        lambda: garbage(1_000 if quick else 10_000),
+        lambda: without_rights(folder / "rights"),
+    )
+    for outage in outages:
+        table.add(*outage())
+        print(f"outages: {table.rows[-1]}", file=sys.stderr)
     return [table]
 
 
