@@ -38,7 +38,7 @@ from stalltop.fleet import subjects
 from stalltop.fleet.connection import ConnectionListener, ServerAccess, close, connected
 from stalltop.fleet.local_server import LocalServer
 from stalltop.fleet.rollup import TIERS, Rack, advance, batches
-from stalltop.fleet.streams import make_streams
+from stalltop.fleet.streams import configured, make_streams
 from stalltop.fleet.subjects import STREAMS
 from stalltop.fleet.watch import FleetWatch
 from stalltop.model.errors import StalltopError
@@ -151,8 +151,6 @@ def leaf_cut(folder: Path, seconds: float) -> Row:
 
 async def _summaries_only(client: Client) -> None:
     """Makes the streams of a server beyond the racks: windows stay in the racks."""
-    from stalltop.fleet.streams import configured
-
     js = client.jetstream()
     for plan in STREAMS:
         if plan.name in ("ST1_SUM", "ST1_CHAIN"):
