@@ -29,11 +29,11 @@ from stalltop.fleet.connection import (
     close,
     connected,
 )
+from stalltop.fleet.messages.problem_message import encoded_change
+from stalltop.fleet.messages.summary_message import encoded
+from stalltop.fleet.messages.window_message import END, ID, START, encoded_window
 from stalltop.fleet.outbox import Outbox, OutgoingWindow
-from stalltop.fleet.problem_message import encoded_change
 from stalltop.fleet.streams import make_streams
-from stalltop.fleet.summary_message import encoded
-from stalltop.fleet.window_message import END, ID, START, encoded_window
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.condensing import condensed, namespaces, seen_by
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary, WindowGap

@@ -11,8 +11,8 @@ from nats.aio.client import Client
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ConnectionListener, FleetError, ServerAccess, close, connected
-from stalltop.fleet.digest_message import of_cluster
 from stalltop.fleet.digest_watch import WAIT_SECONDS
+from stalltop.fleet.messages.digest_message import of_cluster
 from stalltop.fleet.streams import ANSWER_SECONDS, make_streams, missing_streams
 from stalltop.fleet.subjects import STREAMS
 from stalltop.model.finding import Finding

@@ -13,7 +13,7 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from stalltop.fleet.connection import ServerAccess
-from stalltop.fleet.digest_message import decoded_digest, of_cluster
+from stalltop.fleet.messages.digest_message import decoded_digest, of_cluster
 from stalltop.fleet.watch import FleetWatch
 from stalltop.model.fleet.fleet_digest import FleetDigest, digest_of, merged
 from stalltop.model.fleet.host_summary import HostAddress

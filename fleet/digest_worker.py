@@ -26,11 +26,17 @@ from nats.js.api import DeliverPolicy
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError
-from stalltop.fleet.digest_message import decoded_digest, encoded_digest, of_cluster, of_rack, of_racks
+from stalltop.fleet.messages.digest_message import (
+    decoded_digest,
+    encoded_digest,
+    of_cluster,
+    of_rack,
+    of_racks,
+)
+from stalltop.fleet.messages.summary_message import taken
 from stalltop.fleet.rollup import Rack, racks_in
 from stalltop.fleet.stored import READ_SECONDS
 from stalltop.fleet.streams import make_streams
-from stalltop.fleet.summary_message import taken
 from stalltop.fleet.watch import stamp
 from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
 from stalltop.model.fleet.fleet_state import FORGET_SECONDS, SILENT_SECONDS, FleetState

@@ -30,9 +30,9 @@ from nats.js.client import JetStreamContext
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError
-from stalltop.fleet.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
+from stalltop.fleet.messages.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
+from stalltop.fleet.messages.window_message import decoded_window
 from stalltop.fleet.stored import READ_SECONDS, stored_messages
-from stalltop.fleet.window_message import decoded_window
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.rolling import period_of, rolled
 from stalltop.model.window import Window

@@ -17,8 +17,8 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ConnectionListener, FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.messages.summary_message import taken
 from stalltop.fleet.streams import ANSWER_SECONDS
-from stalltop.fleet.summary_message import taken
 from stalltop.model.fleet.fleet_state import FleetState
 from stalltop.model.fleet.fleet_view import FleetView
 

@@ -10,7 +10,7 @@ import time
 
 from stalltop.demo.simulated.fleet_hosts import CLUSTER, SimulatedFleet
 from stalltop.fleet.connection import ServerAccess, close, connected
-from stalltop.fleet.digest_message import encoded_digest, of_cluster
+from stalltop.fleet.messages.digest_message import encoded_digest, of_cluster
 from stalltop.model.fleet.fleet_digest import digest_of
 from stalltop.model.fleet.fleet_state import FleetState
 

@@ -16,8 +16,8 @@ from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.fleet import subjects
 from stalltop.fleet.agent import AgentOptions, FleetAgent
 from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.messages.window_message import START
 from stalltop.fleet.stored import READ_SECONDS, stored_messages
-from stalltop.fleet.window_message import START
 from stalltop.model.errors import StalltopError
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.window import Window

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stalltop.cli.commands.metrics import add_endpoint_options
-from stalltop.cli.commands.record import duration
+from stalltop.cli.durations import duration
 from stalltop.cli.fleet.options import add_server_options, server_access
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options, number, say

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from stalltop.cli.commands.record import duration
+from stalltop.cli.durations import duration
 from stalltop.fleet.connection import ServerAccess, close, connected
-from stalltop.fleet.problem_message import problem_changes
 from stalltop.fleet.rollup import TIERS, batches
+from stalltop.fleet.stored import problem_changes
 from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.past_problems import PastProblems

@@ -20,9 +20,9 @@ from stalltop.cli.fleet.recorded import HostRecording
 from stalltop.fleet.answers import HostAnswers
 from stalltop.fleet.connection import FleetError, ServerAccess
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.window_message import decoded_window
 from stalltop.fleet.remote_host import RemoteHostSource, ask
 from stalltop.fleet.rollup import TIERS, Rack, advance
-from stalltop.fleet.window_message import decoded_window
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.merge.history import History
 from stalltop.recordings.read.reading import load

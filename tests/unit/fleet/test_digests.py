@@ -20,13 +20,13 @@ import stalltop
 from stalltop.demo.simulated.fleet_hosts import CLUSTER, SimulatedFleet
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
-from stalltop.fleet.digest_message import decoded_digest, encoded_digest
 from stalltop.fleet.digest_watch import DigestWatch
 from stalltop.fleet.digest_worker import ClusterPart, RackPart
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.digest_message import decoded_digest, encoded_digest
+from stalltop.fleet.messages.summary_message import encoded
 from stalltop.fleet.rollup import Rack
 from stalltop.fleet.streams import make_streams
-from stalltop.fleet.summary_message import encoded
 from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
 from stalltop.model.fleet.fleet_state import FleetState
 from tests.unit.fleet.clients import run, until

@@ -17,11 +17,11 @@ from nats.aio.client import Client
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ServerAccess
 from stalltop.fleet.local_server import LocalServer
-from stalltop.fleet.problem_message import decoded_change
+from stalltop.fleet.messages.problem_message import decoded_change
+from stalltop.fleet.messages.summary_message import decoded, encoded
+from stalltop.fleet.messages.window_message import END, ID, START, decoded_window
 from stalltop.fleet.rollup import TIERS, Rack, advance, batches
 from stalltop.fleet.streams import make_streams
-from stalltop.fleet.summary_message import decoded, encoded
-from stalltop.fleet.window_message import END, ID, START, decoded_window
 from stalltop.model.fleet.host_summary import HostAddress
 from tests.unit.fleet.clients import agent, run, until, watching
 from tests.windows.full import full_window

@@ -17,7 +17,7 @@ from stalltop.cli.whole_file import whole_file
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.fleet.connection import ServerAccess
 from stalltop.fleet.local_server import LocalServer
-from stalltop.fleet.problem_message import decoded_change, encoded_change
+from stalltop.fleet.messages.problem_message import decoded_change, encoded_change
 from stalltop.fleet.rollup import TIERS, Rack, advance
 from stalltop.formats.metrics.exposition import Exposition
 from stalltop.formats.metrics.fleet import pass_on_fleet

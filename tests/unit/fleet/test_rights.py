@@ -24,10 +24,10 @@ from stalltop.fleet.connection import (
 from stalltop.fleet.digest_watch import DigestWatch
 from stalltop.fleet.digest_worker import DigestWorker
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.summary_message import encoded
 from stalltop.fleet.rollup import TIERS, Rack, advance, batches
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.subjects import STREAMS
-from stalltop.fleet.summary_message import encoded
 from stalltop.model.fleet.condensing import ANOTHER, seen_by
 from stalltop.model.fleet.host_summary import HostAddress
 from tests.unit.fleet.clients import agent, run, second, until, watching

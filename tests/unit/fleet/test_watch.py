@@ -19,9 +19,9 @@ import stalltop
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError, ServerAccess
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.summary_message import encoded
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.subjects import STREAMS
-from stalltop.fleet.summary_message import encoded
 from stalltop.model.fleet.host_summary import HostAddress
 from tests.unit.fleet.clients import agent, run, second, until, watching
 from tests.unit.model.fleet.summaries import problem, summary

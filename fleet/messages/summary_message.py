@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stalltop.fleet.record_format import OtherVersionError, RecordFormat
+from stalltop.fleet.messages.record_format import OtherVersionError, RecordFormat
 from stalltop.model.fleet.fleet_state import FleetState
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary
 

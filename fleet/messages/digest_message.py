@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stalltop.fleet.record_format import RecordFormat
+from stalltop.fleet.messages.record_format import RecordFormat
 from stalltop.fleet.subjects import DIGEST, VERSION, token
 from stalltop.model.fleet.fleet_digest import FleetDigest
 

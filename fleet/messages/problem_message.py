@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Final, get_args
 
-import nats.errors
-from nats.aio.client import Client
-
-from stalltop.fleet import subjects
-from stalltop.fleet.connection import FleetError
-from stalltop.fleet.record_format import Readers
-from stalltop.fleet.stored import READ_SECONDS, stored_messages
-from stalltop.model.fleet.host_summary import HostAddress, ProblemSummary
+from stalltop.fleet.messages.record_format import Readers
+from stalltop.model.fleet.host_summary import ProblemSummary
 from stalltop.model.fleet.problem_changes import Change, ProblemChange
 
 VERSION: Final = 1
@@ -37,21 +30,3 @@ def decoded_change(content: bytes) -> ProblemChange:
     if found.get("version") != VERSION or change not in get_args(Change):
         raise ValueError("no change of a problem that this program knows")
     return ProblemChange(change, _read_problem(values, False), at)
-
-
-async def problem_changes(client: Client, cluster: str) -> list[tuple[HostAddress, ProblemChange]]:
-    """Returns the changes of problems that the server keeps, of one cluster or of all ('').  Raises
-    FleetError if they cannot be read."""
-    js = client.jetstream(timeout=READ_SECONDS)
-    try:
-        messages = await stored_messages(js, "ST1_CHAIN", subjects.every(subjects.PROBLEM, cluster))
-    except (nats.errors.Error, TimeoutError) as error:
-        raise FleetError(
-            f"the past problems cannot be read: {error or 'the server does not permit it'}",
-            "see stalltop fleet check",
-        ) from None
-    found = []
-    for message in messages:
-        with contextlib.suppress(ValueError):
-            found.append((subjects.address_in(message.subject), decoded_change(message.data)))
-    return found
