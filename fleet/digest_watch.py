@@ -13,7 +13,7 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from stalltop.fleet.connection import ServerAccess
-from stalltop.fleet.messages.digest_message import decoded_digest, of_cluster
+from stalltop.fleet.messages.digest_message import FORMAT_VERSION, decoded_digest, of_cluster
 from stalltop.fleet.watch import FleetWatch
 from stalltop.model.fleet.fleet_digest import FleetDigest, digest_of, merged
 from stalltop.model.fleet.host_summary import HostAddress
@@ -86,6 +86,8 @@ class DigestWatch(FleetWatch):
 
     async def _begin(self, began: float) -> None:
         async def take(message: Msg) -> None:
+            if message.data[:1] != bytes((FORMAT_VERSION,)):
+                return  # of workers of another release: summaries are read instead
             self._digests[message.subject] = message.data, time.monotonic()
             self._all_known(began)
 

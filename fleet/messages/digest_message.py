@@ -12,10 +12,13 @@ from stalltop.fleet.messages.record_format import RecordFormat
 from stalltop.fleet.subjects import DIGEST, VERSION, token
 from stalltop.model.fleet.fleet_digest import FleetDigest
 
+FORMAT_VERSION: Final = 1
 _RACK, _CLUSTER = "rack", "all"
 _LEVEL: Final = 1
 """zlib's level: a fifth larger than at 6, in a third of the time."""
-_FORMAT: Final = RecordFormat(FleetDigest, "digest", version=1, most_bytes=32 << 20, most_items=1 << 17)
+_FORMAT: Final = RecordFormat(
+    FleetDigest, "digest", version=FORMAT_VERSION, most_bytes=32 << 20, most_items=1 << 17
+)
 decoded_digest = _FORMAT.decoded
 
 

@@ -178,3 +178,22 @@ def test_workers_share_the_racks_and_the_others_take_over(server: LocalServer) -
             until(lambda: not watch.clusters and watch.digest().count("live") == 100)
         finally:
             watch.stop()
+
+
+def test_digests_of_another_version_are_left_out(access: ServerAccess, cluster: str) -> None:
+    watch = DigestWatch(access, cluster=cluster)
+    try:
+        watch.start()
+
+        async def send(client: Client) -> None:
+            await client.publish(of_cluster(cluster), b"\x07of another release")
+            await client.publish(subjects.of_host("sum", at("n1", cluster=cluster)), encoded(summary()))
+
+        def seen() -> bool:
+            run(access, send)
+            return len(watch.digest().hosts) == 1
+
+        until(seen)
+        assert not watch.clusters
+    finally:
+        watch.stop()
