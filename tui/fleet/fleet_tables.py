@@ -143,9 +143,10 @@ def _hosts(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -
 def _host_row(host: HostLine, glyphs: Glyphs) -> TableRow:
     live, name = host.state == "live", host.address.text
     cells = (
-        Cell(name, "dim" if host.state == "silent" else _ROLES.get(host.severity, "")),
+        # One colour a row says how bad it is: a screen of red names would say nothing.
+        Cell(name, "dim" if host.state == "silent" else ""),
         Cell(host.state, _ROLES.get(host.state, "")),
-        _lost(host.lost_ms_per_s, glyphs),
+        _lost(host.lost_ms_per_s, glyphs)._replace(role=_ROLES.get(host.severity, "dim")),
         Cell(figures.rate(host.calls_per_s if live else None, glyphs)),
         Cell(figures.percent(None if host.cpu_percent == UNKNOWN else host.cpu_percent, glyphs)),
         Cell(figures.count(host.tenants if live else None, glyphs)),
