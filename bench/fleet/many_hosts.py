@@ -68,9 +68,9 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
 
 
 def steady(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
-    """Measures for eleven minutes, or half a minute if ``quick``, and returns the table. Raises StalltopError
-    if the server cannot be started."""
-    return [_steady(30.0 if quick else 660.0)]
+    """Measures for half an hour, or two minutes if ``quick``, and returns the table. Raises StalltopError if
+    the server cannot be started."""
+    return [_steady(120.0 if quick else 1800.0)]
 
 
 class _LagWatch(FleetWatch):
