@@ -12,7 +12,11 @@ import pytest
 from nats.aio.client import Client
 
 from stalltop.cli import main as cli
+from stalltop.cli.agent.tools import HostTools
+from stalltop.cli.commands import mcp
+from stalltop.cli.fleet.given import fleets_as_files
 from stalltop.cli.fleet.past import FleetPast, save_past
+from stalltop.cli.tellings import tellings
 from stalltop.cli.whole_file import whole_file
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.fleet.connection import ServerAccess
@@ -162,3 +166,17 @@ def test_the_metrics_of_a_fleet() -> None:
     assert "stalltop_fleet_problem_lost_seconds{" in text
     assert "} 0.25" in text
     assert 'stalltop_fleet_job_stands_seconds{communicator="c0ffee"' in text
+
+
+def test_tools_for_language_models_answer_about_a_fleet(
+    fleet: tuple[ServerAccess, list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access, _ = fleet
+    monkeypatch.setenv("STALLTOP_NATS", access.urls[0])
+    options = cli.parsed(["mcp", "fleet:prod"])
+    with fleets_as_files(options), mcp.place(options) as found:
+        tools = HostTools(found, tellings())
+        assert "prod/r1/node-1: " in json.dumps(tools.problems())
+        asked = tools.query("SELECT SUM(calls) AS n FROM operations")
+        assert asked["rows"]
+    assert not options.file.exists()  # the file was for this command only
