@@ -67,6 +67,8 @@ class RackPart:
         self.target = of_rack(*rack)
         self.heard = time.monotonic()
         """When the last message came."""
+        self.complete = False
+        """Whether the last summary of each host has come. A digest before that would lack hosts."""
         self.ahead = float("-inf")
         """Server's clock minus this host's since the last digest, s."""
         self._state = FleetState()
@@ -82,7 +84,8 @@ class RackPart:
 
     async def take(self, message: Msg) -> None:
         """Takes a summary."""
-        at, _ = stamp(message)
+        at, pending = stamp(message)
+        self.complete |= not pending
         self.heard = time.monotonic()
         # A message arrives after the server has received it: the largest difference is the best.
         self.ahead = max(self.ahead, at - time.time())
@@ -106,6 +109,7 @@ class ClusterPart:
 
     stream: Final = ""
     """No stream has digests."""
+    complete: Final = True
 
     def __init__(self, cluster: str) -> None:
         self.subject = of_racks(cluster)
@@ -267,7 +271,7 @@ class DigestWorker:
         self._ahead = max(samples, default=self._ahead)
 
     async def _publish(self, parts: Iterable[RackPart | ClusterPart]) -> None:
-        for at, part in enumerate(list(parts)):
+        for at, part in enumerate([part for part in parts if part.complete]):
             digest = part.digest(time.time() + self._ahead)
             content = encoded_digest(digest)
             if len(content) > self._client.max_payload:

@@ -19,6 +19,7 @@ import nats.errors
 import nkeys
 from nats.aio.client import Client
 
+from bench.fleet.breakable_line import BreakableLine
 from bench.fleet.feeding import (
     CLUSTER,
     FedAgents,
@@ -29,7 +30,6 @@ from bench.fleet.feeding import (
     until,
     with_client,
 )
-from bench.fleet.relay import Relay
 from bench.measuring.figures import FigureColumn
 from bench.measuring.program import ROOT
 from bench.measuring.table import TextTable
@@ -54,7 +54,7 @@ _ENDLESS: Final = 4_000_000_000.0
 def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     """Measures and returns the table. Raises StalltopError if a part of the fleet cannot be started."""
     table = TextTable(
-        "fleet, failures: windows of all hosts, counted end to end",
+        "outages: windows of all hosts, counted end to end",
         (
             "what fails",
             FigureColumn("windows", "", ""),
@@ -108,7 +108,7 @@ def server_killed(times: int) -> Row:
 
 
 @contextmanager
-def rack_server(folder: Path) -> Iterator[tuple[LocalServer, LocalServer, Relay]]:
+def rack_server(folder: Path) -> Iterator[tuple[LocalServer, LocalServer, BreakableLine]]:
     """Runs a server, one of a rack that is its leaf node, and the relay between them."""
     folder.mkdir(parents=True, exist_ok=True)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -117,7 +117,7 @@ def rack_server(folder: Path) -> Iterator[tuple[LocalServer, LocalServer, Relay]
     hub = (
         store.format(folder / "hub", "hub") + f'server_name: hub\nleafnodes {{ listen: "127.0.0.1:{port}" }}'
     )
-    with LocalServer(jetstream=False, configuration=hub) as far, Relay(port) as relay:
+    with LocalServer(jetstream=False, configuration=hub) as far, BreakableLine(port) as relay:
         leaf = store.format(folder / "rack", "rack") + (
             "server_name: rack\n"
             f'leafnodes {{ reconnect: 1, remotes: [{{ url: "nats-leaf://127.0.0.1:{relay.port}" }}] }}'
@@ -309,6 +309,7 @@ def garbage(count: int) -> Row:
             await client.flush(30)
 
         with fed(access, 4) as agents:
+            until(lambda: agents.given > 40)
             try:
                 watch.start()
                 with_client(access, send)
@@ -343,8 +344,7 @@ def without_rights(folder: Path) -> Row:
         seeds[user] = folder / user
         seeds[user].write_bytes(seed)
         seeds[user].chmod(0o600)
-    (folder / "permissions.conf").write_text(text)
-    with LocalServer(configuration=f'include "{folder}/permissions.conf"') as server:
+    with LocalServer(configuration=text) as server:
         admin = ServerAccess((server.url,), nkey=seeds["ADMIN"])
         with_client(admin, make_streams)
         other = HostAddress("prod", "r1", "node-2")

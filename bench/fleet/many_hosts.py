@@ -89,7 +89,7 @@ def _steady(seconds: float) -> TextTable:
     """Measures a reader of all summaries, and a worker of ``stalltop rollup``, while hosts send a summary a
     second."""
     table = TextTable(
-        f"fleet: {STEADY_HOSTS:,} hosts at 1 Hz for {seconds:.0f} s, read once a second",
+        f"steady: {STEADY_HOSTS:,} hosts at 1 Hz for {seconds:.0f} s, read once a second",
         (
             *("hosts", "sent", "read"),
             FigureColumn("refused"),

@@ -176,7 +176,7 @@ def test_tools_for_language_models_answer_about_a_fleet(
     options = cli.parsed(["mcp", "fleet:prod"])
     with fleets_as_files(options), mcp.place(options) as found:
         tools = HostTools(found, tellings())
-        assert "prod/r1/node-1: " in json.dumps(tools.problems())
+        assert "node-1" in json.dumps(tools.problems(), ensure_ascii=False)
         asked = tools.query("SELECT SUM(calls) AS n FROM operations")
         assert asked["rows"]
     assert not options.file.exists()  # the file was for this command only

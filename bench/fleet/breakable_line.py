@@ -11,7 +11,7 @@ from typing import Final, Self
 _CHUNK: Final = 1 << 16
 
 
-class Relay:
+class BreakableLine:
     """Passes connections on to a port of the loopback address, while the line is whole."""
 
     def __init__(self, port: int) -> None:
