@@ -68,9 +68,9 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
 
 
 def steady(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
-    """Measures for half an hour, or two minutes if ``quick``, and returns the table. Raises StalltopError if
-    the server cannot be started."""
-    return [_steady(120.0 if quick else 1800.0)]
+    """Measures for eleven minutes, or one if ``quick``, and returns the table. Raises StalltopError if the
+    server cannot be started."""
+    return [_steady(60.0 if quick else 660.0)]
 
 
 class _LagWatch(FleetWatch):
@@ -133,7 +133,7 @@ def _steady(seconds: float) -> TextTable:
             table.add(
                 f"{STEADY_HOSTS:,}",
                 *(f"{sent:.0f}", f"{watch.messages}", f"{watch.refused}"),
-                f"{1e3 * float(np.percentile(watch.lags, 99)):.0f}",
+                f"{1e3 * float(np.percentile(watch.lags, 99)):.1f}",
                 f"{percent:.1f}",
                 _megabytes(os.getpid()),
                 f"{rollup:.1f}",
