@@ -41,6 +41,7 @@ from stalltop.fleet.watch import stamp
 from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
 from stalltop.model.fleet.fleet_state import FORGET_SECONDS, SILENT_SECONDS, FleetState
 from stalltop.model.fleet.fleet_view import HostLine
+from stalltop.model.fleet.server_clock import ServerClock
 
 PRESENCE: Final = f"{subjects.VERSION}.{subjects.JOB}.here"
 """Subject on which workers say that they are there."""
@@ -61,16 +62,16 @@ class RackPart:
 
     stream: Final = "ST1_SUM"
 
-    def __init__(self, rack: Rack, known: Iterable[HostLine] = ()) -> None:
-        """``known``: hosts of the rack in a digest of another worker, which may be silent."""
+    def __init__(self, rack: Rack, clock: ServerClock, known: Iterable[HostLine] = ()) -> None:
+        """``clock`` is told when messages come. ``known``: hosts of the rack in a digest of another worker,
+        which may be silent."""
         self.subject = subjects.every(subjects.SUMMARY, *rack)
         self.target = of_rack(*rack)
         self.heard = time.monotonic()
         """When the last message came."""
         self.complete = False
         """Whether the last summary of each host has come. A digest before that would lack hosts."""
-        self.ahead = float("-inf")
-        """Server's clock minus this host's since the last digest, s."""
+        self._clock = clock
         self._state = FleetState()
         self._new: list[tuple[str, bytes, float]] = []
         """Subject, content, and when the server received it."""
@@ -87,8 +88,7 @@ class RackPart:
         at, pending = stamp(message)
         self.complete |= not pending
         self.heard = time.monotonic()
-        # A message arrives after the server has received it: the largest difference is the best.
-        self.ahead = max(self.ahead, at - time.time())
+        self._clock.take(at, time.time())
         self._new.append((message.subject, message.data, at))
 
     def digest(self, now: float) -> FleetDigest:
@@ -173,8 +173,7 @@ class DigestWorker:
         """Subscriptions by subject."""
         self._last: dict[str, bytes] = {}
         """The newest digest of each cluster, from any worker, by subject."""
-        self._ahead = 0.0
-        """Server's clock minus this host's, s."""
+        self._clock = ServerClock()
         self.published = 0
         """Digests published."""
 
@@ -188,7 +187,6 @@ class DigestWorker:
                 await self._client.publish(PRESENCE, self._name.encode())
                 await self._list()
                 await self._divide()
-                self._read_clock()
                 await self._publish(self._racks.values())
                 await asyncio.sleep(_CLUSTER_DELAY)
                 await self._publish(self._clusters.values())
@@ -226,7 +224,9 @@ class DigestWorker:
         racks = {rack for rack, part in self._racks.items() if part.hosts} | self._listed
         mine = [rack for rack in sorted(racks) if self._mine(*rack)]
         known = self._known() if any(rack not in self._racks for rack in mine) else {}
-        self._racks = {rack: self._racks.get(rack) or RackPart(rack, known.get(rack, ())) for rack in mine}
+        self._racks = {
+            rack: self._racks.get(rack) or RackPart(rack, self._clock, known.get(rack, ())) for rack in mine
+        }
         clusters = self._clusters.keys() | {rack.cluster for rack in self._listed}
         self._clusters = {
             cluster: self._clusters.get(cluster) or ClusterPart(cluster)
@@ -263,16 +263,9 @@ class DigestWorker:
                         found.setdefault(Rack(line.cluster, line.rack), []).append(line)
         return found
 
-    def _read_clock(self) -> None:
-        """Compares the server's clock with this host's."""
-        samples = [part.ahead for part in self._racks.values() if part.ahead > float("-inf")]
-        for part in self._racks.values():
-            part.ahead = float("-inf")
-        self._ahead = max(samples, default=self._ahead)
-
     async def _publish(self, parts: Iterable[RackPart | ClusterPart]) -> None:
         for at, part in enumerate([part for part in parts if part.complete]):
-            digest = part.digest(time.time() + self._ahead)
+            digest = part.digest(self._clock.now(time.time()))
             content = encoded_digest(digest)
             if len(content) > self._client.max_payload:
                 self._say(f"{part.target}: a digest of {len(content):,} bytes is more than the server takes")

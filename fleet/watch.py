@@ -21,6 +21,7 @@ from stalltop.fleet.messages.summary_message import taken
 from stalltop.fleet.streams import ANSWER_SECONDS
 from stalltop.model.fleet.fleet_state import FleetState
 from stalltop.model.fleet.fleet_view import FleetView
+from stalltop.model.fleet.server_clock import ServerClock
 
 QUIET_SECONDS: Final = 4.0
 """Without a message for this long, although there are hosts, the subscription is made anew: the server may
@@ -55,9 +56,7 @@ class FleetWatch:
         self._loop = FleetLoop("stalltop-fleet")
         self._client: Client | None = None
         self._subscription: Any = None
-        self._ahead: float | None = None
-        """Server's clock minus this host's, s."""
-        self._sample = float("-inf")
+        self._clock = ServerClock()
         self._heard = time.monotonic()
         self._joined = threading.Event()
         self._stopping = False
@@ -97,10 +96,7 @@ class FleetWatch:
     def view(self) -> FleetView:
         """Returns the fleet now. Any thread may call this."""
         with self._lock:
-            if self._sample > float("-inf"):
-                # A message arrives after the server has received it: the largest difference is the best.
-                self._ahead, self._sample = self._sample, float("-inf")
-            return self._state.view(time.time() + (self._ahead or 0.0))
+            return self._state.view(self._clock.now(time.time()))
 
     def stop(self) -> None:
         """Ends the connection. May be called twice."""
@@ -210,7 +206,7 @@ class FleetWatch:
             self.refused += 1
             return
         with self._lock:
-            self._sample = max(self._sample, at - time.time())
+            self._clock.take(at, time.time())
             self.refused += taken(self._state, address, message.data, at) is None
 
 

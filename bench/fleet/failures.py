@@ -278,8 +278,8 @@ def clock_steps() -> Row:
             try:
                 watch.start()
                 for step in (3600.0, -3600.0, 0.0):
-                    agents.step = step
-                    until(lambda: _stepped(watch, step))  # noqa: B023
+                    agents.step, before = step, agents.given
+                    until(lambda: agents.given > before + 40 and _stepped(watch, step))  # noqa: B023
                     said = said or watch.view().hosts[0].remarks[0]
             finally:
                 watch.stop()
@@ -314,7 +314,6 @@ def garbage(count: int) -> Row:
                 watch.start()
                 with_client(access, send)
                 until(lambda: watch.view().count("live") == 4 and watch.view().count("unreadable") == 1)
-                refused = watch.refused
             finally:
                 watch.stop()
 
@@ -329,7 +328,7 @@ def garbage(count: int) -> Row:
         calls = with_client(access, merge)
         with_client(access, wiped)
         kept = kept_windows(access, agents)
-    more = f"{refused:,} summaries refused, the host is unreadable; {calls:,} calls of the others merged"
+    more = f"the host is shown as unreadable; {calls:,} calls of the others merged"
     return _row(f"{count:,} messages of garbage", kept, None, more)
 
 

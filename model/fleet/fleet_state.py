@@ -11,6 +11,7 @@ from stalltop.model.fleet.fleet_view import FleetHost, FleetView, HostState, Urg
 from stalltop.model.fleet.grouping import merge_problems, merge_tenants, problems_of, tenants_of
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary
 from stalltop.model.fleet.rank_entries import RankEntries
+from stalltop.model.fleet.server_clock import is_repeated
 
 SILENT_SECONDS: Final = 5.0
 """A host without a message for longer than this is silent. Hosts send one a second."""
@@ -46,7 +47,7 @@ class FleetState:
         """Takes a summary that the server received at the Unix time ``at``. Older ones than the last one are
         ignored: a server that recovers may deliver them again."""
         known = self._known(address)
-        if known is not None and at >= known.at:
+        if known is not None and not is_repeated(at, known.at):
             known.summary, known.at, known.fault, known.ahead = summary, at, "", summary.end - at
             self._entries.take(address, summary)
 
@@ -54,7 +55,7 @@ class FleetState:
         """Notes that a message of a host cannot be read. ``reason`` follows the name of the host in a
         sentence, such as ``sends no summary: …``."""
         known = self._known(address)
-        if known is not None and at >= known.at:
+        if known is not None and not is_repeated(at, known.at):
             known.at, known.fault = at, reason
 
     def silent(self, address: HostAddress, at: float) -> None:

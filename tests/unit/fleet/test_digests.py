@@ -29,6 +29,7 @@ from stalltop.fleet.rollup import Rack
 from stalltop.fleet.streams import make_streams
 from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
 from stalltop.model.fleet.fleet_state import FleetState
+from stalltop.model.fleet.server_clock import ServerClock
 from tests.unit.fleet.clients import run, until
 from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
 
@@ -86,7 +87,7 @@ def test_a_job_is_followed_across_racks() -> None:
     cluster = ClusterPart("prod")
     now = time.time()
     for number, rack in enumerate(("r1", "r2")):
-        part = RackPart(Rack("prod", rack))
+        part = RackPart(Rack("prod", rack), ServerClock())
         said = summary(problem(), end=now, ranks=(rank(number, 500 - number),))
         where = at(f"n{number}", rack)
         asyncio.run(part.take(_Message(subjects.of_host("sum", where), encoded(said))))  # type: ignore[arg-type]
@@ -99,7 +100,7 @@ def test_a_job_is_followed_across_racks() -> None:
 
 def test_who_takes_over_a_rack_knows_its_silent_hosts() -> None:
     known = [line for line in merged(by_rack()).hosts if line.state == "silent"]
-    (line,) = RackPart(Rack(CLUSTER, "rack-001"), known).digest(NOW).hosts
+    (line,) = RackPart(Rack(CLUSTER, "rack-001"), ServerClock(), known).digest(NOW).hosts
     assert line.host == "node-00008"
     assert line.state == "silent"
     assert line.at == NOW - 60
