@@ -28,6 +28,9 @@ QUIET_SECONDS: Final = 4.0
 have lost it in a restart."""
 LIVE_SECONDS: Final = 1.2
 """Without a stream, each host is known after this time: it sends a summary a second."""
+STREAM_SECONDS: Final = 10.0
+"""A stream that does not exist is looked for again after this time: only a stream tells when the server
+received a message."""
 YIELD_MESSAGES: Final = 64
 """Messages that are taken in before other work of the loop gets its turn."""
 
@@ -57,6 +60,8 @@ class FleetWatch:
         self._client: Client | None = None
         self._subscription: Any = None
         self._clock = ServerClock()
+        self._again = float("inf")
+        """When to look for the stream again, by ``time.monotonic()``."""
         self._heard = time.monotonic()
         self._joined = threading.Event()
         self._stopping = False
@@ -134,7 +139,7 @@ class FleetWatch:
         """Subscribes if nothing is subscribed to, or the subscription brings nothing."""
         quiet = time.monotonic() - self._heard > QUIET_SECONDS
         lost = quiet and (len(self._state) or self._heard == float("-inf"))
-        if self.connected and (lost or self._subscription is None):
+        if self.connected and (lost or self._subscription is None or time.monotonic() > self._again):
             self._heard = time.monotonic()
             await self._unsubscribe()
             with contextlib.suppress(nats.errors.Error, TimeoutError):
@@ -171,6 +176,7 @@ class FleetWatch:
             self._take(message, time.time())
             await self._yield()
 
+        self._again = float("inf")
         try:
             # The name makes the filter part of the request's subject, which permissions can then limit.
             config = ConsumerConfig(name=client.new_inbox().rpartition(".")[2])
@@ -189,6 +195,8 @@ class FleetWatch:
         except (nats.errors.Error, TimeoutError) as error:
             if not isinstance(error, nats.js.errors.NotFoundError | nats.errors.TimeoutError | TimeoutError):
                 self._say(f"the stream {self._stream} cannot be read: {error}")
+            if isinstance(error, nats.js.errors.NotFoundError):
+                self._again = time.monotonic() + STREAM_SECONDS
             self._subscription = await client.subscribe(self._subject, cb=live)
             await asyncio.sleep(LIVE_SECONDS)
             joined()

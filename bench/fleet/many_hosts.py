@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 from nats.aio.msg import Msg
 
+from bench.fleet.feeding import with_client
 from bench.fleet.on_screen import screen_costs
 from bench.measuring.cpu import cpu_ns
 from bench.measuring.figures import FigureColumn
@@ -22,6 +23,7 @@ from stalltop.demo.build import Built
 from stalltop.fleet.connection import ServerAccess
 from stalltop.fleet.digest_watch import DigestWatch
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.streams import make_streams
 from stalltop.fleet.watch import FleetWatch
 from stalltop.model.errors import StalltopError
 
@@ -102,19 +104,19 @@ def _steady(seconds: float) -> TextTable:
         ),
         notes=[
             "read, lag, CPU, memory: of a reader of all summaries; lag: from the server to the reader",
+            "a summary is not read if the next one of its host has replaced it in the stream before",
             "rollup: one worker, which makes the digests of all racks and of the cluster each second",
         ],
     )
     with LocalServer() as server:
         access = ServerAccess((server.url,))
-        sender = _sender(server.url, STEADY_HOSTS, seconds)
+        with_client(access, make_streams)
         command = [sys.executable, "-P", "-m", "stalltop", "rollup", "--nats", server.url]
         worker = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT / "src")
         watch, digests = _LagWatch(access), DigestWatch(access)
+        watch.start()
+        sender = _sender(server.url, STEADY_HOSTS, seconds)
         try:
-            watch.start()
-            while not watch.messages:
-                time.sleep(0.01)
             began, cpu, worked = time.monotonic(), time.process_time(), cpu_ns(worker.pid)
             while sender.poll() is None:
                 time.sleep(1.0)
