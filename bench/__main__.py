@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from bench.against import command as against
-from bench.fleet import many_hosts
+from bench.fleet import failures, many_hosts
 from bench.measuring import document
 from bench.measuring.machine import machine
 from bench.measuring.program import ROOT
@@ -41,12 +41,14 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "cost": (cost.SUMMARY, cost.run),
     "fleet": (many_hosts.SUMMARY, many_hosts.run),
     "gpu": (gpu.SUMMARY, gpu.run),
+    "outages": (failures.SUMMARY, failures.run),
     "recording": (recording.SUMMARY, recording.run),
     "scale": (scale.SUMMARY, scale.run),
     "scraping": (scraping.SUMMARY, scraping.run),
     "screen": (screen.SUMMARY, screen.run),
     "stacks": (stacks.SUMMARY, stacks.run),
     "start": (start.SUMMARY, start.run),
+    "steady": (many_hosts.STEADY, many_hosts.steady),
     "switching": (switching.SUMMARY, switching.run),
     "takeover": (takeover.SUMMARY, takeover.run),
     "watching": (watching.SUMMARY, watching.run),

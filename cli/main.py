@@ -19,6 +19,7 @@ from difflib import get_close_matches
 from typing import cast
 
 from stalltop.cli.allocator import return_free_memory
+from stalltop.cli.fleet.given import fleets_as_files
 from stalltop.model.errors import StalltopError, UsageError, described
 from stalltop.tui.terminal.interrupts import INTERRUPTED, RequestedEndError, as_keyboard_interrupt
 from stalltop.tui.terminal.streams import drop_output
@@ -165,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments is None:
             _give_up_rights(given)
         options = parsed(given)
-        with as_keyboard_interrupt():
+        with as_keyboard_interrupt(), fleets_as_files(options):
             code = int(options.run(options))
         sys.stdout.flush()
         return code

@@ -8,7 +8,6 @@ the host's own recording afterwards, and otherwise named as missing in the summa
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -30,10 +29,11 @@ from stalltop.fleet.connection import (
     close,
     connected,
 )
+from stalltop.fleet.messages.problem_message import encoded_change
+from stalltop.fleet.messages.summary_message import encoded
+from stalltop.fleet.messages.window_message import END, ID, START, encoded_window
 from stalltop.fleet.outbox import Outbox, OutgoingWindow
 from stalltop.fleet.streams import make_streams
-from stalltop.fleet.summary_message import encoded
-from stalltop.fleet.window_message import END, ID, START, encoded_window
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.condensing import condensed, namespaces, seen_by
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary, WindowGap
@@ -98,6 +98,8 @@ class FleetAgent:
         self._client: Client | None = None
         self._wake = asyncio.Event()
         self._resumed = False
+        self._again = False
+        """Whether the server was away since the streams were made."""
         self._stopping = False
         self._said: dict[str, float] = {}
         """When each line was last said, by ``time.monotonic()``."""
@@ -178,6 +180,7 @@ class FleetAgent:
         def back() -> None:
             if was_lost[0]:
                 was_lost[0] = False
+                self._again = True
                 self._say(f"{access.shown} answers again")
             self._wake.set()
 
@@ -192,10 +195,7 @@ class FleetAgent:
             access, f"stalltop agent {address.text}", listener, patient=True
         )
         self._payload = min(int(client.max_payload), 8 << 20) - 4096
-        try:
-            await make_streams(client)
-        except FleetError as error:
-            self._say_once(str(error))
+        await self._make_streams(client)
         answers = self._options.answers
         await serve_requests(client, address, answers, self._options.program, self._lease, self._say)
         js = client.jetstream(timeout=PUBLISH_SECONDS)
@@ -210,6 +210,9 @@ class FleetAgent:
             if not client.is_connected:
                 continue
             try:
+                if self._again:  # streams in memory end with the server
+                    self._again = False
+                    await self._make_streams(client)
                 if self._newest is not shown and self._newest is not None:
                     shown = self._newest
                     await self._send_summary(client, shown)
@@ -220,6 +223,12 @@ class FleetAgent:
             except (nats.errors.Error, TimeoutError, OSError) as error:
                 # Nothing was removed from the buffers: it is sent again, with the same ids.
                 self._say_once(f"cannot publish: {described(error)}")
+
+    async def _make_streams(self, client: Client) -> None:
+        try:
+            await make_streams(client)
+        except FleetError as error:
+            self._say_once(str(error))
 
     def _lease(self) -> None:
         self._leased_until = time.monotonic() + LEASE_SECONDS
@@ -238,9 +247,8 @@ class FleetAgent:
         subject = subjects.of_host(subjects.PROBLEM, self._options.address)
         while self._events:
             event = self._events[0]
-            content = {"version": 1, "change": event.change, "at": event.at, **event.problem._asdict()}
             identity = f"{subject}:{event.problem.id}:{event.change}:{round(event.at * 1e3)}"
-            await _stored(js, subject, json.dumps(content).encode(), {ID: identity})
+            await _stored(js, subject, encoded_change(event), {ID: identity})
             self._events.popleft()
 
     async def _send_windows(self, js: JetStreamContext) -> None:

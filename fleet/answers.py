@@ -17,8 +17,8 @@ from nats.aio.client import Client
 from nats.micro import add_service
 from nats.micro.request import Request
 
+from stalltop.fleet.messages.window_message import encoded_window
 from stalltop.fleet.subjects import asking
-from stalltop.fleet.window_message import encoded_window
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.window import Window

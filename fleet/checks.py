@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Final
 
+import nats.errors
 from nats.aio.client import Client
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ConnectionListener, FleetError, ServerAccess, close, connected
+from stalltop.fleet.digest_watch import WAIT_SECONDS
+from stalltop.fleet.messages.digest_message import of_cluster
 from stalltop.fleet.streams import ANSWER_SECONDS, make_streams, missing_streams
 from stalltop.fleet.subjects import STREAMS
 from stalltop.model.finding import Finding
@@ -31,6 +35,7 @@ async def server_findings(access: ServerAccess, *, make: bool, replicas: int) ->
             _version(client),
             _encryption(access),
             *await _streams(client, make, replicas),
+            await _workers(client),
             await _isolation(client, refused),
         ]
     finally:
@@ -79,6 +84,20 @@ async def _streams(client: Client, make: bool, replicas: int) -> list[Finding]:
             text += f" of {limit >> 20:,} MiB" + (", made now" if plan.name in made else "")
             found.append(Finding(plan.name, "ok", text))
     return found
+
+
+async def _workers(client: Client) -> Finding:
+    """Says whether a worker of ``stalltop rollup`` makes digests."""
+    subscription = await client.subscribe(of_cluster())
+    try:
+        await subscription.next_msg(WAIT_SECONDS)
+    except nats.errors.Error:
+        text = "no worker makes digests: nothing is merged, and screens read the summary of every host"
+        return Finding("rollup", "warn", text, "start stalltop rollup")
+    finally:
+        with contextlib.suppress(nats.errors.Error):
+            await subscription.unsubscribe()
+    return Finding("rollup", "ok", "windows are merged, and screens read digests")
 
 
 async def _isolation(client: Client, refused: list[str]) -> Finding:

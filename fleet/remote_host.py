@@ -18,8 +18,8 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError, FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.messages.window_message import decoded_window
 from stalltop.fleet.streams import ANSWER_SECONDS
-from stalltop.fleet.window_message import decoded_window
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.merge.history import History
 from stalltop.model.merge.merging import merge

@@ -8,7 +8,7 @@ counted exactly once, whoever is killed when, and however often a message is sen
 worker published first makes this one void.
 
 Workers share the work by a queue group: for each period, whoever comes first asks for the racks that have new
-windows, and the server gives each request to one worker.
+windows (``st1.job.TIER.CLUSTER.RACK``), and the server gives each request to one worker.
 """
 
 from __future__ import annotations
@@ -30,17 +30,15 @@ from nats.js.client import JetStreamContext
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError
-from stalltop.fleet.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
+from stalltop.fleet.messages.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
+from stalltop.fleet.messages.window_message import decoded_window
 from stalltop.fleet.stored import READ_SECONDS, stored_messages
-from stalltop.fleet.window_message import decoded_window
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.rolling import period_of, rolled
 from stalltop.model.window import Window
 from stalltop.recordings.message.decoding import MessageDecoder
 
 QUEUE: Final = "stalltop-rollup"
-REQUESTS: Final = "job"
-"""Kind of the subjects on which work is asked for: ``st1.job.TIER.CLUSTER.RACK``."""
 EXPECTED_LAST: Final = "Nats-Expected-Last-Subject-Sequence"
 MOST_MESSAGES: Final = 1000
 """Messages of the source that one batch counts at most."""
@@ -68,6 +66,11 @@ class RollTier:
     """Stream that is merged."""
     target: str
     """Stream of the results."""
+
+    @property
+    def source_kind(self) -> str:
+        """Kind of the subjects of what is merged."""
+        return subjects.WINDOW if self is TIERS[0] else f"{subjects.ROLLED}.{TIERS[0].name}"
 
     def source_subject(self, rack: Rack) -> str:
         """Returns the subject of what is merged for ``rack``."""
@@ -191,7 +194,7 @@ class RollupWorker:
 
     async def run(self) -> None:
         """Works until it is cancelled."""
-        every = f"{subjects.VERSION}.{REQUESTS}.>"
+        every = ".".join((subjects.VERSION, subjects.JOB, subjects.ALL, subjects.ALL, subjects.ALL))
         await self._client.subscribe(every, cb=self._heard)
         await self._client.subscribe(every, queue=QUEUE, cb=self._work)
         while True:
@@ -205,9 +208,9 @@ class RollupWorker:
         period = int((time.time() - _LATE_SECONDS) // tier.seconds)
         if self._asked.get(tier.name) == period:
             return
-        racks = await racks_in(self._client, tier)
+        racks = await racks_in(self._client, tier.source, tier.source_kind)
         for rack in racks:
-            subject = ".".join((subjects.VERSION, REQUESTS, tier.name, *map(subjects.token, rack)))
+            subject = ".".join((subjects.VERSION, subjects.JOB, tier.name, *map(subjects.token, rack)))
             if self._asked.get(subject) != period:
                 await self._client.publish(subject, str(period).encode())
         self._asked[tier.name] = period
@@ -232,12 +235,12 @@ class RollupWorker:
             self._busy.discard(message.subject)
 
 
-async def racks_in(client: Client, tier: RollTier) -> list[Rack]:
-    """Returns the racks that the source stream of ``tier`` has messages of."""
+async def racks_in(client: Client, stream: str, kind: str) -> list[Rack]:
+    """Returns the racks that ``stream`` has messages of ``kind`` of. Raises nats.errors.Error and
+    TimeoutError."""
     js = client.jetstream(timeout=READ_SECONDS)
-    kind = subjects.WINDOW if tier is TIERS[0] else f"{subjects.ROLLED}.{TIERS[0].name}"
-    info = await js.stream_info(tier.source, subjects_filter=f"{subjects.VERSION}.{kind}.>")
-    first = 2 if tier is TIERS[0] else 3
+    info = await js.stream_info(stream, subjects_filter=f"{subjects.VERSION}.{kind}.>")
+    first = 2 + kind.count(".")
     found = set()
     for subject in info.state.subjects or {}:
         with contextlib.suppress(ValueError):

@@ -7,9 +7,16 @@ from typing import Final
 
 import nats.errors
 import nats.js.errors
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import ConsumerConfig, DeliverPolicy
 from nats.js.client import JetStreamContext
+
+from stalltop.fleet import subjects
+from stalltop.fleet.connection import FleetError
+from stalltop.fleet.messages.problem_message import decoded_change
+from stalltop.model.fleet.host_summary import HostAddress
+from stalltop.model.fleet.problem_changes import ProblemChange
 
 READ_SECONDS: Final = 5.0
 """Longest wait for a message that the server says is there."""
@@ -41,4 +48,22 @@ async def stored_messages(
     finally:
         with contextlib.suppress(nats.errors.Error):
             await subscription.unsubscribe()
+    return found
+
+
+async def problem_changes(client: Client, cluster: str) -> list[tuple[HostAddress, ProblemChange]]:
+    """Returns the changes of problems that the server keeps, of one cluster or of all ('').  Raises
+    FleetError if they cannot be read."""
+    js = client.jetstream(timeout=READ_SECONDS)
+    try:
+        messages = await stored_messages(js, "ST1_CHAIN", subjects.every(subjects.PROBLEM, cluster))
+    except (nats.errors.Error, TimeoutError) as error:
+        raise FleetError(
+            f"the past problems cannot be read: {error or 'the server does not permit it'}",
+            "see stalltop fleet check",
+        ) from None
+    found = []
+    for message in messages:
+        with contextlib.suppress(ValueError):
+            found.append((subjects.address_in(message.subject), decoded_change(message.data)))
     return found

@@ -15,6 +15,8 @@ from stalltop.model.fleet.host_summary import HostAddress
 
 VERSION: Final = "st1"
 SUMMARY, NAMESPACE, WINDOW, PROBLEM, ROLLED, ASK = "sum", "ns", "win", "chain", "roll", "ask"
+DIGEST, JOB = "dig", "job"
+"""Digests for screens; requests among workers of ``stalltop rollup``."""
 ALL: Final = "*"
 """Stands for every value of a token."""
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]")

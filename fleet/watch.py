@@ -17,16 +17,20 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ConnectionListener, FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.messages.summary_message import taken
 from stalltop.fleet.streams import ANSWER_SECONDS
-from stalltop.fleet.summary_message import OtherVersionError, decoded
 from stalltop.model.fleet.fleet_state import FleetState
 from stalltop.model.fleet.fleet_view import FleetView
+from stalltop.model.fleet.server_clock import ServerClock
 
 QUIET_SECONDS: Final = 4.0
 """Without a message for this long, although there are hosts, the subscription is made anew: the server may
 have lost it in a restart."""
 LIVE_SECONDS: Final = 1.2
 """Without a stream, each host is known after this time: it sends a summary a second."""
+STREAM_SECONDS: Final = 10.0
+"""A stream that does not exist is looked for again after this time: only a stream tells when the server
+received a message."""
 YIELD_MESSAGES: Final = 64
 """Messages that are taken in before other work of the loop gets its turn."""
 
@@ -55,9 +59,9 @@ class FleetWatch:
         self._loop = FleetLoop("stalltop-fleet")
         self._client: Client | None = None
         self._subscription: Any = None
-        self._ahead: float | None = None
-        """Server's clock minus this host's, s."""
-        self._sample = float("-inf")
+        self._clock = ServerClock()
+        self._again = float("inf")
+        """When to look for the stream again, by ``time.monotonic()``."""
         self._heard = time.monotonic()
         self._joined = threading.Event()
         self._stopping = False
@@ -97,10 +101,7 @@ class FleetWatch:
     def view(self) -> FleetView:
         """Returns the fleet now. Any thread may call this."""
         with self._lock:
-            if self._sample > float("-inf"):
-                # A message arrives after the server has received it: the largest difference is the best.
-                self._ahead, self._sample = self._sample, float("-inf")
-            return self._state.view(time.time() + (self._ahead or 0.0))
+            return self._state.view(self._clock.now(time.time()))
 
     def stop(self) -> None:
         """Ends the connection. May be called twice."""
@@ -126,28 +127,46 @@ class FleetWatch:
         self._client = await connected(self._access, "stalltop fleet", listener)
 
     async def _follow(self, began: float) -> None:
-        await self._subscribe(began)
+        await self._begin(began)
         while True:
             await asyncio.sleep(0.5)
-            quiet = time.monotonic() - self._heard > QUIET_SECONDS
-            if self.connected and quiet and (len(self._state) or self._heard == float("-inf")):
-                self._heard = time.monotonic()
-                with contextlib.suppress(nats.errors.Error, TimeoutError):
-                    await self._subscription.unsubscribe()
-                with contextlib.suppress(nats.errors.Error, TimeoutError):
-                    await self._subscribe(None)
+            await self._check()
+
+    async def _begin(self, began: float) -> None:
+        await self._subscribe(began)
+
+    async def _check(self) -> None:
+        """Subscribes if nothing is subscribed to, or the subscription brings nothing."""
+        quiet = time.monotonic() - self._heard > QUIET_SECONDS
+        lost = quiet and (len(self._state) or self._heard == float("-inf"))
+        if self.connected and (lost or self._subscription is None or time.monotonic() > self._again):
+            self._heard = time.monotonic()
+            await self._unsubscribe()
+            with contextlib.suppress(nats.errors.Error, TimeoutError):
+                await self._subscribe(None)
+
+    async def _unsubscribe(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            with contextlib.suppress(nats.errors.Error, TimeoutError):
+                await subscription.unsubscribe()
+
+    def _all_known(self, began: float) -> None:
+        """Notes that all hosts are known, since ``began`` by ``time.monotonic()``."""
+        if not self._joined.is_set():
+            self.join_seconds = time.monotonic() - began
+            self._joined.set()
 
     async def _subscribe(self, began: float | None) -> None:
         client = self.client
         js = client.jetstream(timeout=ANSWER_SECONDS)
 
         def joined() -> None:
-            if began is not None and not self._joined.is_set():
-                self.join_seconds = time.monotonic() - began
-                self._joined.set()
+            if began is not None:
+                self._all_known(began)
 
         async def kept(message: Msg) -> None:
-            at, pending = _stamp(message)
+            at, pending = stamp(message)
             self._take(message, at)
             if not pending:
                 joined()
@@ -157,6 +176,7 @@ class FleetWatch:
             self._take(message, time.time())
             await self._yield()
 
+        self._again = float("inf")
         try:
             # The name makes the filter part of the request's subject, which permissions can then limit.
             config = ConsumerConfig(name=client.new_inbox().rpartition(".")[2])
@@ -175,6 +195,8 @@ class FleetWatch:
         except (nats.errors.Error, TimeoutError) as error:
             if not isinstance(error, nats.js.errors.NotFoundError | nats.errors.TimeoutError | TimeoutError):
                 self._say(f"the stream {self._stream} cannot be read: {error}")
+            if isinstance(error, nats.js.errors.NotFoundError):
+                self._again = time.monotonic() + STREAM_SECONDS
             self._subscription = await client.subscribe(self._subject, cb=live)
             await asyncio.sleep(LIVE_SECONDS)
             joined()
@@ -192,18 +214,11 @@ class FleetWatch:
             self.refused += 1
             return
         with self._lock:
-            self._sample = max(self._sample, at - time.time())
-            try:
-                self._state.take(address, decoded(message.data), at)
-            except OtherVersionError as error:
-                self.refused += 1
-                self._state.refuse(address, str(error), at)
-            except ValueError as error:
-                self.refused += 1
-                self._state.refuse(address, f"sends no summary: {error}", at)
+            self._clock.take(at, time.time())
+            self.refused += taken(self._state, address, message.data, at) is None
 
 
-def _stamp(message: Msg) -> tuple[float, int]:
+def stamp(message: Msg) -> tuple[float, int]:
     """Returns when the server received a message of a stream (Unix time), and how many more it has.
 
     They stand in the reply subject: ``$JS.ACK``, in newer servers domain and account, then stream, consumer,

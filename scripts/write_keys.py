@@ -18,7 +18,8 @@ sys.path.insert(0, str(ROOT / "src"))
 from stalltop.diagnosis.runbook import runbook_markdown  # noqa: E402
 from stalltop.formats import registry  # noqa: E402
 from stalltop.formats.documents import text as json_text  # noqa: E402
-from stalltop.formats.metrics.catalogue import metrics_markdown  # noqa: E402
+from stalltop.formats.metrics import fleet  # noqa: E402
+from stalltop.formats.metrics.catalogue import METRICS, metrics_markdown  # noqa: E402
 from stalltop.probes.nvml import text as nvml_text  # noqa: E402
 from stalltop.recordings.file import format_text  # noqa: E402
 from stalltop.recordings.query import text as query_text  # noqa: E402
@@ -68,7 +69,8 @@ def documents() -> dict[Path, str]:
             "figures": json_text.figures_markdown(),
             "ports": json_text.ports_markdown(),
         },
-        "docs/metrics.md": {"metrics": metrics_markdown()},
+        "docs/fleet.md": {"metrics": metrics_markdown(fleet.METRICS)},
+        "docs/metrics.md": {"metrics": metrics_markdown(METRICS)},
         "docs/runbook.md": {"runbook": runbook_markdown()},
         "docs/stacks.md": {"reasons": json_text.reasons_markdown()},
         "docs/sql.md": {

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stalltop.cli.commands.record import duration
+from stalltop.cli.durations import duration
 from stalltop.cli.progress import ProgressLine
 from stalltop.cli.tracing import say
 from stalltop.files.places import SUFFIX

@@ -3,7 +3,8 @@ hosts (docs/fleet.md).
 
 Enter opens the live screen of a host. In a pipe, the fleet is printed once. demo starts a fleet on this
 machine; check says whether the NATS server and the hosts are as they should be; save writes what
-`stalltop rollup` has merged as a window for `stalltop open`, `query` and `diff`.
+`stalltop rollup` has merged, and the problems of that time, as a recording; metrics serves figures of the
+fleet to Prometheus.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stalltop.cli.commands.record import duration
+from stalltop.cli.commands.metrics import add_endpoint_options
+from stalltop.cli.durations import duration
 from stalltop.cli.fleet.options import add_server_options, server_access
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options, number, say
@@ -24,6 +26,7 @@ from stalltop.model.errors import StalltopError, UsageError
 
 if TYPE_CHECKING:
     from stalltop.fleet.connection import ServerAccess
+    from stalltop.fleet.digest_watch import DigestWatch
     from stalltop.fleet.watch import FleetWatch
     from stalltop.model.fleet.host_summary import HostAddress
 
@@ -42,10 +45,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("demo", "check", "save"),
-        metavar="demo|check|save",
+        choices=("demo", "check", "save", "metrics"),
+        metavar="demo|check|save|metrics",
         help="demo: a fleet on this machine, with a NATS server of its own; check: say what is missing on "
-        "the NATS server and on hosts; save: write the merged windows of stalltop rollup as one window",
+        "the NATS server and on hosts; save: write the merged windows of stalltop rollup as a recording; "
+        "metrics: serve the figures of the fleet to Prometheus",
     )
     parser.add_argument("--once", action="store_true", help="print the fleet once instead of the live screen")
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/fleet.md)")
@@ -98,6 +102,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="how much of the past, such as 600 or 2h (default: 1h)",
     )
+    add_endpoint_options(parser.add_argument_group("metrics"))
     add_screen_options(parser)
     add_state_options(parser)
 
@@ -111,10 +116,13 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("stalltop fleet save needs --to FILE, and only it")
     access = server_access(options)
     if options.what == "save":
-        from stalltop.cli.fleet.saved import save_merged
+        from stalltop.cli.fleet.past import FleetPast, save_past
 
-        say(save_merged(access, options.to, options.cluster, options.last, overwrite=options.force))
+        past = FleetPast(options.cluster, options.last)
+        say(save_past(access, past, options.to, overwrite=options.force))
         return 0
+    if options.what == "metrics":
+        return _metrics(options, access)
     if options.what == "check":
         return _check(options, access)
     if options.what == "demo":
@@ -126,17 +134,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _fleet(options: argparse.Namespace, access: ServerAccess) -> int:
+    from stalltop.fleet.digest_watch import DigestWatch
     from stalltop.fleet.watch import FleetWatch
 
     printed = options.once or options.json or not sys.stdout.isatty()
     messages: list[str] = []
     tell = say if printed else messages.append
-    watch = FleetWatch(access, cluster=options.cluster, namespace=options.namespace, say=tell)
+    if printed:
+        watch = FleetWatch(access, cluster=options.cluster, namespace=options.namespace, say=tell)
+    else:
+        watch = DigestWatch(access, cluster=options.cluster, namespace=options.namespace, say=tell)
     try:
         watch.start()
-        if printed:
-            return _printed(options, watch)
-        return _shown(options, access, watch)
+        if isinstance(watch, DigestWatch):
+            return _shown(options, access, watch)
+        return _printed(options, watch)
     finally:
         watch.stop()
         for line in dict.fromkeys(messages):
@@ -177,19 +189,69 @@ def _await_demo(options: argparse.Namespace, watch: FleetWatch) -> None:
     time.sleep(options.seconds)
 
 
-def _shown(options: argparse.Namespace, access: ServerAccess, watch: FleetWatch) -> int:
-    from stalltop.tui.fleet.fleet_app import run
+def _shown(options: argparse.Namespace, access: ServerAccess, watch: DigestWatch) -> int:
+    from stalltop.tui.fleet.fleet_app import FleetSource, run
     from stalltop.tui.fleet.fleet_tables import FleetChoice
 
+    source = FleetSource(watch.digest, watch.tenant_hosts, lambda: _saved(options, access))
     choice = FleetChoice()
     while True:
-        end = run(watch.view, run_options(options), choice)
-        if end.opened is None:
-            return end.exit_code
+        end = run(source, run_options(options), choice)
         choice = end.choice
-        code = _host(options, access, end.opened)
+        if end.opened is not None:
+            code = _host(options, access, end.opened)
+        elif end.past:
+            code = _past(options, access)
+        else:
+            return end.exit_code
         if code:
             return code
+
+
+def _saved(options: argparse.Namespace, access: ServerAccess) -> str:
+    """Saves the past of the last hour in this folder, and returns a line about it."""
+    from stalltop.cli.fleet.past import FleetPast, save_past
+
+    path = Path(f"fleet-{time.strftime('%Y%m%d-%H%M%S')}.stalltop")
+    return save_past(access, FleetPast(options.cluster), path)
+
+
+def _past(options: argparse.Namespace, access: ServerAccess) -> int:
+    """Shows the past of the fleet until the user leaves it; returns the exit code. If there is none, says so,
+    and returns 0."""
+    from stalltop.cli.fleet.past import FleetPast, as_file
+    from stalltop.recordings.past.opened import OpenedRecording
+    from stalltop.recordings.read.reading import open_file
+    from stalltop.tui.app import run
+
+    try:
+        with as_file(access, FleetPast(options.cluster)) as path:
+            return run(OpenedRecording(open_file(path)), run_options(options, print_last=False))
+    except StalltopError as error:
+        say(str(error))
+        return 0
+
+
+def _metrics(options: argparse.Namespace, access: ServerAccess) -> int:
+    from stalltop.cli.commands.metrics import LISTEN, announce, listen_address, listening
+    from stalltop.cli.commands.record import requests
+    from stalltop.cli.main import program_version
+    from stalltop.fleet.digest_watch import DigestWatch
+    from stalltop.formats.metrics.fleet import pass_on_fleet
+
+    options.listen = options.listen or listen_address(LISTEN)
+    watch, version = DigestWatch(access, cluster=options.cluster, say=say), program_version()
+    endpoint = listening(options, lambda made: pass_on_fleet(watch.digest(), version, made))
+    try:
+        watch.start()
+        with requests() as ended:
+            endpoint.start()
+            announce(options, endpoint.port)
+            ended.wait()
+    finally:
+        endpoint.stop()
+        watch.stop()
+    return 0
 
 
 def _host(options: argparse.Namespace, access: ServerAccess, address: HostAddress) -> int:

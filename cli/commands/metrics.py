@@ -32,7 +32,7 @@ from stalltop.model.errors import StalltopError, UsageError
 if TYPE_CHECKING:
     import ssl
 
-    from stalltop.formats.metrics.totals import HostTotals
+    from stalltop.formats.metrics.points import MetricSink
     from stalltop.model.window import Window
     from stalltop.serving.metrics.endpoint import MetricsEndpoint
 
@@ -44,20 +44,7 @@ SERIES: Final = 1000
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this command."""
     group = parser.add_argument_group("endpoint")
-    group.add_argument(
-        "--listen",
-        type=listen_address,
-        metavar="ADDRESS:PORT",
-        help=f"where to listen; port 0: any free one (default: {LISTEN}, this host only)",
-    )
-    add_certificate_options(group)
-    group.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="file with the token that each request must have (Authorization: Bearer TOKEN); if there is no "
-        "such file, it is made with a new token",
-    )
+    add_endpoint_options(group)
     group.add_argument(
         "--series",
         type=number(int, 1, 20_000),
@@ -81,6 +68,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_state_options(parser)
 
 
+def add_endpoint_options(group: argparse._ArgumentGroup) -> None:
+    """Adds the options that say where to listen, and who may read."""
+    group.add_argument(
+        "--listen",
+        type=listen_address,
+        metavar="ADDRESS:PORT",
+        help=f"where to listen; port 0: any free one (default: {LISTEN}, this host only)",
+    )
+    add_certificate_options(group)
+    group.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the token that each request must have (Authorization: Bearer TOKEN); if there is no "
+        "such file, it is made with a new token",
+    )
+
+
 def listen_address(text: str) -> tuple[str, int]:
     """An argparse type: an address or name and a TCP port, such as ``127.0.0.1:9470``, ``[::1]:0`` or
     ``:9470``."""
@@ -95,7 +100,9 @@ def listen_address(text: str) -> tuple[str, int]:
 def run(options: argparse.Namespace) -> int:
     """Serves, sends or both until a signal ends it, and returns 0. Raises TracingError if this host cannot be
     traced, the source's error if the source fails, and StalltopError if it cannot record."""
+    from stalltop.cli.main import program_version
     from stalltop.formats.metrics.exponential import EXPONENTIAL
+    from stalltop.formats.metrics.points import pass_on
     from stalltop.formats.metrics.totals import HostTotals
 
     with ExitStack() as ending:
@@ -105,7 +112,12 @@ def run(options: argparse.Namespace) -> int:
             options.listen = options.listen or listen_address(LISTEN)
             totals = HostTotals(int(options.series))
             native = HostTotals(int(options.series), EXPONENTIAL) if options.native else None
-            endpoint = listening(options, totals, native)
+            version = program_version()
+            endpoint = listening(
+                options,
+                lambda made: pass_on(totals, version, made),
+                None if native is None else lambda made: pass_on(native, version, made),
+            )
             ending.callback(endpoint.stop)
             takers += [one.add for one in (totals, native) if one is not None]
         if options.otlp:
@@ -131,13 +143,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def listening(
-    options: argparse.Namespace, totals: HostTotals, native: HostTotals | None = None
+    options: argparse.Namespace,
+    fill: Callable[[MetricSink], object],
+    native: Callable[[MetricSink], object] | None = None,
 ) -> MetricsEndpoint:
-    """Returns the endpoint, which listens, but does not answer yet. ``native``: totals with the buckets of
-    native histograms. Raises UsageError if the address needs TLS or a token that was not given."""
-    from stalltop.cli.main import program_version
+    """Returns the endpoint, which listens, but does not answer yet. ``fill`` passes on the series; ``native``
+    those with the buckets of native histograms. Raises UsageError if the address needs TLS or a token that
+    was not given."""
     from stalltop.files.token_file import token_in
-    from stalltop.formats.metrics.points import MetricSink, pass_on
     from stalltop.serving.access import Access, known_hosts
     from stalltop.serving.metrics.endpoint import EndpointOptions, MetricsEndpoint
     from stalltop.serving.metrics.process import pass_on_process
@@ -152,18 +165,17 @@ def listening(
         access = Access(access.hosts, token)
         if made:
             say(f"made {options.token_file} with a new token; let Prometheus read it (credentials_file)")
-    version = program_version()
 
-    def filled(shown: HostTotals) -> Callable[[MetricSink], None]:
-        def fill(made: MetricSink) -> None:
-            pass_on(shown, version, made)
+    def with_process(fill: Callable[[MetricSink], object]) -> Callable[[MetricSink], None]:
+        def both(made: MetricSink) -> None:
+            fill(made)
             pass_on_process(made)
 
-        return fill
+        return both
 
     where = EndpointOptions(address, port, access, options.token_file is not None, tls)
     try:
-        return MetricsEndpoint(filled(totals), where, None if native is None else filled(native))
+        return MetricsEndpoint(with_process(fill), where, None if native is None else with_process(native))
     except OSError as error:
         raise StalltopError(
             f"cannot listen on {address}, port {port}: {error.strerror or error}",

@@ -1,7 +1,8 @@
 """Merge the windows of a fleet: by rack, tenant and operation, in steps of 10 s and 1 min (docs/fleet.md).
 
-Counts and histograms add up exactly. Any number of these may run, and any may be killed: they share the work,
-and each window counts once. Runs until a signal ends it, with exit code 0.
+Counts and histograms add up exactly. Also makes a digest of each rack and each cluster a second, which a
+screen reads instead of the summaries of all hosts. Any number of these may run, and any may be killed: they
+share the work, and each window counts once. Runs until a signal ends it, with exit code 0.
 """
 
 from __future__ import annotations
@@ -28,22 +29,23 @@ def run(options: argparse.Namespace) -> int:
     """Merges until a signal ends it, and returns 0. Raises FleetError if the server cannot be used."""
     access = server_access(options)
     from stalltop.fleet.connection import ConnectionListener, close, connected
+    from stalltop.fleet.digest_worker import DigestWorker
     from stalltop.fleet.rollup import RollupWorker
     from stalltop.fleet.streams import make_streams
 
     async def work() -> None:
         client = await connected(access, "stalltop rollup", ConnectionListener(refused=say))
-        worker = RollupWorker(client, say)
+        worker, digests = RollupWorker(client, say), DigestWorker(client, say)
         try:
             await make_streams(client)
             say(f"merging windows at {access.shown}; press Ctrl-C to stop")
             async with asyncio.timeout(options.seconds):
-                await worker.run()
+                await asyncio.gather(worker.run(), digests.run())
         except TimeoutError:
             pass
         finally:
             await close(client)
-            say(f"merged {worker.counted:,} messages")
+            say(f"merged {worker.counted:,} messages, made {digests.published:,} digests")
 
     try:
         asyncio.run(work())

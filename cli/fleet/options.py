@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = "nats://127.0.0.1:4222"
 VARIABLE: Final = "STALLTOP_NATS"
-"""Environment variable with the default of ``--nats``."""
+"""Environment variable with the default of ``--nats``. Those of files are named after it, such as
+``STALLTOP_NATS_NKEY``."""
+FILES: Final = ("creds", "nkey", "tls_ca", "tls_cert", "tls_key")
+"""Options that name a file."""
 _MOST_BYTES: Final = 4096
 
 
@@ -48,6 +51,7 @@ def server_access(options: argparse.Namespace) -> ServerAccess:
     from stalltop.fleet.connection import ServerAccess
 
     given = options.nats or os.environ.get(VARIABLE, "") or DEFAULT
+    files = {name: getattr(options, name) or _file_of(name) for name in FILES}
     urls = tuple(one.strip() for one in given.split(",") if one.strip())
     for url in urls:
         if "://" in url and url.partition("://")[0] not in ("nats", "tls", "ws", "wss"):
@@ -55,14 +59,19 @@ def server_access(options: argparse.Namespace) -> ServerAccess:
     urls = tuple(url if "://" in url else f"nats://{url}" for url in urls)
     return ServerAccess(
         urls,
-        options.creds,
-        options.nkey,
+        files["creds"],
+        files["nkey"],
         options.user,
         _password(options.password_file),
-        options.tls_ca,
-        options.tls_cert,
-        options.tls_key,
+        files["tls_ca"],
+        files["tls_cert"],
+        files["tls_key"],
     )
+
+
+def _file_of(name: str) -> Path | None:
+    found = os.environ.get(f"{VARIABLE}_{name.upper()}", "")
+    return Path(found) if found else None
 
 
 def _password(path: Path | None) -> str:

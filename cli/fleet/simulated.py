@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from stalltop.demo.simulated.fleet_hosts import SimulatedFleet
 from stalltop.fleet import subjects
-from stalltop.fleet.summary_message import encoded
+from stalltop.fleet.messages.summary_message import encoded
 
 AT_ONCE: Final = 50
 """Messages between two turns of the event loop."""

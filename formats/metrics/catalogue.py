@@ -3,6 +3,7 @@ made from this."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -170,10 +171,10 @@ METRICS: Final = (
 """All metrics, in the order of the document."""
 
 
-def metrics_markdown() -> str:
-    """Returns the table of docs/metrics.md."""
+def metrics_markdown(metrics: Sequence[HostMetric]) -> str:
+    """Returns ``metrics`` as a table for docs/metrics.md."""
     lines = ["| metric | type | labels | what |", "|---|---|---|---|"]
-    for one in METRICS:
+    for one in metrics:
         labels = ", ".join(f"`{name}`" for name in one.labels)
         for part, meant in ((_TENANT, "*tenant*"), (_DEVICE, "*device*")):
             labels = labels.replace(", ".join(f"`{name}`" for name in part), meant)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from stalltop.formats.text.chains import amount
-from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetProblem, FleetView
+from stalltop.model.fleet.fleet_digest import FleetDigest
+from stalltop.model.fleet.fleet_view import FleetJob, FleetProblem, FleetView
 from stalltop.model.fleet.host_summary import ProblemSummary
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
@@ -57,18 +58,11 @@ def _cause_text(problem: ProblemSummary) -> str:
     return f"{said}, because of {problem.culprit}"
 
 
-def fleet_state_text(view: FleetView) -> str:
-    """Returns how many hosts there are, and how many are silent or cannot be read."""
-    parts = [numbered(len(view.hosts), "host")]
+def fleet_state_text(view: FleetView | FleetDigest, *, hosts: bool = True) -> str:
+    """Returns how many hosts there are (with ``hosts``), and how many are silent or cannot be read."""
+    parts = [numbered(len(view.hosts), "host")] if hosts else []
     parts += [f"{count:,} {state}" for state in ("silent", "unreadable") if (count := view.count(state))]
     return ", ".join(parts)
-
-
-def said_of(host: FleetHost) -> str:
-    """Returns what a table says about a host: its worst problem, else what is unusual about it."""
-    if host.worst is not None:
-        return "; ".join((host.worst.summary or host.worst.title, *host.remarks))
-    return "; ".join(host.remarks)
 
 
 def fleet_lines(view: FleetView, style: Style) -> Iterator[str]:
@@ -106,7 +100,7 @@ def fleet_lines(view: FleetView, style: Style) -> Iterator[str]:
             lost = figures.duration(host.lost_ms_per_s * 1e6 or None, glyphs)
             rate = figures.rate(host.calls_per_s, glyphs)
             cells = f"{style.fit(host.address.text, width)} {rate:>7} {lost:>10}"
-            yield style.fit(f"{cells}  {host.state}  {said_of(host)}", style.width).rstrip()
+            yield style.fit(f"{cells}  {host.state}  {host.line.said}", style.width).rstrip()
         yield from _more(len(view.hosts), "host")
 
 

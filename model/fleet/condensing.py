@@ -139,6 +139,7 @@ def _problem(chain: Chain, window: Window) -> ProblemSummary:
         since=round(chain.since, 3),
         summary=chain.summary[:_MOST_TEXT],
         fix=(remedy.command if remedy is not None else advice)[:_MOST_TEXT],
+        confidence=round(chain.confidence, 2),
     )
 
 

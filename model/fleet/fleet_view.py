@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
-from stalltop.model.chain import Severity
-from stalltop.model.fleet.host_summary import HostAddress, HostSummary, ProblemSummary
+from stalltop.model.chain import SEVERITIES, Severity, loss_step
+from stalltop.model.fleet.host_summary import UNKNOWN, HostAddress, HostSummary, ProblemSummary
 
 HostState = Literal["live", "silent", "unreadable"]
 """``silent``: its last summary is too old. ``unreadable``: it sends what this program cannot read."""
+Urgency = tuple[int, int, int, HostAddress]
+_STATES: Final = {"live": 2, "silent": 1, "unreadable": 0}
+"""Order of hosts that lose nothing, by their state."""
+_SEVERITY_ORDER: Final[dict[str, int]] = {name: at for at, name in enumerate(SEVERITIES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,63 @@ class FleetHost:
             return 0.0
         return self.summary.calls / self.summary.seconds
 
+    @property
+    def line(self) -> HostLine:
+        """What a list of hosts shows of it."""
+        summary, worst = self.summary, self.worst
+        said = ((worst.summary or worst.title,) if worst is not None else ()) + self.remarks
+        return HostLine(
+            *self.address,
+            self.state,
+            self.at,
+            "" if worst is None else worst.severity,
+            self.lost_ms_per_s,
+            self.calls_per_s,
+            UNKNOWN if summary is None or self.state != "live" else summary.cpu_percent,
+            0 if summary is None else summary.tenants_in_all,
+            "; ".join(said),
+        )
+
+
+class HostLine(NamedTuple):
+    """What a list of hosts shows of one host."""
+
+    cluster: str
+    rack: str
+    host: str
+    state: str
+    """``HostState``."""
+    at: float
+    """Unix time of its last message, s."""
+    severity: str
+    """Of its worst problem; '' if it has none, or is not live."""
+    lost_ms_per_s: float
+    calls_per_s: float
+    cpu_percent: float
+    """``host_summary.UNKNOWN`` if it is not known."""
+    tenants: int
+    said: str
+    """Its worst problem, and what else is unusual."""
+
+    @property
+    def address(self) -> HostAddress:
+        """Where it is."""
+        return HostAddress(*self[:3])
+
+    @property
+    def urgency(self) -> Urgency:
+        """Sort key, the worst first."""
+        return urgency(self.severity, self.lost_ms_per_s, self.state, self.address)
+
+
+def urgency(severity: str, lost_ms_per_s: float, state: str, address: HostAddress) -> Urgency:
+    """Returns a sort key. Hosts that lose time come first, by the severity of their worst problem and the
+    step of their loss, so that noise moves no row; then hosts that cannot be read, are silent, or have no
+    problem (``severity`` '')."""
+    if not severity:
+        return len(SEVERITIES), 0, _STATES.get(state, 0), address
+    return _SEVERITY_ORDER.get(severity, 0), -loss_step(lost_ms_per_s), 0, address
+
 
 @dataclass(frozen=True, slots=True)
 class FleetProblem:
@@ -59,11 +120,13 @@ class FleetProblem:
     culprit: str
     """'' if no culprit is known."""
     hosts: tuple[HostAddress, ...]
-    """The hosts that have it, the one that loses most first."""
+    """The hosts that have it, first the one that loses most."""
     victims: tuple[str, ...]
-    """Names of the tenants that lose time, the one that loses most first."""
+    """Names of the tenants that lose time, first the one that loses most."""
     lost_ms_per_s: float
     """On all hosts together."""
+    worst_ms_per_s: float
+    """On the host that loses most."""
     since: float
     """Unix time at which the first of these hosts saw it, s, on that host's clock."""
     summary: str
@@ -156,3 +219,12 @@ class FleetView:
     def host(self, address: HostAddress) -> FleetHost | None:
         """Returns the host at ``address``; None if there is none."""
         return next((host for host in self.hosts if host.address == address), None)
+
+    def with_tenant(self, namespace: str, name: str) -> tuple[HostAddress, ...]:
+        """Returns the hosts that have a tenant, the worst first."""
+        return tuple(
+            host.address
+            for host in self.hosts
+            if host.summary is not None
+            and any((one.namespace, one.name) == (namespace, name) for one in host.summary.tenants)
+        )

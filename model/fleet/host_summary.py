@@ -71,6 +71,8 @@ class ProblemSummary(NamedTuple):
     summary: str
     fix: str
     """Command or advice; '' if there is none."""
+    confidence: float = 0.0
+    """``model.chain.Chain.confidence``; 0 from hosts that do not send it."""
 
 
 class DeviceSummary(NamedTuple):

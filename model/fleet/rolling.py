@@ -54,6 +54,17 @@ def rolled(windows: Sequence[Window], rack: str, start: float, seconds: float) -
     )
 
 
+def side_by_side(windows: Sequence[Window], name: str) -> Window:
+    """Merges windows of one period and different racks into one window of the fleet ``name``. Its rows keep
+    the racks as their hosts."""
+    first = windows[0]
+    tenants = {key: tenant for window in windows for key, tenant in window.tenants.items()}
+    rows = merge_rows([window.rows for window in windows])
+    loss = add_losses([window.loss for window in windows])
+    simulated = any(window.simulated for window in windows)
+    return Window(first.start, first.seconds, name, rows, tenants, loss=loss, simulated=simulated)
+
+
 def _named(window: Window, key: str, tenants: dict[str, Tenant]) -> str:
     tenant = window.tenants.get(key, Tenant(key, key))
     name = rolled_tenant(tenant)

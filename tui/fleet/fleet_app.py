@@ -7,22 +7,24 @@ import signal
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Input
 
 from stalltop.formats.text.fleet import fleet_sentence, fleet_state_text, job_line
-from stalltop.model.fleet.fleet_view import FleetView
+from stalltop.model.errors import StalltopError
+from stalltop.model.fleet.fleet_digest import FleetDigest
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.text.words import numbered
-from stalltop.tui.fleet.fleet_tables import PAGES, FleetChoice, FleetPage, fleet_table, hosts_of
-from stalltop.tui.keys.actions import bindings
+from stalltop.tui.fleet.fleet_help import FleetHelp
+from stalltop.tui.fleet.fleet_keys import fleet_bindings, key_line
+from stalltop.tui.fleet.fleet_tables import FleetChoice, FleetPage, fleet_table, hosts_of
+from stalltop.tui.keys.actions import bindings, choose, keymap
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.settings.colours import Colours
 from stalltop.tui.settings.settings import Settings
@@ -36,6 +38,8 @@ from stalltop.widgets.answer import AnswerLines, AnswerState
 from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.table import Table
 
+T = TypeVar("T")
+
 SECONDS: Final = 1.0
 """Seconds between two drawings."""
 SAID_SECONDS: Final = 4.0
@@ -44,26 +48,14 @@ ANSWER_LINES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class FleetKey:
-    """A key of the fleet's screen."""
+class FleetSource:
+    """Where the screen gets from what it shows. The last two may take seconds, and are called in threads."""
 
-    key: str
-    printed: str
-    label: str
-    action: str
-
-
-KEYS: Final = (
-    FleetKey("enter", "Enter", "Open", ""),
-    FleetKey("escape", "Esc", "Back", "way_back"),
-    *(FleetKey(str(at), str(at), page.capitalize(), f"page('{page}')") for at, page in enumerate(PAGES, 1)),
-    FleetKey("slash", "/", "Filter", "filter"),
-    FleetKey("y", "y", "Copy fix", "copy_fix"),
-    FleetKey("space", "Space", "Freeze", "freeze"),
-    FleetKey("t", "t", "Theme", "theme"),
-    FleetKey("q", "q", "Quit", "leave"),
-)
-"""The keys of this screen. Keys that move are those of every table."""
+    digest: Callable[[], FleetDigest]
+    tenant_hosts: Callable[[str, str], tuple[HostAddress, ...]]
+    """Returns the hosts that have the tenant of a namespace and name, the worst first."""
+    save: Callable[[], str] | None = None
+    """Saves the past, and returns a line about that."""
 
 
 class FleetTable(Table, can_focus=True):
@@ -75,7 +67,7 @@ class FleetTable(Table, can_focus=True):
 class FleetScreen(AppScreen):
     """The worst problem as a sentence, a table, and the keys."""
 
-    BINDINGS = [Binding(one.key, f"app.{one.action}", one.label, show=False) for one in KEYS if one.action]
+    BINDINGS = fleet_bindings()
     AUTO_FOCUS = "#main"
 
     def compose(self) -> ComposeResult:
@@ -102,9 +94,7 @@ class FleetApp(TerminalApp):
     ALLOW_SELECT = False
     pictures = True
 
-    def __init__(
-        self, view: Callable[[], FleetView], settings: Settings, begin: FleetChoice | None = None
-    ) -> None:
+    def __init__(self, source: FleetSource, settings: Settings, begin: FleetChoice | None = None) -> None:
         """``begin``: what to show first."""
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.animation_level = "none"
@@ -114,8 +104,11 @@ class FleetApp(TerminalApp):
         self.chosen: HostAddress | None = None
         """The host to open when the app has ended; None: the user has left."""
         self.failure: Exception | None = None
-        self._view = view
-        self._shown = FleetView(0.0)
+        self.past = False
+        """Whether to show the past when the app has ended."""
+        choose(settings.keys)
+        self._source = source
+        self._shown = FleetDigest(0.0)
         self._frozen = False
         self._before: list[FleetChoice] = []
         """What was shown before, for the way back."""
@@ -127,6 +120,7 @@ class FleetApp(TerminalApp):
 
     def on_mount(self) -> None:
         """Begin to draw. Called when the screen is set up."""
+        self.set_keymap(keymap())
         self.watch_terminal()
         if self.interrupted:
             self.exit(return_code=INTERRUPTED)
@@ -134,8 +128,7 @@ class FleetApp(TerminalApp):
 
     def begin(self) -> None:
         """Draw from now on."""
-        keys = tuple((one.printed, one.label, one.action and f"app.{one.action}") for one in KEYS)
-        self._top.query_one("#keys", KeyLine).show(keys)
+        self._top.query_one("#keys", KeyLine).show(key_line())
         self.set_interval(SECONDS, self.refresh_view)
         self.refresh_view()
 
@@ -144,7 +137,7 @@ class FleetApp(TerminalApp):
         if self.line_is_behind or self._frozen:
             return
         try:
-            self._shown = self._view()
+            self._shown = self._source.digest()
         except Exception as error:
             self.failure = error
             self.exit(return_code=1)
@@ -158,12 +151,15 @@ class FleetApp(TerminalApp):
         table = self._top.query_one("#main", FleetTable)
         table.badge = "frozen " + figures.clock(view.now) if self._frozen else ""
         data = fleet_table(view, self.choice, self.glyphs, self.size.width)
-        state = f"{fleet_state_text(view)}  " + ("FROZEN " if self._frozen else "LIVE ")
+        whole = self.choice.page == "hosts" and self.choice.hosts is None and not self.choice.filter
+        state = f"{fleet_state_text(view, hosts=not whole)}  " + ("FROZEN " if self._frozen else "LIVE ")
         table.show(replace(data, legend=((state + figures.clock(view.now), "dim"),)))
 
-    def _answer(self, view: FleetView) -> AnswerState:
+    def _answer(self, view: FleetDigest) -> AnswerState:
         standing = [line for job in view.jobs if (line := job_line(job))]
-        others = tuple(f"{one.culprit or one.title}: {one.title}" for one in view.problems[1:])
+        others = tuple(
+            f"{one.culprit}: {one.title}" if one.culprit else one.title for one in view.problems[1:]
+        )
         if standing:
             return AnswerState("C", "critical", "critical", text=standing[0], about="; ".join(standing[1:]))
         if view.problems:
@@ -185,9 +181,30 @@ class FleetApp(TerminalApp):
             self.chosen = key
             self.exit()
             return
-        hosts = hosts_of(self._shown, self.choice.page, key)
         label = next((row.label for row in message.table.data.rows if row.key == key), "")
-        self._go(FleetChoice("hosts", hosts, label))
+        if self.choice.page == "tenants":
+            namespace, name = cast("tuple[str, str]", key)
+            self._meanwhile(
+                f"looking for the hosts of {label}",
+                lambda: FleetChoice("hosts", self._source.tenant_hosts(namespace, name), label),
+                self._go,
+            )
+            return
+        self._go(FleetChoice("hosts", hosts_of(self._shown, self.choice.page, key), label))
+
+    def _meanwhile(self, said: str, work: Callable[[], T], then: Callable[[T], object]) -> None:
+        """Does ``work`` in a thread, and calls ``then`` with its result. Says an error."""
+
+        def whole() -> None:
+            try:
+                found = work()
+            except StalltopError as error:
+                self.call_from_thread(self.say, "; ".join(map(str.strip, str(error).splitlines())))
+            else:
+                self.call_from_thread(then, found)
+
+        self.say(said)
+        self.run_worker(whole, thread=True, exclusive=True, exit_on_error=False)
 
     def _go(self, choice: FleetChoice) -> None:
         self._before.append(self.choice)
@@ -243,6 +260,20 @@ class FleetApp(TerminalApp):
             where = Copied(asked="the terminal", file=into_file(fix)).said
             self.say(f"{fix}: {where}")
 
+    def action_save(self) -> None:
+        """Save the past of the fleet."""
+        if self._source.save is not None:
+            self._meanwhile("saving the merged windows of the last hour", self._source.save, self.say)
+
+    def action_past(self) -> None:
+        """Show the past of the fleet: the app ends, and its caller shows it."""
+        self.past = True
+        self.exit()
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        self.push_screen(FleetHelp())
+
     def action_theme(self) -> None:
         """Use the next theme."""
         self.say(f"theme {self.colours.next()}")
@@ -260,20 +291,22 @@ class FleetApp(TerminalApp):
 
 @dataclass(frozen=True, slots=True)
 class FleetEnd:
-    """Why the fleet's screen ended, and which host to show next."""
+    """Why the fleet's screen ended, and what to show next."""
 
     exit_code: int
     opened: HostAddress | None
-    """The host to open; None: the user has left."""
+    """The host to open; None: none."""
+    past: bool
+    """Whether to show the past."""
     choice: FleetChoice
     """What was shown last, to go back to."""
 
 
-def run(view: Callable[[], FleetView], settings: Settings, begin: FleetChoice | None = None) -> FleetEnd:
+def run(source: FleetSource, settings: Settings, begin: FleetChoice | None = None) -> FleetEnd:
     """Show the fleet until the user leaves or opens a host. Raises UsageError if the terminal cannot show a
     screen."""
     require_screen()
-    app = FleetApp(view, settings, begin)
+    app = FleetApp(source, settings, begin)
     with Leaving(app.interrupt) as leaving:
         try:
             app.run(mouse=settings.mouse)
@@ -285,9 +318,9 @@ def run(view: Callable[[], FleetView], settings: Settings, begin: FleetChoice | 
         leaving.screen_ended()
         asked = leaving.exit_code
         if leaving.lost():
-            return FleetEnd(asked or INTERRUPTED, None, app.choice)
+            return FleetEnd(asked or INTERRUPTED, None, False, app.choice)
     if app.failure is not None:
-        return FleetEnd(explain("the screen", app.failure), None, app.choice)
+        return FleetEnd(explain("the screen", app.failure), None, False, app.choice)
     if app.interrupted:
-        return FleetEnd(asked or INTERRUPTED, None, app.choice)
-    return FleetEnd(int(app.return_code or 0), app.chosen, app.choice)
+        return FleetEnd(asked or INTERRUPTED, None, False, app.choice)
+    return FleetEnd(int(app.return_code or 0), app.chosen, app.past, app.choice)

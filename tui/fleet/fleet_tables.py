@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from stalltop.formats.text.fleet import job_line, said_of
-from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetProblem, FleetTenant, FleetView
-from stalltop.model.fleet.host_summary import HostAddress
+from stalltop.formats.text.fleet import job_line
+from stalltop.model.fleet.fleet_digest import FleetDigest
+from stalltop.model.fleet.fleet_view import FleetJob, FleetProblem, FleetTenant, HostLine
+from stalltop.model.fleet.host_summary import UNKNOWN, HostAddress
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.words import numbered
@@ -48,12 +49,16 @@ class FleetChoice:
     """Only rows whose text contains this, in any case."""
 
 
-def fleet_table(view: FleetView, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
+def fleet_table(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
     """Returns the table that ``choice`` describes, for ``width`` cells."""
-    data = _MAKERS[choice.page](view, choice, glyphs)
-    first, *others, last = data.columns
-    names = (len(data.rows[at].label) for at in range(min(len(data.rows), _MEASURED)))
-    name = min(max((_LEAST_NAME, *names)), _MOST_NAME)
+    data = _MAKERS[choice.page](view, choice, glyphs, width)
+    rows = [data.rows[at] for at in range(min(len(data.rows), _MEASURED))]
+    name = min(max((_LEAST_NAME, *(len(row.label) for row in rows))), _MOST_NAME)
+    shown = [
+        replace(column, width=_text_width(column, at, rows)) if not column.right else column
+        for at, column in enumerate(data.columns)
+    ]
+    first, *others, last = shown
     # Before each column but the first, there is a blank, and one at each end of the line.
     left = width - name - sum(one.width + 1 for one in others) - 4
     columns = (
@@ -64,18 +69,16 @@ def fleet_table(view: FleetView, choice: FleetChoice, glyphs: Glyphs, width: int
     return replace(data, columns=columns)
 
 
-def hosts_of(view: FleetView, page: FleetPage, key: Hashable) -> tuple[HostAddress, ...]:
-    """Returns the hosts of the row ``key`` of a table."""
+def _text_width(column: Column, at: int, rows: Sequence[TableRow]) -> int:
+    """Returns the width that the texts of a column need, at most its own width."""
+    return min(max((len(column.title) + 1, *(len(row.cells[at].text) for row in rows))), column.width)
+
+
+def hosts_of(view: FleetDigest, page: FleetPage, key: Hashable) -> tuple[HostAddress, ...]:
+    """Returns the hosts of the row ``key`` of the table of problems or jobs."""
     if page == "problems":
         return next((one.hosts for one in view.problems if _problem_key(one) == key), ())
-    if page == "jobs":
-        return next((one.hosts for one in view.jobs if one.communicator == key), ())
-    found = []
-    for host in view.hosts:
-        tenants = host.summary.tenants if host.summary is not None else ()
-        if any((one.namespace, one.name) == key for one in tenants):
-            found.append(host.address)
-    return tuple(found)
+    return next((one.hosts for one in view.jobs if one.communicator == key), ())
 
 
 def _matches(choice: FleetChoice, *texts: str) -> bool:
@@ -97,6 +100,9 @@ def _lost(ms_per_s: float, glyphs: Glyphs) -> Cell:
     )
 
 
+_WIDE: Final = 100
+"""Least width of the screen, in cells, at which hosts have all columns."""
+_ONLY_WIDE: Final = ("cpu", "tenants")
 _HOST_COLUMNS: Final = (
     Column("name", "HOST", _LEAST_NAME, right=False, fixed=True, ends_differ=True),
     Column("state", "state", 10, right=False),
@@ -108,48 +114,52 @@ _HOST_COLUMNS: Final = (
 )
 
 
-def _hosts(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
-    wanted = None if choice.hosts is None else set(choice.hosts)
-    hosts = [
-        host
-        for host in view.hosts
-        if (wanted is None or host.address in wanted)
-        and _matches(choice, host.address.text, host.state, said_of(host))
-    ]
+def _hosts(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
+    hosts: Sequence[HostLine] = view.hosts
+    if choice.hosts is not None or choice.filter:
+        wanted = None if choice.hosts is None else set(choice.hosts)
+        hosts = [
+            host
+            for host in hosts
+            if (wanted is None or host.address in wanted)
+            and _matches(choice, host.address.text, host.state, host.said)
+        ]
+
+    shown = [at for at, one in enumerate(_HOST_COLUMNS) if width >= _WIDE or one.id not in _ONLY_WIDE]
 
     def row(at: int) -> TableRow:
-        return _host_row(hosts[at], glyphs)
+        whole = _host_row(hosts[at], glyphs)
+        return replace(whole, cells=tuple(whole.cells[at] for at in shown))
 
     return TableData(
         _title(choice, len(hosts)),
-        _HOST_COLUMNS,
+        tuple(_HOST_COLUMNS[at] for at in shown),
         TableRows([host.address for host in hosts], row),
         "lost",
         empty=("No host sends anything." if not view.hosts else "No host matches.",),
     )
 
 
-def _host_row(host: FleetHost, glyphs: Glyphs) -> TableRow:
-    summary, worst = host.summary, host.worst
-    role: Role = "dim" if host.state == "silent" else _ROLES.get(worst.severity, "") if worst else ""
-    cpu = summary.cpu_percent if summary is not None and host.state == "live" else None
+def _host_row(host: HostLine, glyphs: Glyphs) -> TableRow:
+    live, name = host.state == "live", host.address.text
     cells = (
-        Cell(host.address.text, role),
-        Cell(host.state, _ROLES[host.state]),
-        _lost(host.lost_ms_per_s, glyphs),
-        Cell(figures.rate(host.calls_per_s if host.state == "live" else None, glyphs)),
-        Cell(figures.percent(cpu, glyphs)),
-        Cell(figures.count(summary.tenants_in_all if summary is not None else None, glyphs)),
-        Cell(said_of(host), "text" if worst else "dim"),
+        # One colour a row says how bad it is: a screen of red names would say nothing.
+        Cell(name, "dim" if host.state == "silent" else ""),
+        Cell(host.state, _ROLES.get(host.state, "")),
+        _lost(host.lost_ms_per_s, glyphs)._replace(role=_ROLES.get(host.severity, "dim")),
+        Cell(figures.rate(host.calls_per_s if live else None, glyphs)),
+        Cell(figures.percent(None if host.cpu_percent == UNKNOWN else host.cpu_percent, glyphs)),
+        Cell(figures.count(host.tenants if live else None, glyphs)),
+        Cell(host.said, "text" if host.severity else "dim"),
     )
-    return TableRow(host.address, cells, host.address.text)
+    return TableRow(host.address, cells, name)
 
 
 def _problem_key(problem: FleetProblem) -> Hashable:
     return problem.cause, problem.culprit_namespace, problem.culprit
 
 
-def _problems(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+def _problems(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
     shown = [
         one for one in view.problems if _matches(choice, one.culprit, one.title, one.summary, *one.victims)
     ]
@@ -182,7 +192,7 @@ def _problems(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData
     return TableData(_title(choice, len(rows)), columns, rows, "severity", empty=empty)
 
 
-def _tenants(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+def _tenants(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
     shown: list[FleetTenant] = [one for one in view.tenants if _matches(choice, one.namespace, one.name)]
 
     def row(at: int) -> TableRow:
@@ -213,7 +223,7 @@ def _tenants(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
     return TableData(_title(choice, len(shown)), columns, TableRows(keys, row), "lost", empty=empty)
 
 
-def _jobs(view: FleetView, choice: FleetChoice, glyphs: Glyphs) -> TableData:
+def _jobs(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
     shown = [one for one in view.jobs if _matches(choice, one.tenant, one.communicator, job_line(one))]
     rows = tuple(_job_row(one, glyphs) for one in shown)
     columns = (
@@ -241,7 +251,7 @@ def _job_row(job: FleetJob, glyphs: Glyphs) -> TableRow:
     return TableRow(job.communicator, cells, job.tenant)
 
 
-_MAKERS: Final[dict[FleetPage, Callable[[FleetView, FleetChoice, Glyphs], TableData]]] = {
+_MAKERS: Final[dict[FleetPage, Callable[[FleetDigest, FleetChoice, Glyphs, int], TableData]]] = {
     "hosts": _hosts,
     "problems": _problems,
     "tenants": _tenants,

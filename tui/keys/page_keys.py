@@ -54,6 +54,17 @@ PAGES = (
         (("greater_than_sign", "J"), "Move the column to the right"),
         (("u",), "Reset to the usual columns"),
     )),
+    PageKeys("Fleet", ("FleetScreen",), (
+        (("enter",), "Open the live screen of a host; q returns; of another row: show its hosts"),
+        (("1",), "Show the hosts, the worst first"),
+        (("2",), "Show the problems of all hosts by culprit"),
+        (("3",), "Show the tenants of all hosts"),
+        (("4",), "Show the NCCL jobs across hosts"),
+        (("slash",), "Show only rows whose text contains what you type"),
+        (("left_square_bracket",), "Show the past: the merged windows of all hosts"),
+        (("w",), "Save the past of the last hour as a recording"),
+        (("q",), "Quit"),
+    )),
     PageKeys("Save", ("SaveScreen",), (
         (("enter",), "Save"),
         (("up", "down"), "Choose the format (also k, j and 1 to 7)"),

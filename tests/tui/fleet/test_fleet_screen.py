@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from textual.binding import Binding
 from textual.pilot import Pilot
 
+from stalltop.model.errors import StalltopError
+from stalltop.model.fleet.fleet_digest import FleetDigest, digest_of
 from stalltop.model.fleet.fleet_state import FleetState
-from stalltop.model.fleet.host_summary import TenantSummary
-from stalltop.tui.fleet.fleet_app import FleetApp
+from stalltop.model.fleet.host_summary import HostAddress, TenantSummary
+from stalltop.tui.fleet.fleet_app import FleetApp, FleetScreen, FleetSource
+from stalltop.tui.fleet.fleet_keys import key_line
+from stalltop.tui.keys.actions import BY_ID, choose
+from stalltop.tui.keys.page_keys import PAGES
 from stalltop.tui.settings.settings import Settings
 from stalltop.widgets.table import Table
 from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
@@ -41,10 +47,19 @@ class Shown:
 
 
 @asynccontextmanager
-async def shown(state: FleetState, width: int = 120) -> AsyncIterator[Shown]:
+async def shown(
+    state: FleetState, width: int = 120, height: int = 24, save: Callable[[], str] | None = None
+) -> AsyncIterator[Shown]:
     now = [NOW]
-    app = FleetApp(lambda: state.view(now[0]), Settings())
-    async with app.run_test(size=(width, 24)) as pilot:
+
+    def digest() -> FleetDigest:
+        return digest_of(state.view(now[0]))
+
+    def tenant_hosts(namespace: str, name: str) -> tuple[HostAddress, ...]:
+        return state.view(now[0]).with_tenant(namespace, name)
+
+    app = FleetApp(FleetSource(digest, tenant_hosts, save), Settings())
+    async with app.run_test(size=(width, height)) as pilot:
         await pilot.pause()
         yield Shown(app, pilot, state, now)
 
@@ -67,7 +82,8 @@ async def test_the_worst_problem_is_the_first_line() -> None:
         assert screen.names()[:1] == ["prod/r1/slow-0"]
         assert screen.names()[-2:] == ["prod/r1/gone", "prod/r1/fine"]
         assert "silent for 60 s" in screen.text()
-        assert "5 hosts, 1 silent" in screen.text()
+        assert "5 hosts" in screen.text()
+        assert "1 silent  LIVE" in screen.text()
 
 
 async def test_a_healthy_fleet_is_said_to_be_healthy() -> None:
@@ -113,12 +129,14 @@ async def test_enter_on_a_tenant_shows_its_hosts() -> None:
         await screen.press("3")
         assert screen.names() == ["ml/train", "web/shop"]
         await screen.press("down", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
         assert screen.names() == ["prod/r1/fine"]
 
 
 async def test_the_filter_finds_hosts() -> None:
     async with shown(fleet()) as screen:
-        await screen.press("slash", *"SLOW-2", "enter")
+        await screen.press("slash", *"R1", "slash", *"SLOW-2", "enter")
         assert screen.names() == ["prod/r1/slow-2"]
         await screen.press("escape")
         assert len(screen.names()) == 5
@@ -158,10 +176,10 @@ async def test_ten_thousand_hosts_are_drawn() -> None:
 
 
 async def test_a_failure_ends_the_screen_with_its_reason() -> None:
-    def fails() -> object:
+    def fails() -> FleetDigest:
         raise ValueError("broken")
 
-    app = FleetApp(fails, Settings())  # type: ignore[arg-type]
+    app = FleetApp(FleetSource(fails, lambda *_: ()), Settings())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
     assert str(app.failure) == "broken"
@@ -172,3 +190,68 @@ async def test_a_key_copies_the_fix() -> None:
         await screen.press("y")
         assert screen.app.clipboard == "ionice -c 3 -p 4711"
         assert "ionice -c 3 -p 4711" in screen.text().splitlines()[-1]
+
+
+async def test_the_help_lists_the_keys_of_the_table() -> None:
+    async with shown(fleet(), height=60) as screen:
+        await screen.press("question_mark")
+        text = screen.text()
+        for page in PAGES:
+            if "FleetScreen" in page.screens:
+                assert all(f"  {keys.ljust(14)} {help_}" in text for keys, help_ in page.lines())
+        assert f"  {BY_ID['freeze'].key.ljust(14)} {BY_ID['freeze'].help}" in text
+        await screen.press("escape")
+        assert "storage-backup" in screen.text()
+
+
+def test_every_key_of_the_line_is_bound() -> None:
+    bound = {binding.action for binding in FleetScreen.BINDINGS if isinstance(binding, Binding)}
+    for key, label, action in key_line():
+        assert key
+        assert label
+        assert not action or action in bound
+        assert not action or hasattr(FleetApp, f"action_{action.removeprefix('app.').partition('(')[0]}")
+
+
+async def test_a_key_that_the_user_chose_works() -> None:
+    state = fleet()
+    settings = Settings(keys=(("freeze", ("f5",)),))
+    app = FleetApp(FleetSource(lambda: digest_of(state.view(NOW)), lambda *_: ()), settings)
+    try:
+        async with app.run_test(size=(120, 24)) as pilot:
+            await pilot.press("f5")
+            await pilot.pause()
+            text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+            assert "FROZEN" in text
+            assert " f5 " in text
+    finally:
+        choose(())
+
+
+async def test_a_key_saves_the_past_and_another_shows_it() -> None:
+    async with shown(fleet(), save=lambda: "written: fleet.stalltop: 5 calls") as screen:
+        await screen.press("w")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert "written: fleet.stalltop: 5 calls" in screen.text().splitlines()[-1]
+        await screen.press("left_square_bracket")
+        assert screen.app.past
+
+
+async def test_an_error_while_saving_is_said() -> None:
+    def fails() -> str:
+        raise StalltopError("the fleet has no merged windows of that time", "run stalltop rollup")
+
+    async with shown(fleet(), save=fails) as screen:
+        await screen.press("w")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert "no merged windows of that time; run stalltop rollup" in screen.text()
+
+
+async def test_a_narrow_screen_shows_what_is_wrong_with_each_host() -> None:
+    async with shown(fleet(), width=80) as screen:
+        heading = screen.text().splitlines()[3]
+        assert "problem" in heading
+        assert "tenants" not in heading
+        assert "train waits for" in screen.text().splitlines()[4]

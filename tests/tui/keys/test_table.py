@@ -17,6 +17,7 @@ from stalltop.tui.chain.screen import ChainScreen
 from stalltop.tui.chain.warnings_screen import WarningsScreen
 from stalltop.tui.columns.catalogue import COLUMNS
 from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
+from stalltop.tui.fleet.fleet_app import FleetScreen
 from stalltop.tui.keys.actions import ACTIONS, BY_ID, PRINTED, SHORT, bindings, groups
 from stalltop.tui.keys.footer import FOOTER, footer
 from stalltop.tui.keys.page_keys import PAGES
@@ -206,9 +207,9 @@ async def test_keys_choose_a_format() -> None:
 
 SCREENS: tuple[type[Screen[None]], ...] = (
     *(ChainScreen, ColumnScreen, CompareScreen, DeviceScreen, DevicesScreen, HelpScreen, LivePage, RowScreen),
-    *(SaveScreen, WarningsScreen),
+    *(SaveScreen, WarningsScreen, FleetScreen),
 )
-"""All screens that open over the main screen."""
+"""All screens that open over the main screen, and that of a fleet."""
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen.__name__)
@@ -246,6 +247,7 @@ def test_documents_list_exactly_the_keys_and_settings() -> None:
         "config.md",
         "devices.md",
         "file-format.md",
+        "fleet.md",
         "json.md",
         "metrics.md",
         "sql.md",

@@ -13,9 +13,9 @@ from nats.aio.msg import Msg
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ServerAccess
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.window_message import decoded_window, encoded_window
 from stalltop.fleet.outbox import DROPPED
 from stalltop.fleet.watch import FleetWatch
-from stalltop.fleet.window_message import decoded_window, encoded_window
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.window import Window
 from tests.unit.fleet.clients import agent, run, second, until, watching

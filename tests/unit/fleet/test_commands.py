@@ -20,9 +20,9 @@ from stalltop.cli.fleet.recorded import HostRecording
 from stalltop.fleet.answers import HostAnswers
 from stalltop.fleet.connection import FleetError, ServerAccess
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.window_message import decoded_window
 from stalltop.fleet.remote_host import RemoteHostSource, ask
 from stalltop.fleet.rollup import TIERS, Rack, advance
-from stalltop.fleet.window_message import decoded_window
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.merge.history import History
 from stalltop.recordings.read.reading import load
@@ -107,7 +107,7 @@ def test_a_saved_window_has_exactly_the_calls_of_all_hosts(
         assert cli.main(["fleet", "save", "-o", str(file), "--last", last, "--nats", server.url]) == 0
         assert int(load(file).rows.calls.sum()) == 60
     assert cli.main(["fleet", "save", "-o", str(file), "--nats", server.url]) == 2
-    assert cli.main(["fleet", "save", "-o", str(file), "--cluster", "x", "--nats", server.url]) == 1
+    assert cli.main(["fleet", "save", "-o", str(tmp_path / "x"), "--cluster", "x", "--nats", server.url]) == 1
     assert "no merged windows" in capsys.readouterr().err
 
 
@@ -124,6 +124,7 @@ def test_a_check_says_what_is_missing(server: LocalServer, capsys: pytest.Captur
     assert found["TLS"]["verdict"] == "warn"
     assert found["rights"]["verdict"] == "warn"
     assert found["hosts"]["seen"] == "no host sends anything"
+    assert found["rollup"]["verdict"] == "warn"
     with agent(ServerAccess((server.url,)), HostAddress("prod", "r1", "n1")) as made:
         made.take(second(0))  # of the past: the clock of this host is behind
         until(lambda: made.sent == 1)

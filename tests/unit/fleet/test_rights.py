@@ -13,12 +13,21 @@ import pytest
 from nats.aio.client import Client
 
 from stalltop.fleet import subjects
-from stalltop.fleet.connection import FleetError, ServerAccess
+from stalltop.fleet.connection import (
+    ConnectionListener,
+    FleetError,
+    FleetLoop,
+    ServerAccess,
+    close,
+    connected,
+)
+from stalltop.fleet.digest_watch import DigestWatch
+from stalltop.fleet.digest_worker import DigestWorker
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.summary_message import encoded
 from stalltop.fleet.rollup import TIERS, Rack, advance, batches
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.subjects import STREAMS
-from stalltop.fleet.summary_message import encoded
 from stalltop.model.fleet.condensing import ANOTHER, seen_by
 from stalltop.model.fleet.host_summary import HostAddress
 from tests.unit.fleet.clients import agent, run, second, until, watching
@@ -131,6 +140,39 @@ def test_a_rollup_merges_and_sees_nothing_else(guarded: Guarded) -> None:
         assert await batches(client, TIERS[0], Rack("prod", "r1"))
 
     run(guarded.access("ROLLUP"), work)
+
+
+def test_a_rollup_makes_digests_for_viewers_only(guarded: Guarded) -> None:
+    """Also after the server has lost its streams in memory, as in a restart."""
+
+    async def lose(client: Client) -> None:
+        await client.jetstream().delete_stream("ST1_SUM")
+
+    run(guarded.access("ADMIN"), lose)
+    said: list[str] = []
+    loop = FleetLoop("test")
+    client = loop.wait(connected(guarded.access("ROLLUP"), "test", ConnectionListener(refused=said.append)))
+    loop.begin(DigestWorker(client, said.append).run())
+    viewer = DigestWatch(guarded.access("VIEWER"), cluster="prod")
+    team = DigestWatch(guarded.access("TEAM"), cluster="prod")
+    try:
+        viewer.start()
+        team.start()
+
+        def seen() -> bool:
+            now = encoded(summary(end=time.time()))
+            published(guarded, "ADMIN", subjects.of_host(subjects.SUMMARY, MINE), now)
+            return viewer.clusters == 1 and viewer.digest().count("live") > 0
+
+        until(seen)
+        assert not team.clusters
+        assert not team.digest().hosts
+    finally:
+        viewer.stop()
+        team.stop()
+        loop.wait(close(client))
+        loop.stop()
+    assert not said
 
 
 @pytest.mark.parametrize("name", ["single.conf", "hub.conf", "leaf.conf"])

@@ -18,9 +18,9 @@ from nats.aio.client import Client
 import stalltop
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ServerAccess
+from stalltop.fleet.messages.window_message import ID, encoded_window
 from stalltop.fleet.rollup import TIERS, Rack, advance, batches, racks_in
 from stalltop.fleet.streams import make_streams
-from stalltop.fleet.window_message import ID, encoded_window
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.rolling import percentiles_by_tenant, rolled
 from stalltop.model.histograms.histograms import Histograms
@@ -31,7 +31,7 @@ from tests.windows.by_hand import row_table
 PERCENTS = (50.0, 95.0, 99.0)
 FUTURE = 4_000_000_000.0
 """A time after which every period is over."""
-WORKER = Path(__file__).with_name("rolls_until_killed.py")
+WORKER = Path(__file__).parents[3] / "bench/fleet/rolls_until_killed.py"
 
 
 async def publish(client: Client, cluster: str, windows: list[Window]) -> None:
@@ -64,7 +64,7 @@ def test_each_tier_has_all_calls(access: ServerAccess, cluster: str) -> None:
 
     async def work(client: Client) -> None:
         await publish(client, cluster, windows)
-        assert rack in await racks_in(client, TIERS[0])
+        assert rack in await racks_in(client, TIERS[0].source, TIERS[0].source_kind)
         await roll_all(client, rack)
         for tier, periods in zip(TIERS, (3, 1), strict=True):
             merged = [one for batch in await batches(client, tier, rack) for one in batch.windows]
@@ -148,7 +148,13 @@ def test_garbage_among_the_windows_does_not_stop_the_others(access: ServerAccess
 def test_workers_that_are_killed_lose_and_double_nothing(access: ServerAccess, cluster: str) -> None:
     rack, windows, random = Rack(cluster, "r1"), all_windows(4, 30), Random(3)
     source = str(Path(stalltop.__file__).parents[1])
-    environment = {**os.environ, "NATS": access.urls[0], "CLUSTER": cluster, "PYTHONPATH": source}
+    environment = {
+        **os.environ,
+        "NATS": access.urls[0],
+        "CLUSTER": cluster,
+        "RACK": "r1",
+        "PYTHONPATH": source,
+    }
 
     def worker() -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-P", str(WORKER)], env=environment)

@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 
-from stalltop.fleet.summary_message import OtherVersionError, decoded, encoded
+from stalltop.fleet.messages.record_format import OtherVersionError
+from stalltop.fleet.messages.summary_message import decoded, encoded
 from stalltop.model.fleet.host_summary import (
     DeviceSummary,
     HostSummary,

@@ -19,9 +19,9 @@ import stalltop
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError, ServerAccess
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.summary_message import encoded
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.subjects import STREAMS
-from stalltop.fleet.summary_message import encoded
 from stalltop.model.fleet.host_summary import HostAddress
 from tests.unit.fleet.clients import agent, run, second, until, watching
 from tests.unit.model.fleet.summaries import problem, summary
@@ -99,6 +99,17 @@ def test_hosts_are_seen_without_a_stream(server: LocalServer) -> None:
 
         until(seen)
         assert watch.join(30)
+        # Once the stream is there, it is read: it has the times of the server.
+        run(access, make_streams)
+        watch._again = 0.0
+
+        def from_stream() -> bool:
+            run(access, publish)
+            return watch._again == float("inf") and watch.connected
+
+        until(from_stream)
+        before = watch.messages
+        until(lambda: seen() and watch.messages > before)
 
 
 def test_a_server_that_was_killed_is_followed_again(server: LocalServer) -> None:

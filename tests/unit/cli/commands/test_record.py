@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 from stalltop.cli.commands import record as command
-from stalltop.cli.commands.record import age, bounds, duration, recorded
+from stalltop.cli.commands.record import bounds, recorded
+from stalltop.cli.durations import age, duration
 from stalltop.cli.main import parsed
 from stalltop.cli.tracing import size
 from stalltop.demo.simulated.windows import SimulatedSource

@@ -8,7 +8,7 @@ import pytest
 
 from stalltop.cli.tracing import diagnosed
 from stalltop.demo.simulated.windows import SimulatedSource
-from stalltop.fleet.summary_message import encoded
+from stalltop.fleet.messages.summary_message import encoded
 from stalltop.model.fleet.condensing import ANOTHER, condensed, namespaces, seen_by
 from stalltop.model.fleet.problem_changes import ProblemChanges
 from stalltop.model.rows.pivot import pivot

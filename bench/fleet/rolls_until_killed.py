@@ -13,8 +13,9 @@ from stalltop.fleet.rollup import TIERS, Rack, advance
 
 
 async def main() -> None:
+    """Merges without an end."""
     client = await connected(ServerAccess((os.environ["NATS"],)), "worker")
-    rack = Rack(os.environ["CLUSTER"], "r1")
+    rack = Rack(os.environ["CLUSTER"], os.environ["RACK"])
     while True:
         for tier in TIERS:
             with contextlib.suppress(nats.errors.Error, TimeoutError):

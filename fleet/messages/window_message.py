@@ -7,7 +7,7 @@ import zlib
 from dataclasses import replace
 from typing import Final
 
-from stalltop.fleet.summary_message import OtherVersionError
+from stalltop.fleet.messages.record_format import OtherVersionError
 from stalltop.model.calls import CapturedCalls
 from stalltop.model.errors import StalltopError
 from stalltop.model.window import Window

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stalltop.files.plain import integer
-from stalltop.fleet.summary_message import OtherVersionError
+from stalltop.fleet.messages.record_format import OtherVersionError
 from stalltop.model.window import Window
 from stalltop.recordings.message.decoding import MessageDecoder
 from stalltop.recordings.message.encoding import MOST_BYTES, encode

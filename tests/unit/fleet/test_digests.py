@@ -1,0 +1,198 @@
+"""Tests that a screen which reads digests shows what one shows that reads the summaries of all hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from nats.aio.client import Client
+
+import stalltop
+from stalltop.demo.simulated.fleet_hosts import CLUSTER, SimulatedFleet
+from stalltop.fleet import subjects
+from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.digest_watch import DigestWatch
+from stalltop.fleet.digest_worker import ClusterPart, RackPart
+from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.digest_message import decoded_digest, encoded_digest, of_cluster
+from stalltop.fleet.messages.summary_message import encoded
+from stalltop.fleet.rollup import Rack
+from stalltop.fleet.streams import make_streams
+from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
+from stalltop.model.fleet.fleet_state import FleetState
+from stalltop.model.fleet.server_clock import ServerClock
+from tests.unit.fleet.clients import run, until
+from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
+
+
+def whole(hosts: int = 100) -> FleetState:
+    """Returns the state of some racks, one of whose hosts is silent."""
+    state, fleet = FleetState(), SimulatedFleet(hosts)
+    for host, address in enumerate(fleet.addresses):
+        state.take(address, fleet.summary(host, NOW), NOW - (60 if host == 7 else 0))
+    return state
+
+
+def by_rack(hosts: int = 100) -> list[FleetDigest]:
+    """Returns the digests of the same racks."""
+    fleet, states = SimulatedFleet(hosts), dict[str, FleetState]()
+    for host, address in enumerate(fleet.addresses):
+        state = states.setdefault(address.rack, FleetState())
+        state.take(address, fleet.summary(host, NOW), NOW - (60 if host == 7 else 0))
+    return [digest_of(state.view(NOW, jobs=False)) for state in states.values()]
+
+
+def test_digests_of_racks_merge_to_what_all_summaries_say() -> None:
+    view = whole().view(NOW)
+    found = merged([decoded_digest(encoded_digest(one)) for one in by_rack()])
+    assert found.hosts == tuple(host.line for host in view.hosts)
+    assert [(one.name, one.hosts, one.worst_p99_ns) for one in found.tenants] == [
+        (one.name, one.hosts, one.worst_p99_ns) for one in view.tenants
+    ]
+    assert len(found.problems) == len(view.problems) == 3
+    for one, other in zip(found.problems, view.problems, strict=True):
+        assert one.lost_ms_per_s == pytest.approx(other.lost_ms_per_s)
+        assert (one.hosts[0], set(one.hosts)) == (other.hosts[0], set(other.hosts))
+        assert replace(one, hosts=(), lost_ms_per_s=0) == replace(other, hosts=(), lost_ms_per_s=0)
+
+
+def test_a_digest_that_was_encoded_is_decoded() -> None:
+    said = RankedHost(at("n1"), NOW, summary(problem(), ranks=(rank(0, 5),)))
+    one = digest_of(whole().view(NOW), [said])
+    assert one.jobs
+    assert decoded_digest(encoded_digest(one)) == one
+    for content in (b"", b"\x01x", encoded_digest(one)[:-3]):
+        with pytest.raises(ValueError, match=r"\w"):
+            decoded_digest(content)
+
+
+class _Message:
+    """A message that a stream has received now."""
+
+    def __init__(self, subject: str, data: bytes) -> None:
+        self.subject, self.data = subject, data
+        self.reply = f"$JS.ACK.S.C.1.1.1.{round(time.time() * 1e9)}.0"
+
+
+def test_a_job_is_followed_across_racks() -> None:
+    cluster = ClusterPart("prod")
+    now = time.time()
+    for number, rack in enumerate(("r1", "r2")):
+        part = RackPart(Rack("prod", rack), ServerClock())
+        said = summary(problem(), end=now, ranks=(rank(number, 500 - number),))
+        where = at(f"n{number}", rack)
+        asyncio.run(part.take(_Message(subjects.of_host("sum", where), encoded(said))))  # type: ignore[arg-type]
+        content = encoded_digest(part.digest(now))
+        asyncio.run(cluster.take(_Message(part.target, content)))  # type: ignore[arg-type]
+    (job,) = cluster.digest(now).jobs
+    assert [late.address.host for late in job.late] == ["n1"]
+    assert job.stands_seconds == 10.0
+
+
+def test_who_takes_over_a_rack_knows_its_silent_hosts() -> None:
+    known = [line for line in merged(by_rack()).hosts if line.state == "silent"]
+    (line,) = RackPart(Rack(CLUSTER, "rack-001"), ServerClock(), known).digest(NOW).hosts
+    assert line.host == "node-00008"
+    assert line.state == "silent"
+    assert line.at == NOW - 60
+
+
+@contextmanager
+def workers(url: str, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    source = str(Path(stalltop.__file__).parents[1])
+    command = [sys.executable, "-P", "-m", "stalltop", "rollup", "--nats", url]
+    environment = {**os.environ, "PYTHONPATH": source}
+    found = [subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) for _ in range(count)]
+    try:
+        yield found
+    finally:
+        for one in found:
+            one.kill()
+            one.wait()
+
+
+@contextmanager
+def sending(access: ServerAccess, fleet: SimulatedFleet) -> Iterator[None]:
+    """Sends a summary of each host a second."""
+
+    async def send(client: Client) -> None:
+        while True:
+            for host, address in enumerate(fleet.addresses):
+                subject = subjects.of_host(subjects.SUMMARY, address)
+                await client.publish(subject, encoded(fleet.summary(host, time.time())))
+            await asyncio.sleep(1.0)
+
+    loop = FleetLoop("test")
+    client = loop.wait(connected(access, "hosts"))
+    loop.begin(send(client))
+    try:
+        yield
+    finally:
+        loop.wait(close(client))
+        loop.stop()
+
+
+def test_workers_share_the_racks_and_the_others_take_over(server: LocalServer) -> None:
+    access, fleet = ServerAccess((server.url,)), SimulatedFleet(100)
+    run(access, make_streams)
+    with sending(access, fleet), workers(server.url, 3) as running:
+        watch = DigestWatch(access)
+        try:
+            watch.start()
+
+            def complete() -> bool:
+                digest = watch.digest()
+                whole = digest.count("live"), len(digest.jobs), len(digest.problems)
+                return watch.clusters == 1 and whole == (100, 1, 3)
+
+            until(complete)
+            until(lambda: watch._subscription is None)  # summaries are not read meanwhile
+            hosts = watch.tenant_hosts("ml", "train")
+            assert len(hosts) == 100
+            for one in running[:2]:
+                one.send_signal(signal.SIGKILL)
+                one.wait()
+            lost = time.monotonic()
+
+            def newer() -> bool:
+                return time.monotonic() - lost > 8 and complete()
+
+            until(newer)
+            server.kill()
+            server.start()
+            lost = time.monotonic()
+            until(newer)  # the worker makes the streams in memory again, and reads them
+            running[2].kill()
+            running[2].wait()
+            # Without a worker, summaries are read.
+            until(lambda: not watch.clusters and watch.digest().count("live") == 100)
+        finally:
+            watch.stop()
+
+
+def test_digests_of_another_version_are_left_out(access: ServerAccess, cluster: str) -> None:
+    watch = DigestWatch(access, cluster=cluster)
+    try:
+        watch.start()
+
+        async def send(client: Client) -> None:
+            await client.publish(of_cluster(cluster), b"\x07of another release")
+            await client.publish(subjects.of_host("sum", at("n1", cluster=cluster)), encoded(summary()))
+
+        def seen() -> bool:
+            run(access, send)
+            return len(watch.digest().hosts) == 1
+
+        until(seen)
+        assert not watch.clusters
+    finally:
+        watch.stop()
