@@ -27,6 +27,7 @@ from stalltop.demo.source import why_simulated
 from stalltop.demo.tenants import DemoTenants
 from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.rollup import RollupWorker
 from stalltop.fleet.streams import make_streams
 from stalltop.model.caption import Caption
 
@@ -57,6 +58,7 @@ def demo_fleet(hosts: int, traced: int, say: Callable[[str], object]) -> Iterato
 
         running.callback(leave)
         loop.wait(make_streams(client, most_bytes=STORE_BYTES))
+        loop.begin(RollupWorker(client, say).run())  # the past of the fleet
         if hosts:
             loop.begin(simulate(client, SimulatedFleet(hosts, program=program_version()), say))
         if traced:
