@@ -22,18 +22,34 @@ LAYOUT = TABLES[3, 9]._replace(thread_id=0, current=8, previous=0, code=8, instr
 THREAD_ID = 0x5EED
 INTERPRETER = 0xFEED
 
+FLIPPED = 10
+"""Number of frames that change while they are walked."""
 PROGRAM = """
-import ctypes, os, struct, sys
+import ctypes, itertools, os, struct, sys, threading
 worked = ctypes.CDLL(sys.argv[1]).worked
 state, frames = ctypes.create_string_buffer(24), ctypes.create_string_buffer(4096)
 at = ctypes.addressof(frames)
 print(os.getpid(), ctypes.addressof(state), at, flush=True)
+flips, ended = threading.Event(), threading.Event()
+def flip(number):
+    callers = [at + 24 * one for one in range(number)] + [0x1000, 1 << 62, 0]
+    for one, caller in zip(itertools.cycle(range(number)), itertools.cycle(callers)):
+        if not flips.is_set():
+            return ended.set()
+        struct.pack_into("Q", frames, 24 * one, caller)
 for line in sys.stdin:
     thread_id, current, newest, *previous = (int(word, 0) for word in line.split())
     struct.pack_into("QQQ", state, 0, thread_id, current, newest)
     for number, one in enumerate(previous):
         struct.pack_into("QQQ", frames, 24 * number, one, at, number)
+    if newest == 0xFEED and len(previous) == int(sys.argv[2]):
+        flips.set()
+        threading.Thread(target=flip, args=(len(previous),)).start()
     worked(1000000)
+    if flips.is_set():
+        flips.clear()
+        ended.wait()
+        ended.clear()
     print("called", flush=True)
 """
 
@@ -44,7 +60,10 @@ class Hostile:
     def __init__(self, kernel: KernelSide, library: Path) -> None:
         self._kernel = kernel
         self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, library], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", PROGRAM, library, str(FLIPPED)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self._process.stdout is not None
         self.pid, self.state, self.frames = map(int, self._process.stdout.readline().split())
@@ -100,6 +119,18 @@ def test_a_frame_at_an_unmapped_address_ends_the_stack(hostile: Hostile, address
     assert (stack.end, len(stack.python)) == (PythonEnd.UNREAD, 1)
     stack = hostile.stack(THREAD_ID, address)
     assert (stack.end, len(stack.python)) == (PythonEnd.UNREAD, 0)
+
+
+def test_frames_that_change_while_they_are_walked_are_bounded(hostile: Hostile) -> None:
+    callers = [hostile.frame(number) for number in range(1, FLIPPED)]
+    ends = set()
+    for _ in range(200):
+        stack = hostile.stack(THREAD_ID, hostile.frame(0), *callers, 0)
+        ends.add(stack.end)
+        assert len(stack.python) <= 64
+        assert {frame.instruction for frame in stack.python} <= set(range(FLIPPED))
+    assert ends <= {PythonEnd.WHOLE, PythonEnd.UNREAD, PythonEnd.DEEPER}
+    assert len(ends) > 1, "nothing changed"
 
 
 def test_the_state_of_another_thread_is_not_walked(hostile: Hostile) -> None:
