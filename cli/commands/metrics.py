@@ -68,7 +68,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_state_options(parser)
 
 
-def add_endpoint_options(group: argparse._ArgumentGroup) -> None:
+def add_endpoint_options(group: argparse._ActionsContainer) -> None:
     """Adds the options that say where to listen, and who may read."""
     group.add_argument(
         "--listen",
