@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -30,6 +31,8 @@ class OldJob:
 
     def __init__(self, built: Built, folder: Path, ends: ExitStack) -> None:
         first = ends.enter_context(Caller(built, before=("unshare", "--net")))
+        own = os.readlink("/proc/self/ns/net")
+        wait_until(lambda: os.readlink(f"/proc/{first.pid}/ns/net") != own, what="its network namespace")
         inside = ("nsenter", "--target", str(first.pid), "--net")
         self.ranks = [first, ends.enter_context(Caller(built, before=inside))]
         self._made = [0, 0]
