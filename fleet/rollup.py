@@ -29,10 +29,9 @@ from nats.aio.msg import Msg
 from nats.js.client import JetStreamContext
 
 from stalltop.fleet import subjects
-from stalltop.fleet.connection import FleetError
 from stalltop.fleet.messages.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
 from stalltop.fleet.messages.window_message import decoded_window
-from stalltop.fleet.stored import READ_SECONDS, stored_messages
+from stalltop.fleet.stored import READ_SECONDS, decoded_messages, stored_messages
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.rolling import period_of, rolled
 from stalltop.model.window import Window
@@ -163,21 +162,11 @@ async def batches(
 ) -> list[RolledBatch]:
     """Returns the results of a tier that its stream keeps, oldest first: of one rack, of one cluster, or of
     all. Raises FleetError if they cannot be read."""
-    js = client.jetstream(timeout=READ_SECONDS)
     every = subjects.every(f"{subjects.ROLLED}.{tier.name}", cluster)
     subject = every if rack is None else tier.subject(rack)
-    try:
-        messages = await stored_messages(js, tier.target, subject)
-    except (nats.errors.Error, TimeoutError) as error:
-        raise FleetError(
-            f"the merged windows cannot be read: {error or 'the server does not permit it'}",
-            "see stalltop fleet check",
-        ) from None
-    found = []
-    for message in messages:
-        with contextlib.suppress(ValueError):
-            found.append(decoded_batch(message.data))
-    return found
+    return await decoded_messages(
+        client, tier.target, subject, "the merged windows", lambda message: decoded_batch(message.data)
+    )
 
 
 class RollupWorker:

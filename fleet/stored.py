@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import nats.errors
 import nats.js.errors
@@ -18,6 +19,7 @@ from stalltop.fleet.messages.problem_message import decoded_change
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.problem_changes import ProblemChange
 
+T = TypeVar("T")
 READ_SECONDS: Final = 5.0
 """Longest wait for a message that the server says is there."""
 
@@ -51,19 +53,30 @@ async def stored_messages(
     return found
 
 
-async def problem_changes(client: Client, cluster: str) -> list[tuple[HostAddress, ProblemChange]]:
-    """Returns the changes of problems that the server keeps, of one cluster or of all ('').  Raises
-    FleetError if they cannot be read."""
-    js = client.jetstream(timeout=READ_SECONDS)
+async def decoded_messages(
+    client: Client, stream: str, subject: str, what: str, decode: Callable[[Msg], T]
+) -> list[T]:
+    """Returns what ``decode`` makes of the messages of ``subject`` that ``stream`` keeps, oldest first; those
+    for which it raises ValueError are left out. Raises FleetError: ``what`` cannot be read."""
     try:
-        messages = await stored_messages(js, "ST1_CHAIN", subjects.every(subjects.PROBLEM, cluster))
+        messages = await stored_messages(client.jetstream(timeout=READ_SECONDS), stream, subject)
     except (nats.errors.Error, TimeoutError) as error:
         raise FleetError(
-            f"the past problems cannot be read: {error or 'the server does not permit it'}",
-            "see stalltop fleet check",
+            f"{what} cannot be read: {error or 'the server does not permit it'}", "see stalltop fleet check"
         ) from None
     found = []
     for message in messages:
         with contextlib.suppress(ValueError):
-            found.append((subjects.address_in(message.subject), decoded_change(message.data)))
+            found.append(decode(message))
     return found
+
+
+async def problem_changes(client: Client, cluster: str) -> list[tuple[HostAddress, ProblemChange]]:
+    """Returns the changes of problems that the server keeps, of one cluster or of all (''). Raises FleetError
+    if they cannot be read."""
+
+    def decode(message: Msg) -> tuple[HostAddress, ProblemChange]:
+        return subjects.address_in(message.subject), decoded_change(message.data)
+
+    every = subjects.every(subjects.PROBLEM, cluster)
+    return await decoded_messages(client, "ST1_CHAIN", every, "the past problems", decode)

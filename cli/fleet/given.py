@@ -1,4 +1,4 @@
-"""``fleet:`` in place of a file: commands that read a recording then read the past of a fleet.
+"""Commands that read a recording read the past of a fleet if ``fleet:`` is given in place of a file.
 
 ``fleet:`` stands for the last hour of all clusters, ``fleet:CLUSTER@1d`` for a day of one. The environment
 says which NATS server is asked, and as whom (docs/fleet.md).

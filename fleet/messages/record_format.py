@@ -31,6 +31,24 @@ class OtherVersionError(ValueError):
         self.version = found
 
 
+def unpacked(message: bytes, what: str, version: int, most_bytes: int) -> bytes:
+    """Returns the content of a message, which is compressed after a byte with its version. ``what``: its name
+    in errors. Raises OtherVersionError, and ValueError if the message is malformed or its content is longer
+    than ``most_bytes``."""
+    if not message:
+        raise ValueError("the message is empty")
+    if message[0] != version:
+        raise OtherVersionError(message[0], what, version)
+    unzip = zlib.decompressobj()
+    try:
+        content = unzip.decompress(message[1:], most_bytes)
+    except zlib.error:
+        raise ValueError("the message is not compressed by zlib") from None
+    if unzip.unconsumed_tail or not unzip.eof:
+        raise ValueError("the message is too long or truncated")
+    return content
+
+
 class RecordFormat(Generic[T]):
     """Messages with one value of the dataclass ``kind``."""
 
@@ -54,15 +72,7 @@ class RecordFormat(Generic[T]):
         """Returns the value in a message. Raises OtherVersionError, and ValueError if it is no such value."""
         if not content or len(content) > self._most_bytes:
             raise ValueError("the message is empty or too long")
-        if content[0] != self.version:
-            raise OtherVersionError(content[0], self._what, self.version)
-        unzip = zlib.decompressobj()
-        try:
-            text = unzip.decompress(content[1:], self._most_bytes).decode()
-        except zlib.error:
-            raise ValueError("the message is not compressed by zlib") from None
-        if unzip.unconsumed_tail or not unzip.eof:
-            raise ValueError("the message is too long or truncated")
+        text = unpacked(content, self._what, self.version, self._most_bytes).decode()
         try:
             found = json.loads(text, parse_constant=_refused)
         except (ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stalltop.files.plain import integer
-from stalltop.fleet.messages.record_format import OtherVersionError
+from stalltop.fleet.messages.record_format import unpacked
 from stalltop.model.window import Window
 from stalltop.recordings.message.decoding import MessageDecoder
 from stalltop.recordings.message.encoding import MOST_BYTES, encode
@@ -49,21 +49,14 @@ def encoded_batch(batch: RolledBatch) -> bytes:
 
 def decoded_batch(content: bytes) -> RolledBatch:
     """Decodes a message of merged windows. Raises OtherVersionError, and ValueError if it is malformed."""
-    if not content:
-        raise ValueError("the message is empty")
-    if content[0] != VERSION:
-        raise OtherVersionError(content[0])
-    unzip = zlib.decompressobj()
+    plain = unpacked(content, "merged windows", VERSION, MOST_BYTES)
     try:
-        plain = unzip.decompress(content[1:], MOST_BYTES)
         (length,) = _LENGTH.unpack_from(plain)
         head = json.loads(plain[_LENGTH.size : _LENGTH.size + length])
         lengths: Sequence[int] = [integer(one, "windows") for one in head["windows"]]
         upto, messages = integer(head["upto"], "upto"), integer(head["messages"], "messages")
-    except (zlib.error, struct.error, LookupError, TypeError, RecursionError) as error:
+    except (struct.error, LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"no merged windows: {error}") from None
-    if unzip.unconsumed_tail or not unzip.eof:
-        raise ValueError("the message is too long or truncated")
     at, windows, decoder = _LENGTH.size + length, [], MessageDecoder()
     for one in lengths:
         windows.append(decoder.decode(plain[at : at + one]).window)

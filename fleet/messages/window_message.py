@@ -7,7 +7,7 @@ import zlib
 from dataclasses import replace
 from typing import Final
 
-from stalltop.fleet.messages.record_format import OtherVersionError
+from stalltop.fleet.messages.record_format import unpacked
 from stalltop.model.calls import CapturedCalls
 from stalltop.model.errors import StalltopError
 from stalltop.model.window import Window
@@ -39,15 +39,4 @@ def encoded_window(window: Window, most_bytes: int) -> bytes:
 def decoded_window(content: bytes, decoder: MessageDecoder | None = None) -> Window:
     """Returns the window in a message. ``decoder`` is the one of the sender. Raises OtherVersionError, and
     ValueError if it is no window."""
-    if not content:
-        raise ValueError("the message is empty")
-    if content[0] != VERSION:
-        raise OtherVersionError(content[0])
-    unzip = zlib.decompressobj()
-    try:
-        plain = unzip.decompress(content[1:], MOST_BYTES)
-    except zlib.error:
-        raise ValueError("the message is not compressed by zlib") from None
-    if unzip.unconsumed_tail or not unzip.eof:
-        raise ValueError("the message is too long or truncated")
-    return (decoder or MessageDecoder()).decode(plain).window
+    return (decoder or MessageDecoder()).decode(unpacked(content, "window", VERSION, MOST_BYTES)).window

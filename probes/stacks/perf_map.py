@@ -55,7 +55,7 @@ class PerfMaps:
         path = f"/tmp/perf-{namespaced(pid, pid)[-1]}.map"
         with found_below(pid, path) as looked_at, opened(looked_at) as fd:
             status = os.fstat(fd)
-            # Any user may write files there.
+            # Any user may write files in /tmp: only those of the process itself count.
             if status.st_uid != os.stat(f"/proc/{pid}").st_uid or status.st_size > _MOST_BYTES:
                 raise ValueError("not a map of this process")
             key = pid, status.st_dev, status.st_ino
