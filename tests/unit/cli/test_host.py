@@ -196,8 +196,8 @@ def test_a_prepared_client_traces_with_what_it_has_prepared(
     assert standby is not None
     until(lambda: standby._made)
     tracer.close()
-    source.read()
-    assert given[-1] is prepared
+    while given[-1] is not prepared:  # Windows that the tracer has sent before come first.
+        source.read()
     assert not standby.goes_first
     source.close()
 
