@@ -47,8 +47,10 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 		 * trampoline, the function of the frame has jumped here as its last act (a tail call).
 		 * Otherwise the call of the frame is over.
 		 */
-		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
+		if (above == sp && IS_TRAMPOLINE(return_address(ctx))) {
+			thread->jumps = 1;
 			break;
+		}
 		drop_level(thread, depth);
 		depth--;
 		dropped++;
@@ -270,6 +272,23 @@ INLINE void read_stack(struct pt_regs *ctx, struct thread *thread, u32 depth, co
 	thread->walked = 0;
 }
 
+#define LONG_NS 100000 /* a call that takes longer is compared with its frame in full */
+
+/*
+ * Returns whether the call that returns at `now` is that of `frame`, the innermost one. Frames that are left of calls
+ * whose returns were not seen are dropped when the next call begins, so the stack pointer tells nearly all calls apart.
+ * The cookie, which takes a helper call, is compared where calls can have the same stack pointer, and for long calls,
+ * for which that costs nothing: a probe may have been removed, or attached, meanwhile.
+ */
+INLINE int is_of(struct pt_regs *ctx, const struct thread *thread, const struct frame *frame, u64 sp, u64 now)
+{
+	if (frame->sp != sp)
+		return 0;
+	if (!thread->jumps && (s64)(now - frame->start_ns) < LONG_NS)
+		return 1;
+	return frame->function == (u32)attach_cookie(ctx);
+}
+
 /* The program at a function's return; `session` as for begins(). */
 INLINE void returns(struct pt_regs *ctx, const int session)
 {
@@ -294,14 +313,13 @@ INLINE void returns(struct pt_regs *ctx, const int session)
 		return;
 	}
 	depth = thread->depth;
-	cookie = (u32)attach_cookie(ctx);
 	if (!depth) {
-		lacks_entry(cookie);
+		lacks_entry((u32)attach_cookie(ctx));
 		return;
 	}
 	frame = frame_at(thread, depth - 1);
-	if (frame->sp != sp || frame->function != cookie) {
-		int found = find_frame(thread, depth, sp, cookie);
+	if (!is_of(ctx, thread, frame, sp, now)) {
+		int found = find_frame(thread, depth, sp, (u32)attach_cookie(ctx));
 
 		if (found < 0)
 			return;
@@ -316,6 +334,7 @@ INLINE void returns(struct pt_regs *ctx, const int session)
 	 * The activity is written before the call is removed, so that the monitor always sees it: first as an
 	 * open call, then in the record.
 	 */
+	cookie = frame->function;
 	function = functions.lookup(KEY(cookie));
 	if (function && function->uses_device)
 		was_active(thread, frame->operation, frame->start_ns, now);
@@ -399,5 +418,16 @@ int program_begins(struct bpf_raw_tracepoint_args *ctx)
 	drop_heap();
 	forget_told_program();
 	end_cuda_program(OVER_ALL);
+	return 0;
+}
+
+/* Raw tracepoint cgroup_attach_task: threads have been moved to another cgroup, of any hierarchy. */
+int task_changes_cgroup(void *ctx)
+{
+	u64 only = 0;
+	u32 *moves = cgroup_moves.lookup(KEY(only));
+
+	if (moves)
+		__sync_fetch_and_add(moves, 1);
 	return 0;
 }

@@ -187,7 +187,9 @@ struct thread {
 	__u32 index;            /* index of this record in all arrays that have an element for each thread */
 	__u64 off_since_ns;     /* when the thread left its CPU; 0 while it is on a CPU */
 	__u64 woken_ns;         /* when the thread was woken after it left its CPU; 0 until then */
-	__u32 off_for;          /* why the thread left its CPU: enum part */
+	__u8 off_for;           /* why the thread left its CPU: enum part */
+	__u8 walked;            /* 1 + index of the frame of the call whose stack walk_stack reads; 0: none */
+	__u16 reserved;
 	__u32 off_levels;       /* bit n: level n of its struct off_cpu is in use */
 	__u64 gap_ns;           /* when the thread's host gap or host work began; 0: not known */
 	__u64 waiting_ns;       /* when the thread began to wait for the CPU `cpu`; 0 if it does not wait for a CPU */
@@ -208,9 +210,9 @@ struct thread {
 	__u8 next_futex;        /* index of the element of `futexes` that is written next */
 	__u8 called;            /* 1: the thread has made calls; it may be followed all the same */
 	__u8 private_futex;     /* 1: its last wait of part LOCK was at a futex that only its own process uses */
-	__u8 reserved;
+	__u8 jumps;             /* 1: a traced function has ended by a jump to another one, with the same stack pointer */
 	__u16 task_place;       /* the element of task_records that counts this record */
-	__u32 walked;           /* 1 + index of the frame of the call whose stack walk_stack reads; 0: none */
+	__u32 cgroup_moves;     /* number in the map `cgroup_moves` when cgroup_id was read */
 	__u64 account_cgroup_id; /* the cgroup whose account has this record */
 	__u64 limit_ns;         /* time limit of its last wait for data; 0: none */
 	__u64 waits_at;         /* address of the futex of its last wait, if that was of part LOCK; 0: no futex */

@@ -35,6 +35,11 @@ BPF_F_TABLE("array", u32, struct thread, threads, THREADS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", u32, u32, thread_of, THREADS, 0);
 BPF_F_TABLE("array", u32, struct likely, likely_thread_of, LIKELY_THREADS, 0);
 BPF_QUEUE(free_threads, u32, THREADS);
+/*
+ * How often task_changes_cgroup has run: as often as threads were moved to another cgroup, and once when it was
+ * attached; 0 if that is not observed.
+ */
+BPF_F_TABLE("array", u32, u32, cgroup_moves, 1, 0);
 #ifdef WITH_SPLITS
 BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, BPF_F_MMAPABLE);
 

@@ -145,6 +145,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->waiting_ns = 0;
 	thread->link = 0;
 	thread->called = 0;
+	thread->jumps = 0;
 	thread->born_ns = 0;
 	thread->device = 0;
 	thread->device_decided = 0;
@@ -164,6 +165,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 #endif
 	thread->depth = 0;
 	thread->cgroup_id = NO_CGROUP;
+	thread->cgroup_moves = 0;
 	thread->shown_tid = numbers->tid;
 	thread->tgid = numbers->tgid;
 	PUBLISH(thread->cgroup_id);
@@ -248,13 +250,17 @@ INLINE void drop_thread(u32 tid)
 /*
  * Updates the cgroup of the current thread; called when an outermost call begins, and when a followed thread
  * wakes another one. If the cgroup has changed, clears the slots that the thread remembers, because a slot
- * belongs to one cgroup.
+ * belongs to one cgroup. The helper is called only if threads were moved since: it costs as much as the rest.
  */
 INLINE void follow_cgroup(struct thread *thread)
 {
-	u64 cgroup_id = bpf_get_current_cgroup_id();
-	u32 i;
+	u64 only = 0, cgroup_id;
+	u32 *found = cgroup_moves.lookup(KEY(only)), moves = found ? *(volatile u32 *)found : 0, i;
 
+	if (moves && thread->cgroup_moves == moves)
+		return;
+	thread->cgroup_moves = moves;
+	cgroup_id = bpf_get_current_cgroup_id();
 	if (thread->cgroup_id == cgroup_id)
 		return;
 	thread->cgroup_id = cgroup_id;

@@ -76,6 +76,7 @@ class Programs:
     returns: int
     ends: int
     execs: int
+    regroups: int
     switches: int
     """Descriptor; -1 if calls are not split. The same holds for ``wakes``, ``moves`` and ``charge_of``."""
     wakes: int
@@ -166,6 +167,7 @@ _DESCRIPTORS: Final = {
         "returns": "call_returns",
         "ends": "thread_ends",
         "execs": "program_begins",
+        "regroups": "task_changes_cgroup",
         "switches": "thread_switches",
         "wakes": "thread_wakes",
         "moves": "thread_moves",

@@ -167,7 +167,7 @@ _PROBES: Final = (
     *("call_begins", "call_returns", "naming_begins", "naming_returns"),
     *("choosing_begins", "choosing_returns", SESSION, STACK_READER),
 )
-_TRACEPOINTS: Final = ("thread_ends", "program_begins", FILLING, FREEING)
+_TRACEPOINTS: Final = ("thread_ends", "program_begins", "task_changes_cgroup", FILLING, FREEING)
 _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves", *SAMPLE_READERS)
 """Raw tracepoint programs that are present only if calls are split."""
 

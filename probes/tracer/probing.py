@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 from collections.abc import Sequence
 
 from stalltop.probes import layout
 from stalltop.probes.maps.cuda_programs import DriverUsers, tell_older
 from stalltop.probes.operations import CHOOSINGS, FIRST_CHOOSING
-from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint
+from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, run_raw_tracepoint
 from stalltop.probes.programs.loading import Programs
 from stalltop.probes.tracer.attach import (
     Attacher,
@@ -46,6 +47,15 @@ class Probing:
             return
         self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
         self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
+        self._follow_cgroups()
+
+    def _follow_cgroups(self) -> None:
+        """Starts to observe which threads are moved to other cgroups. Where that is impossible, the cgroup is
+        read at each call."""
+        regroups = self._programs.regroups
+        with contextlib.suppress(OSError):
+            self._tracepoints.append(attach_raw_tracepoint(regroups, "cgroup_attach_task"))
+            run_raw_tracepoint(regroups, 0)  # threads may have been moved while nobody observed it
 
     def rest(self) -> None:
         """Detaches all programs. `begin` and `attach` may attach them again."""

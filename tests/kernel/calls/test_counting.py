@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,13 +10,18 @@ import numpy as np
 import pytest
 
 from stalltop.model.histograms.hdr import HIGHEST_NS
+from stalltop.probes.programs import bpf_calls
+from stalltop.probes.tracer import probing
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.conftest import Traced
 from tests.kernel.traced_program import (
+    FUNCTIONS,
     OPERATION,
     by_function,
     calls_of,
     function_name,
     lost,
+    points,
     read_calls,
     wait_until,
 )
@@ -151,7 +157,34 @@ def test_reads_add_up_while_calls_continue(traced: Traced) -> None:
         assert total == 120_000
 
 
-def test_calls_count_for_the_current_cgroup_of_their_process(traced: Traced, tmp_path: Path) -> None:
+def test_calls_count_for_the_current_cgroup_of_their_process(traced: Traced) -> None:
+    check_moves(traced)
+
+
+def test_without_reports_of_moves_calls_count_for_the_current_cgroup(
+    driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attach, refused = bpf_calls.attach_raw_tracepoint, list[str]()
+
+    def attached(program: int, name: str) -> int:
+        if name == "cgroup_attach_task":
+            refused.append(name)
+            raise OSError(errno.ENOENT, "no such tracepoint")
+        return attach(program, name)
+
+    monkeypatch.setattr(probing, "attach_raw_tracepoint", attached)
+    kernel = KernelSide(slots=64, threads=64, functions=FUNCTIONS)
+    try:
+        library = driver.with_name("libtraced.so")
+        assert not kernel.attach(str(library), points(library)).failed
+        check_moves(Traced(kernel, driver))
+        assert refused
+    finally:
+        kernel.close()
+
+
+def check_moves(traced: Traced) -> None:
+    """Check the counts of a process that is moved between cgroups while it has traced threads."""
     root = next((path for path in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup") if _is_v2(path)), None)
     if root is None:
         pytest.skip("no cgroup v2 hierarchy here")

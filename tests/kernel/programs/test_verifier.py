@@ -34,7 +34,7 @@ other kernels and compilers need several times as many."""
 def test_the_verifier_processes_few_instructions(multi: bool, splits: bool) -> None:
     loaded = programs.load(64, 64, multi=multi, task=task_offsets() if splits else None)
     try:
-        names = ["entry", "returns", "ends", "execs", "naming", "named", "choosing", "chosen"]
+        names = ["entry", "returns", "ends", "execs", "regroups", "naming", "named", "choosing", "chosen"]
         names += ["switches", "wakes", "moves"] if splits else []
         found = {name: getattr(loaded, name) for name in names}
         if knows_sessions():
