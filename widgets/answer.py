@@ -194,7 +194,7 @@ class AnswerLines(Lines):
         """Return the key that copies the command, followed by ``word``."""
         if not self._state.copy_key:
             return []
-        return [("  ", None), (self._state.copy_key, paint.head), (word, paint.dim)]
+        return [("  ", None), (self._state.copy_key, paint.accent), (word, paint.dim)]
 
     def _cut(self, room: int, paint: Palette) -> list[Part]:
         """Return a command that is longer than ``room`` cells, cut; the key copies all of it. Return nothing
@@ -212,7 +212,7 @@ class AnswerLines(Lines):
         state = self._state
         used = _cells(fix)
         parts: list[Part] = [(" " * _INDENT, None), *fix]
-        keys: list[Part] = [(state.list_key, paint.head), (" all problems", paint.dim)]
+        keys: list[Part] = [(state.list_key, paint.accent), (" all problems", paint.dim)]
         wide = _cells(keys)
         if not state.list_key:
             keys, wide = [], 0

@@ -97,17 +97,25 @@ class SystemBars(Lines):
         used = figures.memory(system.memory_used_bytes, self.glyphs)
         total = figures.memory(system.memory_total_bytes, self.glyphs).strip()
         parts: list[Part] = [(" CPU ", paint.label)]
-        parts += bar(system.cpu_percent, wide, paint, glyphs=self.glyphs)
+        parts += bar(
+            system.cpu_percent,
+            wide,
+            paint,
+            glyphs=self.glyphs,
+            style=paint.level(system.cpu_percent, paint.running_line),
+        )
         parts.append((" " + figures.percent(system.cpu_percent, self.glyphs), None))
         parts.append((f" of {system.cpus} CPUs" if roomy else f" of {system.cpus}", paint.dim))
         parts.append(("  MEM ", paint.label))
-        parts += bar(memory, wide, paint, glyphs=self.glyphs)
+        parts += bar(memory, wide, paint, glyphs=self.glyphs, style=paint.level(memory, paint.memory_line))
         parts.append((f" {used}", None))
         parts.append((f"/{total}", paint.dim))
         if system.swap_total_bytes:
             parts.append(("  SWP ", paint.label))
             if roomy:
-                parts += bar(swap, wide, paint, glyphs=self.glyphs)
+                parts += bar(
+                    swap, wide, paint, glyphs=self.glyphs, style=paint.level(swap, paint.memory_line)
+                )
             parts.append((" " + figures.percent(swap, self.glyphs), None))
         parts.append(("  load", paint.label))
         busy = system.load[0] > system.cpus

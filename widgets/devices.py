@@ -141,11 +141,11 @@ class DeviceRows(Lines):
         if room >= 5:
             parts.append((figures.fit(name, room, glyphs) + " ", paint.dim))
         # A busy GPU is no problem: only memory that is almost full, heat and throttled clocks are marked.
-        parts += bar(device.utilization_percent, wide, paint, glyphs=glyphs, style=paint.meter)
+        parts += bar(device.utilization_percent, wide, paint, glyphs=glyphs, style=paint.gpu_line)
         parts.append((_whole(device, "utilization_percent", 4, glyphs), None))
         parts.append(("  mem ", paint.label))
         full = share is not None and share >= FULL_PERCENT
-        parts += bar(share, wide, paint, glyphs=glyphs, style=paint.warn if full else paint.meter)
+        parts += bar(share, wide, paint, glyphs=glyphs, style=paint.warn if full else paint.memory_line)
         parts.append((" " + figures.memory(used, glyphs), None))
         parts.append(("/" + figures.memory(total, glyphs).strip(), paint.dim))
         parts.append((_whole(device, "power_watts", 5, glyphs), None))
@@ -172,5 +172,5 @@ class DeviceRows(Lines):
         if drawn and room >= _LEAST_PAST:
             label = "busy " if room >= PAST_CELLS + 6 else ""
             parts += [(label.rjust(room + 1 - PAST_CELLS), paint.dim)] if label else []
-            parts.append((drawn[-room:].rjust(PAST_CELLS if label else room + 1), paint.meter))
+            parts.append((drawn[-room:].rjust(PAST_CELLS if label else room + 1), paint.gpu_line))
         return parts

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rich.cells import cell_len
+from rich.style import Style
 from textual import events
 
 from stalltop.model.text.figures import fit
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Line, Part, line_of, printable
+
+_KEY: Final = Style(bold=True)
 
 
 class KeyLine(Lines):
@@ -52,7 +57,7 @@ class KeyLine(Lines):
             wide = cell_len(key) + cell_len(label) + 3
             if at + wide > width:
                 break
-            parts += [(f" {key} ", paint.bar + paint.head), (f"{label} ", paint.bar + paint.dim)]
+            parts += [(f" {key} ", paint.bar + paint.accent + _KEY), (f"{label} ", paint.bar + paint.dim)]
             self._places.append((at, at + wide, action))
             at += wide
         return [line_of(parts, width, paint.bar)]

@@ -9,9 +9,7 @@ from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Part
 
 
-def bar(
-    percent: float | None, width: int, paint: Palette, *, glyphs: Glyphs, style: Style | None = None
-) -> list[Part]:
+def bar(percent: float | None, width: int, paint: Palette, *, glyphs: Glyphs, style: Style) -> list[Part]:
     """Return a bar of ``width`` cells for ``percent`` (0 to 100). None, an unknown value, gives an empty bar.
 
     A value above 0 fills at least one cell.
@@ -21,6 +19,6 @@ def bar(
     if share > 0 and not filled and width:
         filled = 1
     return [
-        (glyphs.bar * filled, style or paint.level(percent)),
+        (glyphs.bar * filled, style),
         (glyphs.track * (width - filled), paint.track),
     ]

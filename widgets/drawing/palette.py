@@ -57,13 +57,13 @@ class Palette:
     sleep_line: Style
     other_line: Style
 
-    def level(self, percent: float | None) -> Style:
-        """Return the style of a utilization, ``percent`` (0 to 100)."""
+    def level(self, percent: float | None, normal: Style) -> Style:
+        """Return the style of a utilization, ``percent`` (0 to 100); ``normal`` below 75."""
         if percent is None:
             return self.dim
         if percent >= 90:
             return self.bad
-        return self.warn if percent >= 75 else self.meter
+        return self.warn if percent >= 75 else normal
 
 
 ROLES = tuple(field.name for field in fields(Palette))
