@@ -40,10 +40,12 @@ class PagesOf:
 
         self._app.push_screen(RowScreen(path))
 
-    def detail(self, window: Window, chain: Chain | None, path: Path, width: int, height: int) -> PanelText:
+    def detail(
+        self, window: Window, chain: Chain | None, path: Path, width: int, height: int, *, told: bool
+    ) -> PanelText:
         """Return the text of a panel about ``chain`` or, without one, about the row at ``path``. The panel
-        has room for ``height`` lines of ``width`` cells."""
-        return self._detail_texts.text(window, chain, path, self._frame(width, height))
+        has room for ``height`` lines of ``width`` cells. ``told``: the first lines show the same chain."""
+        return self._detail_texts.text(window, chain, path, self._frame(width, height), told=told)
 
     def detail_lines(
         self, window: Window, chain: Chain | None, path: Path, width: int, narrow: int

@@ -10,7 +10,19 @@ from stalltop.model.window import PartName
 
 Role = (
     Literal[
-        "", "text", "dim", "bright", "label", "accent", "meter", "good", "warn", "bad", "head", "critical"
+        "",
+        "text",
+        "dim",
+        "bright",
+        "label",
+        "accent",
+        "meter",
+        "good",
+        "low",
+        "warn",
+        "bad",
+        "head",
+        "critical",
     ]
     | Literal["running_line", "runqueue_line", "disk_line", "memory_line", "lock_line"]
     | Literal["gpu_line", "network_line", "process_line", "sleep_line", "other_line"]

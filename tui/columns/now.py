@@ -77,7 +77,9 @@ def _mean_values(rows: Grouped) -> Values:
 
 
 def _total(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    return duration_cell(int(rows.value("total_ns", i)), style)
+    cell = duration_cell(int(rows.value("total_ns", i)), style)
+    # A sum grows with the window and the threads, so a large one is nothing to look at first.
+    return cell._replace(role="") if cell.role == "bright" else cell
 
 
 def total_values(rows: Grouped) -> Values:

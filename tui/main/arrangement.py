@@ -13,7 +13,7 @@ from stalltop.tui.main.filter_entry import ENDS_FROM
 from stalltop.tui.main.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Needs, ScreenLayout, layout
 from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.settings.settings import PANELS
-from stalltop.tui.tables.sizes import NO_DETAIL
+from stalltop.tui.tables.sizes import EVEN_SHARE, NO_DETAIL
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList, AlertRow
 from stalltop.widgets.answer import AnswerLines
@@ -34,7 +34,7 @@ class Arrangement:
         self._graphs = graphs
         self.panels: frozenset[str] = frozenset(PANELS)
         """The panels that the user wants, by the names in ``settings.PANELS``."""
-        self.share = 50
+        self.share = EVEN_SHARE
         """Percent of the room that the first of two tables may take."""
         self.plain = False
         """Whether panels have no frames."""
@@ -79,6 +79,9 @@ class Arrangement:
     def _needs(self, tables: Tables) -> Needs:
         """Return what the panels need to show all of their content."""
         panel = self._screen.query_one("#alerts", AlertPanel)
+        # The first lines of the screen show the worst problem, which the list leaves out.
+        name = "problems" if panel.answering.chain is None else "other problems"
+        panel.title = (self._badge("panel_warnings"), name, key("warnings"))
         keys = self._screen.query_one("#keys", KeyLine)
         return Needs(
             answer=self._screen.query_one("#answer", AnswerLines).wanted(self._screen.app.size.width),
@@ -129,16 +132,12 @@ class Arrangement:
         """Give each panel its title. Before the title is the key that shows and hides the panel. Of several
         panels with one key, the first one shows it."""
         screen = self._screen
-        host, devices, warnings, table, second, graphs = (
+        host, devices, table, second, graphs = (
             self._badge(name)
-            for name in (
-                *("panel_host", "panel_devices", "panel_warnings", "panel_table", "panel_second"),
-                "graphs",
-            )
+            for name in ("panel_host", "panel_devices", "panel_table", "panel_second", "graphs")
         )
         screen.query_one("#system", SystemBars).title = (host, "host", key("devices"))
         screen.query_one("#devices", DeviceRows).title = (devices, "GPUs", key("devices"))
-        screen.query_one("#alerts", AlertPanel).title = (warnings, "problems", key("warnings"))
         tables = screen.query_one(Tables)
         tables.main.badge, tables.second.badge = table, second
         self._graphs.widgets[0].badge = graphs

@@ -156,7 +156,9 @@ class Drawing:
         self._detail_path = path
         if chain is not None or path:
             width, height = place.width - place.frame.columns, place.height - place.frame.lines
-            text = self._opens.detail(window, chain, path, width, height)
+            first = self._panel.answering.chain
+            told = chain is not None and first is not None and chain.id == first.id
+            text = self._opens.detail(window, chain, path, width, height, told=told)
             self._screen.query_one("#detail", TextPanel).show(text)
 
     def follow_cursor(self) -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from stalltop.tui.tables.sizes import (
     BESIDE_FROM,
+    EVEN_SHARE,
     GOOD_GRAPH,
     HEADS,
     LEAST_GRAPH,
@@ -161,7 +162,7 @@ def layout(
     needs: Needs = NO_NEEDS,
     *,
     plain: bool = False,
-    share: int = 50,
+    share: int = EVEN_SHARE,
     gives: bool = True,
 ) -> ScreenLayout:
     """Return what a terminal of ``width`` columns and ``height`` lines shows of the ``wanted`` panels.

@@ -25,9 +25,11 @@ class Opens(Protocol):
     def row(self, path: Path) -> None:
         """Open the page of the row at ``path``."""
 
-    def detail(self, window: Window, chain: Chain | None, path: Path, width: int, height: int) -> PanelText:
+    def detail(
+        self, window: Window, chain: Chain | None, path: Path, width: int, height: int, *, told: bool
+    ) -> PanelText:
         """Return the text of a panel about ``chain`` or, without one, about the row at ``path``. The panel
-        has room for ``height`` lines of ``width`` cells."""
+        has room for ``height`` lines of ``width`` cells. ``told``: the first lines show the same chain."""
 
     def detail_lines(
         self, window: Window, chain: Chain | None, path: Path, width: int, narrow: int

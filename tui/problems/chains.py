@@ -32,7 +32,7 @@ ROLE: dict[Severity, Role] = {
     "critical": "critical",
     "high": "bad",
     "medium": "warn",
-    "low": "label",
+    "low": "low",
     "info": "dim",
 }
 _WARNING_MARK = {"bad": "!", "warn": "!", "dim": "-"}

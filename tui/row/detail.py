@@ -46,10 +46,13 @@ class Details:
         self._row_lines: dict[Frame, list[PageLine]] = {}
         """The lines about ``_facts``, for each frame that was asked for."""
 
-    def text(self, window: Window, chain: Chain | None, path: Path, frame: Frame) -> PanelText:
+    def text(
+        self, window: Window, chain: Chain | None, path: Path, frame: Frame, *, told: bool = False
+    ) -> PanelText:
         """Return the way from what is slow to the cause of ``chain``, and the commands that help, each with
         its undo. Without a chain, return the calls of the row at ``path``, and where their time went.
-        ``frame`` has the room inside the panel."""
+        ``frame`` has the room inside the panel. ``told``: the first lines of the screen show ``chain``, and
+        the command that helps."""
         if chain is None:
             name, lines = self._row(window, path, frame)
             return PanelText(f"row: {name}", f"{key('details')} details", lines)
@@ -58,7 +61,7 @@ class Details:
             about = f"not seen for {window.end - chain.seen:.0f} s"
         if chain.harms_only_itself:
             about += ", harms only itself"
-        lines = problem_lines(chain, window, self._offers_for(window, chain), frame)
+        lines = problem_lines(chain, window, self._offers_for(window, chain), frame, told=told)
         faults = [one for one in window.chains if one.open and one.severity not in ("info", "low")]
         whose = f" {name_of(chain.tenant, window)}" if len(faults) > 1 and chain.tenant else ""
         return PanelText(f"why{whose}: {chain.title}", about, lines)
@@ -110,9 +113,12 @@ def row_lines(found: RowFacts, frame: Frame) -> list[PageLine]:
     return _beside(about, parts, frame)
 
 
-def problem_lines(chain: Chain, window: Window, offers: Sequence[Offer], frame: Frame) -> list[PageLine]:
+def problem_lines(
+    chain: Chain, window: Window, offers: Sequence[Offer], frame: Frame, *, told: bool = False
+) -> list[PageLine]:
     """Return the lines about ``chain``, with ``offers`` as what to do. ``frame`` has the room inside the
-    panel. The chain comes first; what has no room is left out."""
+    panel. The chain comes first; what has no room is left out. ``told``: the screen shows the first command
+    elsewhere, so a small panel says only what it does."""
     width, height = _column(frame.width), frame.height
     why, more = steps(chain, window, frame.glyphs), remarks(chain, window)
     first = filled(_commands(offers[:1], 0, frame.glyphs)[:2], width)
@@ -120,15 +126,18 @@ def problem_lines(chain: Chain, window: Window, offers: Sequence[Offer], frame: 
     headed = height >= _HEADED_FROM and filled(why, width) + (1 if beside else 2 + first) <= height
     if headed:
         why = [PageLine((("  SHARE  LOST/S  from what is slow to its cause", "dim"),)), *why]
+    told = told and not (headed or beside)
+    if told:
+        first = filled(_commands(offers[:1], 0, frame.glyphs, told=True), width)
     if beside:
         more = more if filled([*why, *more], width) <= height else []
         return _beside([*why, *more], _what_to_do(offers, width, height, frame.glyphs, headed), frame)
     if not headed and filled(why, width) + first > height >= _LEAST_WITH_FIX:
-        room = height - (min(first, 2) if height >= _HEADED_FROM else 0)
+        room = height - (min(first, 2) if told or height >= _HEADED_FROM else 0)
         why = _fewer(chain, window, width, room, frame.glyphs)
     gap = [PageLine()] if headed else []
     left = height - filled(why, width) - len(gap)
-    do = _what_to_do(offers, width, left, frame.glyphs, headed) if left > 0 else []
+    do = _what_to_do(offers, width, left, frame.glyphs, headed, told=told) if left > 0 else []
     whole = [*why, *gap, *do, *more]
     if filled(whole, width) > height:
         whole = [*why, *gap, *do]
@@ -145,8 +154,10 @@ def _fewer(chain: Chain, window: Window, width: int, height: int, glyphs: Glyphs
             return why
         others = [at for at, link in enumerate(kept) if link.of_others]
         culprits = [at for at, link in enumerate(kept) if link.role == "culprit"]
+        # Below the culprit are its own reasons, from the nearest one to details of it.
+        below = [*range(culprits[0] + 1, len(kept))][:0:-1] if culprits else []
         between = [at for at in range(1, len(kept) - 1) if at not in culprits]
-        del kept[next(iter((*others, *culprits[:0:-1], *between)), -1)]
+        del kept[next(iter((*others, *culprits[:0:-1], *below, *between)), -1)]
 
 
 def _closed_up(links: Sequence[Link]) -> tuple[Link, ...]:
@@ -178,7 +189,13 @@ def _beside(left: Sequence[PageLine], right: Sequence[PageLine], frame: Frame) -
 
 
 def _what_to_do(
-    offers: Sequence[Offer], width: int, height: int, glyphs: Glyphs, headed: bool
+    offers: Sequence[Offer],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    headed: bool,
+    *,
+    told: bool = False,
 ) -> list[PageLine]:
     """Return the first ``_MOST_OFFERS`` of ``offers`` in at most ``height`` lines of ``width`` cells. Where
     there is little room, first the undo of all but the first one is left out, then the last offers, then the
@@ -188,27 +205,32 @@ def _what_to_do(
     more = len(offers) - _MOST_OFFERS
     offers = offers[:_MOST_OFFERS]
     rest = f"{more} more" if more > 0 else "all"
-    head = f"what to do: {key('copy')} copies the first command, {key('commands')} lists {rest}"
+    copies = f"{key('copy')} copies the first command, " if any(offer.command for offer in offers) else ""
+    head = f"what to do: {copies}{key('commands')} lists {rest}"
     front = [PageLine(((head, "dim"),))] if headed else []
     fewer = [(number, 1) for number in range(len(offers), 0, -1)]
     lines: list[PageLine] = []
     for number, undone in ((len(offers), len(offers)), *fewer, (1, 0)):
-        lines = [*front, *_commands(offers[:number], undone, glyphs)]
+        lines = [*front, *_commands(offers[:number], undone, glyphs, told=told)]
         if filled(lines, width) <= height:
             return lines
     # A heading alone would say nothing.
     return fitted(lines[len(front) :] if height <= len(front) + 1 else lines, width, height, glyphs)
 
 
-def _commands(offers: Sequence[Offer], undone: int, glyphs: Glyphs) -> list[PageLine]:
-    """Return each of ``offers`` with what it does, the first ``undone`` commands with their undo."""
+def _commands(offers: Sequence[Offer], undone: int, glyphs: Glyphs, *, told: bool = False) -> list[PageLine]:
+    """Return each of ``offers`` with what it does, the first ``undone`` commands with their undo. ``told``:
+    the first command is shown elsewhere, so only what it does is said of it."""
     lines = []
-    for offer in offers:
+    for at, offer in enumerate(offers):
         if not offer.command:
             lines.append(PageLine(((f"{offer.whose}: ", "dim"), (offer.does, "text")), indent=2))
             continue
-        lines.append(PageLine(((glyphs.remedy, "dim"), (offer.command, "accent")), indent=2))
-        lines.append(PageLine((("  ", "dim"), (offer.does, "text")), indent=2))
+        if told and not at:
+            lines.append(PageLine(((glyphs.remedy, "dim"), (offer.does, "text")), indent=2))
+        else:
+            lines.append(PageLine(((glyphs.remedy, "dim"), (offer.command, "accent")), indent=2))
+            lines.append(PageLine((("  ", "dim"), (offer.does, "text")), indent=2))
         undone -= 1
         if undone >= 0 and (offer.undo or offer.note):
             note = f"  ({offer.note})" if offer.undo and offer.note else offer.note

@@ -28,6 +28,8 @@ GOOD_GRAPH = 7
 """The number of lines that a graph gets before another graph is shown above or below it."""
 TALL_GRAPH = 12
 """If graphs of this many lines or more have room above each other beside a table, there are several."""
+ENOUGH_GRAPH = 9
+"""Tables show rows that matter little before graphs below them get more lines than this."""
 GRAPH_CELLS = 36
 """The least number of columns of a graph beside another."""
 DETAIL = "detail"
@@ -35,11 +37,16 @@ DETAIL_CELLS = 60
 """The least number of columns of ``DETAIL`` beside graphs."""
 GRAPH_BESIDE_DETAIL = 40
 """The least number of columns of a graph beside ``DETAIL``."""
+EVEN_SHARE = 50
+"""The share of the first of two tables, in percent, unless the user has changed it."""
 TABLE_BESIDE_GRAPHS = HEADS + 10
 """A table that has more rows than fit gives lines to graphs only if it keeps this many lines; tables in two
 columns: twice as many."""
 TABLE_BESIDE_CHAIN = HEADS + 6
 """Like ``TABLE_BESIDE_GRAPHS``, if a chain needs the lines: it is shown whole, because it is the answer."""
+SECOND_BESIDE_CHAIN = HEADS + 4
+"""While a chain is shown, the first table gives the second one only what is above this many lines, or above
+two rows where there is little room: the first one has the tenants that are slow."""
 Frames = Literal["", "rule", "box"]
 """How panels are framed: not at all; with a line that has the title; with a box."""
 
@@ -54,7 +61,7 @@ class TableNeeds:
     """Whether there is such a table."""
     more: int = 0
     """Number of further rows, which matter little: they get lines that would make a graph taller than
-    ``TALL_GRAPH``."""
+    ``ENOUGH_GRAPH``."""
 
 
 NO_TABLE = TableNeeds(wanted=False)
@@ -98,7 +105,7 @@ class Room:
     frames: Frames = ""
     beside: bool = False
     """Whether the second table stands beside the first, not below it."""
-    share: int = 50
+    share: int = EVEN_SHARE
     """Percent of the room that the first of two tables may take."""
     gives: bool = True
     """Whether the first table gives some of its width to the second."""
@@ -180,11 +187,11 @@ def _stacked(
         heights.append(min(HEADS + third.rows, left - for_band))
         names.append("third")
         left -= heights[-1]
-    if fillers and not third.wanted:
+    if fillers:
         # Tables show rows that matter little before graphs get taller than they need to be.
-        plenty = left - room.detail.whole - room.edges - TALL_GRAPH
+        plenty = left - room.detail.whole - room.edges - ENOUGH_GRAPH
         for at in reversed(range(len(heights))):
-            more = max(min((first, second)[at].more, plenty), 0)
+            more = max(min((first, second, third)[at].more, plenty), 0)
             heights[at], left, plenty = heights[at] + more, left - more, plenty - more
     if not fillers or left < LEAST_GRAPH:
         # The table that lacks the most lines gets what is left; if none lacks any, the last one.
@@ -217,13 +224,17 @@ def _two_heights(
     if whole <= usable:
         return [one, other]
     most = max(min(usable * share // 100, usable - LEAST_TABLE), LEAST_TABLE)
+    if chain and share >= EVEN_SHARE:
+        least_second = SECOND_BESIDE_CHAIN if usable >= 2 * SECOND_BESIDE_CHAIN else HEADS + 2
+        most = max(most, usable - least_second)
     if one < most:
         heights = [one, usable - one]
     elif other < usable - most:
         heights = [usable - other, other]
     else:
         heights = [most, usable - most]
-    room_for_both = heights[0] >= min(one, LEAST_TABLE) and heights[1] >= min(other, LEAST_TABLE)
+    least_second = HEADS + 2 if chain else LEAST_TABLE
+    room_for_both = heights[0] >= min(one, LEAST_TABLE) and heights[1] >= min(other, least_second)
     return heights if room_for_both else [usable]
 
 

@@ -28,6 +28,8 @@ class Palette:
     meter: Style
     """Bars and graphs of figures that are not bad."""
     good: Style
+    low: Style
+    """Problems of low severity."""
     warn: Style
     bad: Style
     track: Style

@@ -210,7 +210,9 @@ def test_percentiles_of_few_calls_are_unsure_and_errors_stand_out() -> None:
 def test_the_longer_a_duration_the_brighter(ns: int, role: str) -> None:
     data = look(window([Calls(key(), [ns])]), View())
     found = {column.id: cell.role for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}
-    assert [found[name] for name in ("p50", "p95", "p99", "max", "total")] == [role] * 5
+    assert [found[name] for name in ("p50", "p95", "p99", "max")] == [role] * 4
+    # A sum grows with the window and with the threads.
+    assert found["total"] == ("" if role == "bright" else role)
 
 
 @pytest.mark.parametrize(
