@@ -129,15 +129,15 @@ class Facts:
         return self._held.hold((tenant, resource), use, self.window.end)
 
     def used_cpus(self, tenant: str) -> float:
-        """Returns how many CPUs ``tenant`` used on average since it first used one: CPU time is the
-        difference of two readings, so that a tenant that was just found has none in the earlier parts."""
-        use = self.use(tenant)
-        if use is None:
-            return 0.0
-        used = self.seconds_since(
-            lambda part: any(one.cpu_ns for one in part.evidence.tenants if one.tenant == tenant)
+        """Returns how many CPUs ``tenant`` used in the part of the window in which it used most: one that has
+        just begun to work did less in the parts before."""
+        used = (
+            use.cpu_ns / 1e9 / max(part.seconds, 1e-6)
+            for part in (self._parts or (self.window,))
+            for use in part.evidence.tenants
+            if use.tenant == tenant
         )
-        return use.cpu_ns / 1e9 / used
+        return max(used, default=0.0)
 
     def seconds_since(self, seen: Callable[[Window], bool]) -> float:
         """Returns the length in seconds of the window without the parts before the first one in which

@@ -110,7 +110,7 @@ COLUMNS: Final = (
     TableColumn("normal", "vs BASE", 7,
                 "p99 divided by its baseline, learned from windows without problems; a dash: no baseline yet",
                 "normal", needs="baseline"),
-    TableColumn("cpu", "CPU%", 5, "CPU time that its processes used, in percent of one CPU",
+    TableColumn("cpu", "CPU%", 5, "CPU time that its processes use at present, in percent of one CPU",
                 "resources", needs="use"),
     TableColumn("rss", "RSS", 7, "memory of the host that its processes use (resident set size)",
                 "resources", needs="use"),

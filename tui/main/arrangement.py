@@ -80,7 +80,7 @@ class Arrangement:
         """Return what the panels need to show all of their content."""
         panel = self._screen.query_one("#alerts", AlertPanel)
         # The first lines of the screen show the worst problem, which the list leaves out.
-        name = "problems" if panel.answering.chain is None else "other problems"
+        name = "problems" if panel.answering.chain is None or panel.has_focus else "other problems"
         panel.title = (self._badge("panel_warnings"), name, key("warnings"))
         keys = self._screen.query_one("#keys", KeyLine)
         return Needs(

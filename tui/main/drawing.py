@@ -112,7 +112,7 @@ class Drawing:
         normals = moments.newest.newest.normals if moments.newest is not None else {}
         self._tables.tellings = app.options.tellings()
         # This calls ``Arrangement.fit`` when the tables have their new content.
-        self._tables.show(window, self._panel.found.open, moments.against, past, normals)
+        self._tables.show(window, self._panel.found.open, moments.against, past, normals, moments.present)
         self.graphs()
         self._show_detail(window)
 

@@ -112,6 +112,14 @@ class Moments:
         return None if picture is None else picture.window
 
     @property
+    def present(self) -> Window | None:
+        """Return the newest part of the window on the screen; None if that is not known."""
+        if self._held is None:
+            return None if self.newest is None else self.newest.newest
+        at = next((part for part in reversed(self.past) if part.window.end <= self._held.at + 1e-3), None)
+        return None if at is None else at.unpack()
+
+    @property
     def against(self) -> Picture | None:
         """Return the picture to compare with; None if nothing is compared."""
         return self.mark if self.comparing else None

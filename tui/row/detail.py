@@ -202,15 +202,16 @@ def _what_to_do(
     undo of the first one."""
     if not offers:
         return []
-    more = len(offers) - _MOST_OFFERS
+    whole = len(offers)
     offers = offers[:_MOST_OFFERS]
-    rest = f"{more} more" if more > 0 else "all"
     copies = f"{key('copy')} copies the first command, " if any(offer.command for offer in offers) else ""
-    head = f"what to do: {copies}{key('commands')} lists {rest}"
-    front = [PageLine(((head, "dim"),))] if headed else []
+    head = f"what to do: {copies}{key('commands')} lists "
+    front: list[PageLine] = []
     fewer = [(number, 1) for number in range(len(offers), 0, -1)]
     lines: list[PageLine] = []
     for number, undone in ((len(offers), len(offers)), *fewer, (1, 0)):
+        rest = f"{whole - number} more" if whole > number else "all"
+        front = [PageLine(((head + rest, "dim"),))] if headed else []
         lines = [*front, *_commands(offers[:number], undone, glyphs, told=told)]
         if filled(lines, width) <= height:
             return lines

@@ -124,15 +124,17 @@ def table(
     have: Collection[Need] | None = None,
     lines_free: int = 0,
     loud: Mapping[Key, Collection[str]] = MappingProxyType({}),
+    present: Window | None = None,
 ) -> TableData:
     """Return the table of ``window`` that ``view`` describes, for ``width`` cells.
 
     Shares are parts of the time of all outermost calls below the view's path; a filter does not change them.
     ``letters``: draw parts of the time as letters and patterns, for terminals with few colours. ``marks``:
     marks of rows, by key. ``against``: the window to compare with. ``chosen``: ids of the columns; none: the
-    usual ones. ``pictures``: include the columns that are drawings. ``lost``, ``worst``, ``added`` and
-    ``lines_free``: as in ``lines_of``. ``have``: the needs of columns that count as met; None: those that the
-    data meets. ``loud``: the parts of the split that problems of a row are about, by its key.
+    usual ones. ``pictures``: include the columns that are drawings. ``lost``, ``worst``, ``added``,
+    ``lines_free`` and ``present``: as in ``lines_of``. ``have``: the needs of columns that count as met;
+    None: those that the data meets. ``loud``: the parts of the split that problems of a row are about, by its
+    key.
     """
     have = available(window, against, past, loses=any(lost.values())) if have is None else have
     shown = columns(view.by, width, have, chosen, tree=view.is_tree, sort=view.sort)
@@ -147,7 +149,7 @@ def table(
     uses_past = any(BY_ID[name].needs == "past" for name in (*ids, sort))
     found = parse(view.filter)
     trends = past if uses_past else NO_TRENDS
-    lines = lines_of(window, view, found, against, trends, marks, lost, worst, added, lines_free)
+    lines = lines_of(window, view, found, against, trends, marks, lost, worst, added, lines_free, present)
     folded, filling = (lines.folded, lines.filling) if isinstance(lines, FlatRows) else (0, (0, 0))
     return TableData(
         title(view, glyphs, folded, short=width < LEGEND_FROM),
@@ -279,14 +281,15 @@ def lines_of(
     worst: WorstFirst | None = None,
     added: Mapping[Key, AddedRow] = NOTHING_ADDED,
     lines_free: int = 0,
+    present: Window | None = None,
 ) -> Sequence[TreeRow]:
     """Return all rows in the order of ``view``; in a tree, children follow their parent.
 
     ``found`` is the filter of the view. Of ``marks`` only the keys are used: those rows have a mark. ``lost``
     is the time (ms/s) that rows lose through problems. ``worst`` remembers the order of earlier windows;
     None: rows are sorted by their figures in this window alone. ``added``: further rows of the first level,
-    which follow the rows that lose time. ``lines_free``: rows that matter little are shown up to this number
-    of rows.
+    which follow the rows that lose time. ``present``: the newest part of ``window``. ``lines_free``: rows
+    that matter little are shown up to this number of rows.
     """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
@@ -306,7 +309,7 @@ def lines_of(
             added=NOTHING_ADDED if number else added,
             nested=view.only not in ("", "busy") or bool(view.filter),
         )
-        rows = replace(rows, lost_ms_per_s=lost)
+        rows = replace(rows, lost_ms_per_s=lost, present=present)
         if past is not NO_TRENDS:
             rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
         if view.sort == WORST and against is None:

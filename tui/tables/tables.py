@@ -76,6 +76,7 @@ class Tables(Panel):
         self.views = TableViews()
         self.picking = Picking()
         self.window: Window | None = None
+        self._present: Window | None = None
         """The window that is shown; None if there is no data yet."""
         self.tellings: Tellings = NO_TELLINGS
         """The words for each cause."""
@@ -123,11 +124,13 @@ class Tables(Panel):
         against: Picture | None = None,
         past: Sequence[Packed] = (),
         normals: Mapping[RowKey, tuple[int, int]] = _NO_NORMALS,
+        present: Window | None = None,
     ) -> None:
         """Show ``window``, or with ``against`` what changed since that moment.
 
         Rows of ``chains`` (the worst first) are marked. ``past``: earlier windows, oldest first. ``normals``:
-        the baselines of rows; a window of the past does not contain them.
+        the baselines of rows; a window of the past does not contain them. ``present``: the newest part of
+        ``window``; None: ``window`` itself.
         """
         if (against is None) != (self.against is None):
             # The order of the rows changes. In tables without the focus the cursor moves to the new first
@@ -140,6 +143,7 @@ class Tables(Panel):
         if window is not None and self.window is not None and window.seconds > _GROWN * self.window.seconds:
             self.room.forget_lines()
         self.window, self._chains, self.against = window, tuple(chains), against
+        self._present = present
         self.views.comparing = against is not None
         self._looks_back = bool(past)
         if window is not None:
@@ -265,6 +269,7 @@ class Tables(Panel):
             have=self._needs.hold(view.by, have, self.window.end),
             lines_free=self.room.rows_of(widget),
             loud=found.parts,
+            present=self._present if against is None else None,
         )
         if against is None:
             if not culprits:

@@ -96,6 +96,8 @@ class Grouped:
     """Index into ``before`` for each row; -1 if the row is not in that window."""
     before_window: Window | None = None
     """The window to compare with, narrowed like ``window``."""
+    present: Window | None = None
+    """The newest part of ``window``, if it is a sum: how busy CPUs are is shown as it is at present."""
     added: Mapping[Key, AddedRow] = field(default_factory=dict)
     """Rows of processes that make no calls, by their keys. A row with such a key may also have calls of other
     processes."""
@@ -246,9 +248,10 @@ class Grouped:
 
     @cached_property
     def cpu_percent(self) -> NDArray[np.float64]:
-        """Return the CPU time of the processes of each row, in percent of one CPU; NaN if not measured. In a
-        table of tenants, the time that their cgroups used counts, if it is more."""
-        scale, evidence = 100 / (self.window.seconds or 1.0) / 1e9, self.window.evidence
+        """Return the CPU time of the processes of each row at present, in percent of one CPU; NaN if not
+        measured. In a table of tenants, the time that their cgroups used counts, if it is more."""
+        window = self.window if self.present is None else self.present
+        scale, evidence = 100 / (window.seconds or 1.0) / 1e9, window.evidence
         if not any(use.cpu_ns for use in evidence.processes) and not any(
             use.cpu_ns for use in evidence.tenants
         ):

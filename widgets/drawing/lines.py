@@ -13,7 +13,7 @@ from typing import Any
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -32,7 +32,8 @@ class Lines(Widget):
         super().__init__(id=widget_id)
         self._shown: list[Line] = []
         """The lines as last computed, frame included."""
-        self._width = 0
+        self._drawn_for: tuple[Size, PanelFrame] | None = None
+        """The size and the frame for which ``_shown`` was computed."""
         self._ground = PLAIN
         """The background of the lines."""
         self._strips: dict[int, Strip] = {}
@@ -50,7 +51,7 @@ class Lines(Widget):
     def frame(self, frame: PanelFrame) -> None:
         if frame != self._frame:
             self._frame = frame
-            self.repaint()
+            self.refresh()  # The size mostly changes, too: the lines are computed when Textual asks for them.
 
     def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
         """Return the texts on the top and on the bottom edge of the frame."""
@@ -75,20 +76,12 @@ class Lines(Widget):
 
     def redraw(self) -> None:
         """Compute the lines again and repaint the cells that differ."""
-        width, height = self.size
-        if not (self.is_mounted and width and height):
+        before, old, ground = self._drawn_for, self._shown, self._ground
+        if not self._compute():
             return
-        paint = palette(self.app)
-        frame = self._frame
-        inside, high = width - frame.columns, height - frame.lines
-        if inside <= 0 or high < 0:
-            return
-        inner = list(self.lines(inside, high, paint))[:high] if high else []
-        inner.extend([[(" " * inside, PLAIN)]] * (high - len(inner)))
-        new = self._framed(inner, width, paint) if frame.lines or frame.sides else inner
-        old, self._shown = self._shown, new
-        if len(old) != len(new) or self._width != width or self._ground != paint.ground:
-            self._width, self._ground, self._strips = width, paint.ground, {}
+        new = self._shown
+        if before != self._drawn_for or len(old) != len(new) or ground != self._ground:
+            self._strips = {}
             self.refresh()
             return
         regions = []
@@ -102,6 +95,26 @@ class Lines(Widget):
                 self.refresh(*regions)
             else:
                 repaint(self, regions)
+
+    def _compute(self) -> bool:
+        """Compute the lines for the present size and frame; return False if there is no room for any."""
+        width, height = self.size
+        frame = self._frame
+        inside, high = width - frame.columns, height - frame.lines
+        if not (self.is_mounted and height) or inside <= 0 or high < 0:
+            return False
+        paint = palette(self.app)
+        inner = list(self.lines(inside, high, paint))[:high] if high else []
+        inner.extend([[(" " * inside, PLAIN)]] * (high - len(inner)))
+        self._shown = self._framed(inner, width, paint) if frame.lines or frame.sides else inner
+        self._drawn_for, self._ground = (self.size, frame), paint.ground
+        return True
+
+    def _keep_up(self) -> None:
+        """Compute the lines again if the size or the frame has changed since. Textual paints a widget in its
+        new size before it tells the widget."""
+        if self._drawn_for is not None and self._drawn_for != (self.size, self._frame) and self._compute():
+            self._strips = {}
 
     def _framed(self, inner: list[Line], width: int, paint: Palette) -> list[Line]:
         frame, glyphs = self._frame, self.glyphs
@@ -118,13 +131,15 @@ class Lines(Widget):
         return palette(self.app).ground.bgcolor is not None and not any(self.gutter)
 
     def line(self, y: int) -> tuple[Line, Style]:
-        """Return the line at ``y`` as last computed, and its background."""
+        """Return the line at ``y``, and its background."""
+        self._keep_up()
         if y < len(self._shown):
             return self._shown[y], self._ground
         return [(" " * self.size.width, PLAIN)], palette(self.app).ground
 
     def render_line(self, y: int) -> Strip:
-        """Return the line at ``y`` as last computed."""
+        """Return the line at ``y``."""
+        self._keep_up()
         strip = self._strips.get(y)
         if strip is None:
             line, ground = self.line(y)
@@ -152,7 +167,6 @@ class Lines(Widget):
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
-        self._shown = []
         self.redraw()
 
     def on_mount(self) -> None:

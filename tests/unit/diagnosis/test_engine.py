@@ -486,10 +486,10 @@ def test_no_rule_is_listed_twice() -> None:
     assert len(set(RULES)) == len(RULES)
 
 
-def test_the_cpus_of_a_tenant_are_counted_from_when_it_was_found() -> None:
+def test_the_cpus_of_a_tenant_are_those_of_its_busiest_second() -> None:
     used: tuple[list[int], ...] = ([], [0], [1_500_000_000], [500_000_000])
     parts = [window(tenants=[TenantUse(BATCH, cpu_ns=ns) for ns in one]) for one in used]
     whole = window(seconds=4.0, tenants=[TenantUse(BATCH, cpu_ns=2_000_000_000)])
-    assert Facts(whole, parts=parts).used_cpus(BATCH) == 1.0
+    assert Facts(whole, parts=parts).used_cpus(BATCH) == 1.5
     assert Facts(whole).used_cpus(BATCH) == 0.5
     assert Facts(whole, parts=parts).used_cpus(SERVE) == 0.0
