@@ -20,6 +20,8 @@ SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
 )
 """(least share, severity): how severe a loss is if it takes at least this share of the losing threads' time.
 A smaller loss has the least severity of its cause."""
+SEVERITY_SECONDS: Final = 5.0
+"""Seconds for which the screen shows the severity of a problem after it became less severe."""
 
 ESTIMATED: Final = frozenset(("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks"))
 """Ids of the causes whose loss is estimated from how far the clocks of a device are below their highest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
-from stalltop.model.chain import SEVERITY_OF_SHARE
+from stalltop.model.chain import SEVERITY_OF_SHARE, SEVERITY_SECONDS
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.window import PARTS
 from stalltop.tui.columns.catalogue import COLUMNS
@@ -19,7 +19,8 @@ _SHARES: Final = ", ".join(f"{share:.0%}".removesuffix("%") for share, _ in SEVE
 SIGNS = (
     (
         "C H M L",
-        f"critical, high, medium, low: {_SHARES} % of the time, or less; of hardware: at least M",
+        f"critical, high, medium, low: {_SHARES} % of the time, or less; of hardware: at least M; "
+        f"falls after {SEVERITY_SECONDS:.0f} s",
     ),
     ("name C", "a problem involves this row ({why}: which)"),
     ("name <", "the culprit of a problem ({why}: which)"),

@@ -9,7 +9,15 @@ from typing import Final
 
 from stalltop.formats.text.answer import fades
 from stalltop.formats.text.chains import name_of, rate
-from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, uncontradicted, worst_first
+from stalltop.model.chain import (
+    SEVERITIES,
+    SEVERITY_SECONDS,
+    Chain,
+    Link,
+    Severity,
+    uncontradicted,
+    worst_first,
+)
 from stalltop.model.evidence import shown_operation
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import Dimension
@@ -51,8 +59,6 @@ WARNING: Final = "warning"
 CLEARLY: Final = 2.0
 """The loss by which a problem is sorted changes if the real loss is larger or smaller by more than this
 factor."""
-HELD_SECONDS: Final = 10.0
-"""Seconds for which a problem keeps its severity after it became less severe."""
 _NOT_SHOWN: Final[Mapping[str, float]] = {}
 _NOT_HELD: Final[Mapping[str, tuple[Severity, float]]] = {}
 
@@ -126,14 +132,14 @@ def steady_severities(
     """Return the severity with which each open chain is shown at ``now``, and the last time at which the
     chain really had this severity (Unix seconds), by the chain's id.
 
-    A chain keeps its severity from ``before`` for ``HELD_SECONDS`` after it became less severe. So the line
-    of a loss that comes in bursts does not change its colour and its place with each burst.
+    A chain keeps its severity from ``before`` for ``SEVERITY_SECONDS`` after it became less severe. So the
+    line of a loss that comes in bursts does not change its colour and its place with each burst.
     """
 
     def kept(chain: Chain) -> tuple[Severity, float]:
         severity, at = before.get(chain.id, (chain.severity, now))
         worse = SEVERITIES.index(severity) < SEVERITIES.index(chain.severity)
-        held = worse and chain.severity != "info" and 0.0 <= now - at < HELD_SECONDS
+        held = worse and chain.severity != "info" and 0.0 <= now - at < SEVERITY_SECONDS
         return (severity, at) if held else (chain.severity, now)
 
     return {chain.id: kept(chain) for chain in chains if chain.open}
