@@ -51,7 +51,7 @@ PARTS: Final[Mapping[PartName, SplitPart]] = MappingProxyType(
         "running": SplitPart(
             "R",
             "run",
-            "on the CPU; in a spinning synchronize: waiting for the device",
+            "on the CPU; busy waiting for the GPU counts as this",
             "it was on a CPU; this includes spinning for the device",
         ),
         "runqueue": SplitPart(

@@ -75,6 +75,8 @@ class TableRow:
     """A mark of one character at the end of the first column."""
     second_mark: Cell | None = None
     """A mark of one character between the first column and the second one."""
+    told: Cell | None = None
+    """What is said at the right end of the name's cell, if there is room for all of it."""
     across: Cell | None = None
     """Text in place of cells without a figure (``Glyphs.missing``) after the first column, if there is room
     for it."""

@@ -130,9 +130,7 @@ def suspect(
     suffering = frozenset({tenant, *(process.tenant for process in device.processes)} - {""})
     slow = f"{effect.key.operation} of {process}" if effect else f"work on {gpu}"
     if effect and len(suffering) > 1:
-        slow = (
-            f"{len(suffering)} tenants wait longer for {gpu}, most of all {process} in {effect.key.operation}"
-        )
+        slow = f"{len(suffering)} tenants wait longer for {gpu}, mostly {process} in {effect.key.operation}"
     return Suspicion(
         cause=cause,
         tenant=_only_tenant(device),

@@ -121,7 +121,7 @@ def _suspicion(facts: Facts, loss: Loss, told: Description, taken: Mapping[Who, 
     row = row_of(facts, key)
     unknown = list(told.unknown)
     if row is None or row.normal_p99_ns is None:
-        unknown.append("whether it is always so: no baseline was learned yet")
+        unknown.append("whether this is usual here: no baseline was learned yet")
     return Suspicion(
         cause=loss.cause,
         tenant=loss.victim.tenant,

@@ -273,7 +273,7 @@ def _look(facts: Facts, late: Rank, part: str) -> Fix:
         which = f"dst {servers[0].address}" if len(servers) == 1 else "state established"
         command = commands.in_network_of(late.pid, f"ss -tinp {which}")
         return Fix(
-            "see for which connections it waits",
+            "shows the connections for which it waits",
             command,
             look=True,
             short="shows their round trips and what is not acknowledged",

@@ -104,11 +104,14 @@ def _said(chain: Chain, window: Window, telling: Telling) -> Sentence:
 
 
 def _reason(chain: Chain, culprit: Link) -> str:
-    """Return why ``culprit`` does what it does, if the chain goes on below it: ``waits longer for the
-    network``."""
+    """Return why ``culprit`` does what it does, if the chain goes on below it: ``because it waits longer for
+    the network``."""
     below = chain.links[chain.links.index(culprit) + 1 :]
     deeper = next((link for link in below if link.role == "reason" and link.depth > culprit.depth), None)
-    return "" if deeper is None else _THAN.sub("", deeper.text.removeprefix("it "))
+    if deeper is None:
+        return ""
+    why = _THAN.sub("", deeper.text)
+    return f"because {why}" if why.startswith("it ") else why
 
 
 def _lost(chain: Chain, glyphs: Glyphs) -> tuple[str, str, str]:
@@ -205,6 +208,8 @@ def healthy(
     no_problems, busy = "No problems.", busy_percent(window)
     if verdict_in > 0:
         no_problems = f"Measuring: first verdict within {math.ceil(verdict_in)} s."
+        if busy:
+            no_problems += f" The CPUs are {busy:.0f} % busy."
     elif busy:
         no_problems = f"No problem found, although the CPUs are {busy:.0f} % busy."
     elif untraced:

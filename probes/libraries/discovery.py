@@ -503,7 +503,7 @@ def _without_runtime(
         several = f" ({len(pids)} processes)" if len(pids) > 1 else ""
         yield Missing(
             clean(program),
-            f"holds the CUDA runtime without symbols{several}: only its driver calls are counted",
+            f"all but its driver calls{several}: the CUDA runtime in it has no symbols",
             "keep the program's symbols, or link it with -cudart shared",
             pids[0],
         )

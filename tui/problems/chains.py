@@ -226,7 +226,9 @@ def listed(
 
 def _sentence(warn: Warn, key: tuple[str, str, int]) -> AlertRow:
     mark = _WARNING_MARK[warn.level]
-    return AlertRow(key=key, mark=mark, role=warn.level, text=warn.text, name=warn.name)
+    # What has been so since the start must not outshout what is wrong now; the header stays coloured.
+    role = "dim" if warn.standing and warn.level == "warn" else warn.level
+    return AlertRow(key=key, mark=mark, role=role, text=warn.text, name=warn.name)
 
 
 def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: Glyphs = UNICODE) -> AlertRow:

@@ -237,15 +237,19 @@ def drawn(
     def made(at: int) -> TableRow:
         line = lines[at]
         rows, i, level = line.rows, line.i, levels[line.level]
-        texts = (_name(line, view, level, found), *(cell(one, rows, i, style) for one in cells))
-        key = line.key
+        key, name = line.key, _name(line, view, level, found)
+        if key in marks:
+            name = name._replace(role="")  # a problem involves the row, so its name is not dim
+        texts = (name, *(cell(one, rows, i, style) for one in cells))
         mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
         found_guilty = rows.added.get(key)
         if found_guilty is None:
             return TableRow(key, texts, rows.labels[i][level.own], mark)
         culprit = Cell(CULPRIT, found_guilty.role)
-        across = Cell(found_guilty.does, found_guilty.role) if rows.at[i] < 0 else None
-        return TableRow(key, texts, rows.labels[i][level.own], mark, culprit, across)
+        does = Cell(found_guilty.does, found_guilty.role)
+        # A row with figures of its own says behind its name what it does, others in place of figures.
+        told, across = (None, does) if rows.at[i] < 0 else (does, None)
+        return TableRow(key, texts, rows.labels[i][level.own], mark, culprit, told, across)
 
     if isinstance(lines, FlatRows):
         flat = lines
