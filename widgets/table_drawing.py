@@ -172,14 +172,13 @@ class TableDrawing:
                 room, whole = wide - 2 if mark else wide, printable(cell.text)
                 text = (middle if column.ends_differ else fit)(whole, room, glyphs)
                 cut = column.ends_differ and not text.startswith(whole)
-                said = row.told if row.told is not None and text.startswith(whole) else None
-                if said is not None and cell_len(whole) + 2 + cell_len(printable(said.text)) <= room:
-                    text = whole + " " * (room - cell_len(whole) - cell_len(printable(said.text)))
-                else:
-                    said = None
+                said = "" if row.told is None else f"  {printable(row.told.text)} "
+                free = room - cell_len(whole) - cell_len(said)
+                if said and free >= 0:
+                    text = whole + " " * free
                 parts += _emphasized(text, () if cut else cell.found, self._looks(cell.role, over)[0])
-                if said is not None:
-                    parts.append((printable(said.text), self._under(said.role, over)))
+                if said and free >= 0 and row.told is not None:
+                    parts.append((said, self._under(row.told.role, over)))
                 if mark is not None:
                     parts.append((" ", over))
                     parts.append((fit(mark.text, 1), self._under(mark.role, over)))
