@@ -126,7 +126,7 @@ def problem_lines(
     headed = height >= _HEADED_FROM and filled(why, width) + (1 if beside else 2 + first) <= height
     if headed:
         why = [PageLine((("  SHARE  LOST/S  from what is slow to its cause", "dim"),)), *why]
-    told = told and not (headed or beside)
+    told = told and height < _HEADED_FROM and not beside
     if told:
         first = filled(_commands(offers[:1], 0, frame.glyphs, told=True), width)
     if beside:
@@ -210,7 +210,7 @@ def _what_to_do(
     fewer = [(number, 1) for number in range(len(offers), 0, -1)]
     lines: list[PageLine] = []
     for number, undone in ((len(offers), len(offers)), *fewer, (1, 0)):
-        rest = f"{whole - number} more" if whole > number else "all"
+        rest = f"all {whole}" if whole > number else "all"
         front = [PageLine(((head + rest, "dim"),))] if headed else []
         lines = [*front, *_commands(offers[:number], undone, glyphs, told=told)]
         if filled(lines, width) <= height:

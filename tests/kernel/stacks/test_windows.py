@@ -25,15 +25,34 @@ def wait():
 def hang():
     library.cuStreamSynchronize(0)
 
+def step():
+    hang()
+
 library = ctypes.CDLL(sys.argv[1])
 for line in sys.stdin:
     if line.strip() == "hang":
         hang()
+    if line.strip() == "step":
+        step()
+    if line.strip() == "here":
+        library.cuStreamSynchronize(0)
     for _ in range(100):
         wait()
 """
-WAIT = [("wait", 5), ("<module>", 15)]
-HANG = [("hang", 8), ("<module>", 13)]
+
+
+def _frames(*code: tuple[str, str]) -> list[tuple[str, int]]:
+    """Return frames as (function, line), given as (function, its line of code), innermost first."""
+    numbers = {line: number for number, line in enumerate(PROGRAM.split("\n"), 1)}
+    return [(function, numbers[line]) for function, line in code]
+
+
+WAIT = _frames(("wait", "    library.cuCtxSynchronize()"), ("<module>", "        wait()"))
+HANG = _frames(("hang", "    library.cuStreamSynchronize(0)"), ("<module>", "        hang()"))
+STEP = _frames(
+    ("hang", "    library.cuStreamSynchronize(0)"), ("step", "    hang()"), ("<module>", "        step()")
+)
+HERE = _frames(("<module>", "        library.cuStreamSynchronize(0)"))
 
 
 @contextlib.contextmanager
@@ -105,6 +124,26 @@ def test_windows_have_the_lines_of_slow_calls_and_of_a_hang(built: Built, workpl
         assert lines(hanging) == HANG
         assert (hanging.operation, hanging.calls) == ("cuStreamSynchronize", 1)
         assert hanging.ns > 2e9
+        hold.unlink()
+
+
+def test_every_rank_that_hangs_has_its_own_line(built: Built, workplace: Workplace) -> None:
+    hold = workplace.folder / "hold"
+    hold.touch()
+    places = {"hang": HANG, "step": STEP, "here": HERE}
+    with contextlib.ExitStack() as stack:
+        ranks = {word: stack.enter_context(running(built, workplace, hold)) for word in places}
+        monitor = stack.enter_context(monitoring("slow"))
+        for word, rank in ranks.items():
+            tell(rank, word)
+        found: dict[int, StackCount] = {}
+
+        def all_found() -> bool:
+            found.update({one.pid: one for one in monitor.read().stacks if one.reason == "open"})
+            return {rank.pid for rank in ranks.values()} <= set(found)
+
+        wait_until(all_found, step=0.3, what="the stacks of all calls that hang")
+        assert {word: lines(found[rank.pid]) for word, rank in ranks.items()} == places
         hold.unlink()
 
 
