@@ -37,15 +37,17 @@ class MovingStacks:
 
     def __init__(self) -> None:
         self._sums: dict[StackCount, list[int]] = {}
-        """Number of calls and their time, by the stack without both."""
+        """Number of calls, their time, and in how many windows they were, by the stack without figures. A
+        wait that goes on from an earlier window has time, but is no further call."""
 
     def add(self, stacks: Iterable[StackCount], *, open_ones: bool = False) -> None:
         """Adds the stacks of the newest window, without those of open calls unless ``open_ones`` is set."""
         for stack in stacks:
             if open_ones or stack.reason != "open":
-                found = self._sums.setdefault(_with_figures(stack, 0, 0), [0, 0])
+                found = self._sums.setdefault(_with_figures(stack, 0, 0), [0, 0, 0])
                 found[0] += stack.calls
                 found[1] += stack.ns
+                found[2] += 1
 
     def remove(self, stacks: Iterable[StackCount]) -> None:
         """Subtracts the stacks of the oldest window, which `add` was given."""
@@ -55,13 +57,14 @@ class MovingStacks:
             if found is not None:
                 found[0] -= stack.calls
                 found[1] -= stack.ns
-                if found[0] <= 0:
+                found[2] -= 1
+                if found[2] <= 0:
                     del self._sums[key]
 
     def sum(self, newest: Iterable[StackCount]) -> tuple[StackCount, ...]:
         """Returns the sum, with the open calls of the window ``newest``: those with the most time first, at
         most MOST_STACKS."""
-        added = [_with_figures(key, calls, ns) for key, (calls, ns) in self._sums.items()]
+        added = [_with_figures(key, calls, ns) for key, (calls, ns, _) in self._sums.items()]
         added += [stack for stack in newest if stack.reason == "open"]
         return tuple(sorted(added, key=_most_first)[:MOST_STACKS])
 

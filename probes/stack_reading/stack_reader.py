@@ -21,6 +21,7 @@ from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Answerer, BusyError
 from stalltop.probes.maps.stacks import KernelStacks, RawStack, TracedThread
 from stalltop.probes.stack_reading.stack_names import Demangles, StackNames, python_frames, why_cut
+from stalltop.probes.stacks.frames_outside import MOST_FRAMES
 from stalltop.probes.stacks.layout import PythonEnd
 
 FIRST_SECONDS: Final = 0.2
@@ -131,7 +132,10 @@ class StackReader:
             lines = self.names.lines(pid, frames, asks)
         except BusyError:
             return ReadStack((), "")
-        return ReadStack(python_frames(frames, lines), "")
+        shown = python_frames(frames, lines)
+        return ReadStack(
+            shown, why_cut(PythonEnd.DEEPER if len(frames) >= MOST_FRAMES else PythonEnd.WHOLE, shown)
+        )
 
     def is_gil(self, pid: int, futex: int) -> bool:
         """Returns whether ``futex``, an address in a process, belongs to Python's interpreter lock."""

@@ -14,6 +14,7 @@ from stalltop.demo.latencies import TABLE_VARIABLE, Latency, write_table
 from stalltop.model.stacks.stack import StackCount
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions, StackMode
+from stalltop.probes.stacks.frames_outside import MOST_FRAMES
 from tests.kernel.harness import Workplace, wait_until
 
 PROGRAM = """
@@ -28,12 +29,17 @@ def hang():
 def step():
     hang()
 
+def deep(frames):
+    deep(frames - 1) if frames else hang()
+
 library = ctypes.CDLL(sys.argv[1])
 for line in sys.stdin:
     if line.strip() == "hang":
         hang()
     if line.strip() == "step":
         step()
+    if line.strip() == "deep":
+        deep(100)
     if line.strip() == "here":
         library.cuStreamSynchronize(0)
     for _ in range(100):
@@ -51,6 +57,10 @@ WAIT = _frames(("wait", "    library.cuCtxSynchronize()"), ("<module>", "       
 HANG = _frames(("hang", "    library.cuStreamSynchronize(0)"), ("<module>", "        hang()"))
 STEP = _frames(
     ("hang", "    library.cuStreamSynchronize(0)"), ("step", "    hang()"), ("<module>", "        step()")
+)
+DEEP = _frames(
+    ("hang", "    library.cuStreamSynchronize(0)"),
+    *[("deep", "    deep(frames - 1) if frames else hang()")] * (MOST_FRAMES - 1),
 )
 HERE = _frames(("<module>", "        library.cuStreamSynchronize(0)"))
 
@@ -130,7 +140,7 @@ def test_windows_have_the_lines_of_slow_calls_and_of_a_hang(built: Built, workpl
 def test_every_rank_that_hangs_has_its_own_line(built: Built, workplace: Workplace) -> None:
     hold = workplace.folder / "hold"
     hold.touch()
-    places = {"hang": HANG, "step": STEP, "here": HERE}
+    places = {"hang": HANG, "step": STEP, "here": HERE, "deep": DEEP}
     with contextlib.ExitStack() as stack:
         ranks = {word: stack.enter_context(running(built, workplace, hold)) for word in places}
         monitor = stack.enter_context(monitoring("slow"))
@@ -144,6 +154,8 @@ def test_every_rank_that_hangs_has_its_own_line(built: Built, workplace: Workpla
 
         wait_until(all_found, step=0.3, what="the stacks of all calls that hang")
         assert {word: lines(found[rank.pid]) for word, rank in ranks.items()} == places
+        cut = {word: found[rank.pid].cut for word, rank in ranks.items()}
+        assert cut == {**dict.fromkeys(places, ""), "deep": "more outer frames than are kept"}
         hold.unlink()
 
 

@@ -47,6 +47,19 @@ def test_windows_that_leave_a_sum_take_their_stacks_along() -> None:
     assert sliding.push(replace(window, start=window.end, stacks=(stack(1),))).stacks == (stack(1),)
 
 
+def test_a_wait_that_goes_on_counts_until_its_last_window_has_left() -> None:
+    sums = MovingStacks()
+    begins, goes_on = [stack(1, calls=1, ns=10)], [stack(1, calls=0, ns=30)]
+    for window in (begins, goes_on, goes_on):
+        sums.add(window)
+    sums.remove(begins)
+    assert sums.sum(()) == (stack(1, calls=0, ns=60),)
+    sums.remove(goes_on)
+    assert sums.sum(()) == (stack(1, calls=0, ns=30),)
+    sums.remove(goes_on)
+    assert sums.sum(()) == ()
+
+
 def test_a_sum_since_the_start_is_bounded() -> None:
     sums = MovingStacks()
     for number in range(1, 5 * MOST_STACKS):
