@@ -93,12 +93,14 @@ def lines_of(chain: Chain, stacks: Iterable[StackCount]) -> tuple[Link, ...]:
 
 def line_of_other(chain: Chain, link: Link, stacks: Iterable[StackCount]) -> Link | None:
     """Returns the line at which the process that ``link`` names keeps the process of ``chain`` waiting: where
-    it released the lock, else where it ran or waited itself; None if that is not known."""
+    it released the lock, else where it ran or waited itself, else where its own call hangs; None if that is
+    not known."""
     own = [stack for stack in stacks if (stack.tenant, stack.pid) == (link.tenant, link.pid) and where(stack)]
     holds = [stack for stack in own if stack.reason in _LOCKS] if chain.cause in _LOCK_CAUSES else []
     same = link.pid == chain.pid
     works = [stack for stack in own if stack.reason in _WORKS and not same]
-    told = holds or works or ([] if same else [stack for stack in own if stack.reason in HOLDS])
+    hangs = [stack for stack in own if stack.reason == "open" and not same]
+    told = holds or works or hangs or ([] if same else [stack for stack in own if stack.reason in HOLDS])
     total = sum(stack.ns for stack in told)
     for text, ns in _most(told)[:1]:
         return Link("line", text, ns / total, tenant=link.tenant, pid=link.pid, depth=link.depth + 1)

@@ -111,3 +111,15 @@ def test_a_worker_has_the_line_in_which_it_works() -> None:
     assert late is not None
     assert late.text == "in train.py:2 step"
     assert line_of_other(between_calls("loader_cpu"), worker, []) is None
+
+
+def test_a_rank_that_hangs_itself_has_the_line_of_its_own_call() -> None:
+    missing = Link("culprit", "rank 1 has not entered the collective", tenant=ROW[0], pid=7, depth=2)
+    stuck = stack(55, 3_000_000_000, pid=7, reason="open")
+    found = line_of_other(chain(full_window()), missing, [stuck, stack(88, 920)])
+    assert found is not None
+    assert (found.text, found.pid) == ("in train.py:55 step, from train.py:41 loop", 7)
+    working = sample(60, 10, "disk", pid=7)
+    busy = line_of_other(chain(full_window()), missing, [stuck, working])
+    assert busy is not None
+    assert busy.text.startswith("in train.py:60")
