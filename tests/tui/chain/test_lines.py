@@ -69,7 +69,7 @@ def test_a_chain_that_comes_in_bursts_keeps_its_colour_and_place_for_some_second
     calm = replace(STARVED, severity="low", lost_ms_per_s=1.0)
     first = listed(faulty(STARVED, STORM))
     assert [row.mark for row in first.rows] == ["H", "M"]
-    second = listed(faulty(calm, STORM, number=8), before=first.sorted_by, held=first.held)
+    second = listed(faulty(calm, STORM, number=4), before=first.sorted_by, held=first.held)
     assert [(row.mark, row.key) for row in second.rows] == [("H", STARVED.id), ("M", STORM.id)]
     assert counts(second.open) == (("high", 1), ("medium", 1))
     third = listed(faulty(calm, STORM, number=20), before=second.sorted_by, held=second.held)
