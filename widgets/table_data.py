@@ -76,7 +76,7 @@ class TableRow:
     second_mark: Cell | None = None
     """A mark of one character between the first column and the second one."""
     told: Cell | None = None
-    """What is said at the right end of the name's cell, if there is room for all of it."""
+    """Text at the right end of the first column, before the marks; shown only if all of it fits."""
     across: Cell | None = None
     """Text in place of cells without a figure (``Glyphs.missing``) after the first column, if there is room
     for it."""

@@ -174,10 +174,10 @@ class TableDrawing:
                 cut = column.ends_differ and not text.startswith(whole)
                 said = "" if row.told is None else f"  {printable(row.told.text)} "
                 free = room - cell_len(whole) - cell_len(said)
-                if said and free >= 0:
+                if row.told is not None and free >= 0:
                     text = whole + " " * free
                 parts += _emphasized(text, () if cut else cell.found, self._looks(cell.role, over)[0])
-                if said and free >= 0 and row.told is not None:
+                if row.told is not None and free >= 0:
                     parts.append((said, self._under(row.told.role, over)))
                 if mark is not None:
                     parts.append((" ", over))

@@ -37,8 +37,8 @@ class MovingStacks:
 
     def __init__(self) -> None:
         self._sums: dict[StackCount, list[int]] = {}
-        """Number of calls, their time, and in how many windows they were, by the stack without figures. A
-        wait that goes on from an earlier window has time, but is no further call."""
+        """By the stack without figures: the number of calls, their time, and the number of windows that have
+        the stack. A wait that continues from an earlier window adds time, but no call."""
 
     def add(self, stacks: Iterable[StackCount], *, open_ones: bool = False) -> None:
         """Adds the stacks of the newest window, without those of open calls unless ``open_ones`` is set."""

@@ -226,7 +226,7 @@ def listed(
 
 def _sentence(warn: Warn, key: tuple[str, str, int]) -> AlertRow:
     mark = _WARNING_MARK[warn.level]
-    # What has been so since the start must not outshout what is wrong now; the header stays coloured.
+    # A warning that has stood since the start is dim: problems are more urgent. The header keeps its colour.
     role = "dim" if warn.standing and warn.level == "warn" else warn.level
     return AlertRow(key=key, mark=mark, role=role, text=warn.text, name=warn.name)
 

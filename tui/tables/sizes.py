@@ -45,8 +45,8 @@ columns: twice as many."""
 TABLE_BESIDE_CHAIN = HEADS + 6
 """Like ``TABLE_BESIDE_GRAPHS``, if a chain needs the lines: it is shown whole, because it is the answer."""
 SECOND_BESIDE_CHAIN = HEADS + 4
-"""While a chain is shown, the first table gives the second one only what is above this many lines, or above
-two rows where there is little room: the first one has the tenants that are slow."""
+"""Lines that the second table keeps while a problem is shown: the first table has the slow tenants, and gets
+the other lines. Where there is little room, the second table keeps two rows."""
 Frames = Literal["", "rule", "box"]
 """How panels are framed: not at all; with a line that has the title; with a box."""
 
@@ -225,8 +225,8 @@ def _two_heights(
         return [one, other]
     most = max(min(usable * share // 100, usable - LEAST_TABLE), LEAST_TABLE)
     if chain and share >= EVEN_SHARE:
-        least_second = SECOND_BESIDE_CHAIN if usable >= 2 * SECOND_BESIDE_CHAIN else HEADS + 2
-        most = max(most, usable - least_second)
+        kept = SECOND_BESIDE_CHAIN if usable >= 2 * SECOND_BESIDE_CHAIN else HEADS + 2
+        most = max(most, usable - kept)
     if one < most:
         heights = [one, usable - one]
     elif other < usable - most:
