@@ -128,7 +128,9 @@ def problem_lines(
         why = [PageLine((("  SHARE  LOST/S  from what is slow to its cause", "dim"),)), *why]
     told = told and height < _HEADED_FROM and not beside
     if told:
-        first = filled(_commands(offers[:1], 0, frame.glyphs, told=True), width)
+        # What a command shows that changes nothing matters less than the steps.
+        looks = chain.remedy is not None and chain.remedy.look
+        first = 0 if looks else filled(_commands(offers[:1], 0, frame.glyphs, told=True), width)
     if beside:
         more = more if filled([*why, *more], width) <= height else []
         return _beside([*why, *more], _what_to_do(offers, width, height, frame.glyphs, headed), frame)
