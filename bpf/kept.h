@@ -96,6 +96,7 @@ INLINE void keep_call(struct thread *thread, const struct frame *frame, struct s
 		keeping->since_ns = now;
 		keeping->slow = 0;
 		keeping->samples = 0;
+		keeping->stacks_read = 0;
 	}
 	if (slow ? !room_for_slow(keeping, slot, now) : !room_for_sample(keeping, slot)) {
 		if (slow)
@@ -125,8 +126,10 @@ INLINE void keep_call(struct thread *thread, const struct frame *frame, struct s
 		call->arguments[i] = frame->arguments[i];
 	copy_level(thread, off, call->split_ns);
 	kept_calls.ringbuf_submit(call, NO_WAKEUP);
-	if (keeping->stacks > !slow)
+	if (keeping->stacks > !slow && keeping->stacks_read < keeping->most_stacks) {
+		__sync_fetch_and_add(&keeping->stacks_read, 1);
 		thread->walked = 1;
+	}
 }
 
 #endif

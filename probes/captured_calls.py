@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from stalltop.model.calls import CapturedCall, CapturedCalls, bounded
+from stalltop.model.histograms.hdr import index_of
 from stalltop.model.row_key import RowKey
 from stalltop.model.stacks.stack import StackCount
 from stalltop.model.stacks.sums import added_stacks
@@ -80,6 +81,7 @@ def call_stacks(
                     *(row.tenant, row.pid, row.process, row.layer, row.operation, row.nested),
                     *("slow" if call.slow else "sample", 1, call.duration_ns, stack.frames, stack.cut),
                     row.device,
+                    ((index_of(call.duration_ns), 1),),
                 )
             )
     return added_stacks([stacks])

@@ -514,6 +514,8 @@ KEEPING: Final = np.dtype(
         ("own_kernels", "u8"),
         ("stacks", "u8"),
         ("sampled_ns", "u8"),
+        ("stacks_read", "u8"),
+        ("most_stacks", "u8"),
     ]
 )
 """``struct keeping``: Numbers of captured calls of all slots, and limits, which the monitor

@@ -24,14 +24,13 @@ from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.merge.merging import longest_ended
 from stalltop.model.row_key import RowKey
 from stalltop.model.stacks.stack import StackCount
-from stalltop.model.stacks.sums import added_stacks
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.clean import clean
 from stalltop.model.text.words import with_pid
 from stalltop.model.window import U64, Coverage, Missing, OpenCall, Rows, Window
 from stalltop.probes import operations
 from stalltop.probes.budget.keeper import BudgetKeeper
-from stalltop.probes.captured_calls import call_stacks, captured_calls
+from stalltop.probes.captured_calls import captured_calls
 from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Confined
 from stalltop.probes.confined.names import ConfinedNames
@@ -58,13 +57,12 @@ from stalltop.probes.libraries.unprobed import UnprobedProcess
 from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.maps.open_calls import RawOpenCall
-from stalltop.probes.maps.raw import RawCapturedCall, RawEvictions, RawQuota
+from stalltop.probes.maps.raw import RawEvictions, RawQuota
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
 from stalltop.probes.over_quota import out_of_memory, over_quota
 from stalltop.probes.privileges import capabilities
-from stalltop.probes.stack_reading.sample_reader import SampleReader
-from stalltop.probes.stack_reading.stack_reader import StackReader
+from stalltop.probes.stack_reading.window_stacks import WindowStacks
 from stalltop.probes.stacks.layout import Stacks
 from stalltop.probes.symbols.cuda_kernel_names import SEARCH_SECONDS, KernelNames
 from stalltop.probes.symbols.demangler import Demangler
@@ -83,11 +81,6 @@ second of its start."""
 ENDED_CALL_NS = 1_000_000_000
 """Shortest duration of a call that is listed because its thread ended inside it, ns. A shorter call only
 shows that the program was stopped while it was working."""
-
-HANGING_NS = 2_000_000_000
-"""Age of a call, ns, from which its stack is read although it has not returned."""
-MOST_HANGING = 16
-"""Maximum number of such calls whose stacks are read in one window: those that are open for longest."""
 
 
 class Monitor:
@@ -130,8 +123,7 @@ class Monitor:
         self._kernel: KernelSide | None = None
         self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
-        self._stacks: StackReader | None = None
-        self._samples: SampleReader | None = None
+        self._stacks: WindowStacks | None = None
         self._budget: BudgetKeeper | None = None
         self._looker: threading.Thread | None = None
         self._stop = threading.Event()
@@ -153,11 +145,10 @@ class Monitor:
                 searches=self._confined_search,
             )
             if options.stacks != "off":
-                self._kernel.stacks.choose(Stacks[options.stacks.upper()])
-                self._stacks = StackReader(
-                    self._kernel.stacks, self._confined, demangler, self._confined.impatient
+                of = Stacks[options.stacks.upper()]
+                self._stacks = WindowStacks(
+                    self._kernel.stacks, self._kernel.samples, of, self._confined, demangler
                 )
-                self._samples = SampleReader(self._kernel.samples, self._stacks.names, self._stacks.is_gil)
             self._libraries = Libraries(
                 self._kernel.attach, Processes(within=options.within), asks=self._confined
             )
@@ -235,7 +226,7 @@ class Monitor:
             )
             open_calls = (*map(self._open_call, still_open), *ended_calls)
             if self._stacks is not None:
-                stacks = self._stacks_of(self._stacks, captured, open_calls)
+                stacks = self._stacks.take(captured, open_calls, self._row_of)
             evidence = self._evidence.read(self._kernel.evidence, self._callers, wall=wall, clock=clock)
             loss["no_overlap"] = self._evidence.without_overlaps
         if self._libraries is not None:
@@ -352,10 +343,8 @@ class Monitor:
                 if self._budget is not None:
                     self._budget.apply()
                 kernel.evidence.look()
-                if self._stacks is not None and self._samples is not None:
-                    self._stacks.remapped(libraries.remapped())
-                    kernel.samples.follow(self._stacks.look())
-                    self._samples.look()
+                if self._stacks is not None:
+                    self._stacks.look(libraries.remapped())
                 if libraries.library_rows():
                     self._evidence.begin()
                     if looks >= NAMES_AFTER_LOOKS:
@@ -364,23 +353,6 @@ class Monitor:
                 if not self._stop.is_set():
                     self._failure = error
                 return
-
-    def _stacks_of(
-        self, reader: StackReader, captured: list[RawCapturedCall], open_calls: Iterable[OpenCall]
-    ) -> tuple[StackCount, ...]:
-        """Returns the stacks of captured calls, and of calls that have not returned for long."""
-        found = reader.take()
-        returned = call_stacks(captured, found, self._row_of)
-        reader.keep(found)
-        hanging = [call for call in open_calls if call.age_ns >= HANGING_NS and not call.ended]
-        stacks = []
-        for call in sorted(hanging, key=lambda call: -call.age_ns)[:MOST_HANGING]:
-            stack = reader.now(call.pid, call.tid)
-            if stack.frames:
-                who = call.tenant, call.pid, call.process, call.layer, call.operation, call.nested
-                stacks.append(StackCount(*who, "open", 1, call.age_ns, stack.frames, stack.cut, call.device))
-        sampled = self._samples.take(self._row_of) if self._samples is not None else ()
-        return added_stacks([returned, stacks, sampled])
 
     def _rows(self, counts: Counts) -> Rows:
         self._forget_changed()
@@ -473,7 +445,6 @@ class Monitor:
             *self._tenants.missing(),
             *self._kernel_names.missing(),
             *(self._stacks.missing() if self._stacks is not None else ()),
-            *(self._samples.missing() if self._samples is not None else ()),
             *((OTHER_NUMBERS,) if wrong else ()),
             *((Missing("compiled programs for the next start", not_kept),) if not_kept else ()),
         )
@@ -509,8 +480,6 @@ class Monitor:
                 self._places.forget(tgid)
                 if self._stacks is not None:
                     self._stacks.forget(tgid)
-                if self._samples is not None:
-                    self._samples.forget(tgid)
         if gone:
             self._kernel.release(*gone)
         self._forget_keys(ended)

@@ -588,6 +588,8 @@ struct keeping {
 	__u64 own_kernels;          /* the same for records of CUDA kernels */
 	__u64 stacks;               /* of which captured calls the stack is read: enum stacks of stacks/layout.h */
 	__u64 sampled_ns;           /* time of a thread for which one stack is read, on average; 0: none is read */
+	__u64 stacks_read;          /* number of stacks of captured calls that were to be read since since_ns */
+	__u64 most_stacks;          /* limit of `stacks_read`, per second */
 };
 
 #endif

@@ -179,6 +179,7 @@ def _stacks(stacks: Iterable[StackCount]) -> list[dict[str, Any]]:
             "reason": stack.reason,
             "count": stack.calls,
             "ns": stack.ns,
+            "p99_ns": stack.p99_ns,
             "frames": [frame._asdict() for frame in stack.frames],
             "cut": stack.cut,
         }

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from stalltop.model.histograms.hdr import HIGHEST_OF_INDEX
+
 Language = Literal["python", "native", "jit"]
 """``jit``: code that is in no file, because the program compiled it while it ran."""
 StackReason = Literal[
@@ -84,6 +86,10 @@ class StackFrame(NamedTuple):
         return self.function or name or "unknown code"
 
 
+Durations = tuple[tuple[int, int], ...]
+"""Numbers of calls by the index of their HDR counter (``model.histograms.hdr``), sorted by this index."""
+
+
 class StackCount(NamedTuple):
     """Calls of one row (``tenant`` to ``nested``, and ``device``) with one stack; or samples of threads, in
     these calls or between calls."""
@@ -106,11 +112,18 @@ class StackCount(NamedTuple):
     """Why outer frames are missing; '' if the stack is complete."""
     device: str = ""
     """Label of the device that the calls ran on; '' if unknown."""
+    durations: Durations = ()
+    """Of calls: how long they took; open ones until now. Of samples: ()."""
 
     @property
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
         """Key of the row that counts these calls: its ``RowKey`` without the host."""
         return (*self[:6], self.device)
+
+    @property
+    def p99_ns(self) -> int | None:
+        """99th percentile of the durations of the calls; None if they are not known."""
+        return p99_ns([self.durations])
 
     @property
     def part(self) -> str:
@@ -121,6 +134,18 @@ class StackCount(NamedTuple):
     def python(self) -> tuple[StackFrame, ...]:
         """The frames of Python code, innermost first."""
         return tuple(frame for frame in self.frames if frame.language == "python")
+
+
+def p99_ns(durations: Iterable[Durations]) -> int | None:
+    """Returns the 99th percentile of all ``durations``; None if there are none. As in HdrHistogram, the
+    result is the longest duration that has the same counter."""
+    calls = sorted(entry for some in durations for entry in some)
+    rank = max(int(0.99 * sum(count for _, count in calls) + 0.5), 1)
+    for index, count in calls:
+        rank -= count
+        if rank <= 0:
+            return int(HIGHEST_OF_INDEX[index])
+    return None
 
 
 def with_stack_tenants(stacks: Iterable[StackCount], renamed: Callable[[str], str]) -> tuple[StackCount, ...]:

@@ -49,8 +49,13 @@ class KernelStacks:
         self._threads: list[TracedThread] = []
 
     def choose(self, of: Stacks) -> None:
-        """Sets of which captured calls the stack is read."""
+        """Sets of which captured calls the stack is read: of all of these, until `limit` is called."""
         self._programs.keeping["stacks"] = of
+        self.limit(np.iinfo(np.int64).max)
+
+    def limit(self, most: int) -> None:
+        """Sets how many stacks are read a second at most."""
+        self._programs.keeping["most_stacks"] = most
 
     def threads(self) -> list[TracedThread]:
         """Returns the threads that make traced calls, and those that are followed: the same list as before if

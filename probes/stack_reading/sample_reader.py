@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from stalltop.model.row_key import RowKey
@@ -19,23 +19,15 @@ from stalltop.model.window import SPLITS, Missing
 from stalltop.probes.layout import LONGEST_GAP_NS, How
 from stalltop.probes.maps.samples import RawSample, WaitTime
 from stalltop.probes.maps.slots import SlotKey
-from stalltop.probes.stack_reading.stack_names import UNKNOWN, StackNames, python_frames, why_cut
-from stalltop.probes.stacks.layout import SAMPLE_NS, StackOf
+from stalltop.probes.stack_reading.stack_budget import no_budget
+from stalltop.probes.stack_reading.stack_names import UNKNOWN, StackNames, python_frames
+from stalltop.probes.stacks.layout import PYTHON_FRAME, SAMPLE_NS, StackOf
 
 NAMED_SECONDS: Final = 10.0
 """Time for which the names of a stack are remembered, s: code that was freed may have others in its place."""
 WINDOW_SECONDS: Final = 0.1
 """For how long a window waits for the samples, s."""
 _MOST_NAMED: Final = 4096
-SAMPLE_COST_NS: Final = 10_000
-"""CPU time of a thread that one sample costs, ns: about 30 frames of Python code."""
-BUDGET: Final = 0.002
-"""Share of a core that samples of the whole host may cost."""
-MOST_A_SECOND: Final = BUDGET * 1e9 / SAMPLE_COST_NS
-"""Number of samples a second that the budget allows."""
-_ADAPT_SECONDS: Final = 1.0
-_COARSEST_NS: Final = 256 * SAMPLE_NS
-"""Most time of a thread for which one sample stands, ns."""
 _MOST_NS: Final = 16 * SAMPLE_NS
 """Most time that one wait stands for if it is shorter itself, ns: a rare long one among many short waits."""
 _WAITS: Final[dict[int, StackReason]] = {
@@ -53,11 +45,22 @@ class ReadsSamples(Protocol):
     def read(self) -> list[RawSample]:
         """Returns the stacks that were read since the previous call."""
 
-    def choose(self, sampled_ns: int) -> None:
-        """Sets the time of a thread after which its stack is read again, ns."""
-
     def waited(self, sample: RawSample, now_ns: int) -> WaitTime | None:
         """Returns how long a wait has taken; None if that is not known any more."""
+
+
+class KnowsThreads(Protocol):
+    """What is known of the threads that are sampled (`StackReader`)."""
+
+    @property
+    def names(self) -> StackNames:
+        """Names frames."""
+
+    def is_gil(self, pid: int, futex: int) -> bool:
+        """Returns whether ``futex``, an address in a process, belongs to Python's interpreter lock."""
+
+    def why_cut(self, stack: RawSample, frames: Sequence[StackFrame]) -> str:
+        """Returns why outer frames of a stack with these names are missing; '' if none are."""
 
 
 class _Named(NamedTuple):
@@ -82,10 +85,14 @@ class SampleReader:
     """Adds up samples. ``look`` may be called from another thread than the other methods. Only ``look`` asks
     for names: a file system that does not answer delays no window."""
 
-    def __init__(self, kernel: ReadsSamples, names: StackNames, is_gil: Callable[[int, int], bool]) -> None:
+    def __init__(
+        self, kernel: ReadsSamples, threads: KnowsThreads, spent: Callable[[Iterable[int]], None] = no_budget
+    ) -> None:
+        """``spent`` is told of the samples that were read: of each, the number of its Python frames."""
         self._kernel = kernel
-        self._names = names
-        self._is_gil = is_gil
+        self._threads = threads
+        self._names = threads.names
+        self._spent = spent
         self._lock = threading.Lock()
         self._ended: deque[int] = deque()
         """Processes to be forgotten."""
@@ -97,10 +104,6 @@ class SampleReader:
         """Waits that are not over, by TID and start, with the time that is counted already, ns."""
         self._sums: dict[_Sum, list[int]] = {}
         """Number of waits, and their time in ns."""
-        self._sampled_ns = SAMPLE_NS
-        self._counted = 0
-        self._counted_since = time.monotonic()
-        kernel.choose(SAMPLE_NS)
 
     def look(self) -> None:
         """Reads and names the newest samples. To be called several times a second."""
@@ -139,7 +142,7 @@ class SampleReader:
 
     def _read(self) -> None:
         samples = self._kernel.read()
-        self._keep_budget(len(samples))
+        self._spent(len(sample.python_bytes) // PYTHON_FRAME.itemsize for sample in samples)
         for named in self._named(samples) if samples else ():
             sample = named.sample
             if sample.of == StackOf.LEAVING:
@@ -150,20 +153,6 @@ class SampleReader:
                 self._add(named, named.reason, 1, sample.ns)
         if self._waits:
             self._count_waits(time.monotonic_ns())
-
-    def _keep_budget(self, read: int) -> None:
-        """Lets samples stand for more time if there were more than the budget allows, and for less as soon as
-        that is possible."""
-        self._counted += read
-        seconds = time.monotonic() - self._counted_since
-        if seconds < _ADAPT_SECONDS:
-            return
-        wanted = self._sampled_ns * self._counted / seconds / MOST_A_SECOND
-        sampled_ns = int(min(max(wanted, SAMPLE_NS), _COARSEST_NS))
-        if sampled_ns != self._sampled_ns:
-            self._kernel.choose(sampled_ns)
-            self._sampled_ns = sampled_ns
-        self._counted, self._counted_since = 0, time.monotonic()
 
     def _count_waits(self, now_ns: int) -> None:
         """Counts the time of waits that are over, and that of the others until now."""
@@ -193,7 +182,7 @@ class SampleReader:
     def _reason(self, sample: RawSample) -> StackReason:
         if sample.of == StackOf.RUNNING:
             return "on_cpu"
-        gil = bool(sample.futex) and self._is_gil(sample.tgid, sample.futex)
+        gil = bool(sample.futex) and self._threads.is_gil(sample.tgid, sample.futex)
         if sample.of == StackOf.WAKING:
             if gil:
                 return "holds_gil"
@@ -220,7 +209,9 @@ class SampleReader:
         for sample in samples:
             frames = self._known[_stack_of(sample)][1]
             if frames:
-                found.append(_Named(sample, self._reason(sample), frames, why_cut(sample.end, frames)))
+                found.append(
+                    _Named(sample, self._reason(sample), frames, self._threads.why_cut(sample, frames))
+                )
         while len(self._known) > _MOST_NAMED:
             self._known.popitem(last=False)
         return found

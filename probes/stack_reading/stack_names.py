@@ -28,12 +28,17 @@ _MOST_NAME: Final = 512
 """Maximum number of characters of a function's or file's name."""
 _CUTS: Final = {
     PythonEnd.WHOLE: "",
-    PythonEnd.NONE: "",
     PythonEnd.DEEPER: "more outer frames than are kept",
     PythonEnd.UNREAD: "a frame could not be read",
     PythonEnd.MOVED: "the thread's Python frames were not found",
     PythonEnd.SEVERAL: "the process has several Python interpreters: which one the thread runs is not known",
 }
+NOT_YET: Final = "the thread's Python frames were not known yet"
+_ENTRIES: Final = frozenset(
+    ("_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3")
+)
+"""Functions in which a program or a thread begins."""
+_NO_FRAME_POINTER: Final = "native frames end where a function keeps no frame pointer"
 _GONE: Final = "code objects were gone before their names were read"
 
 
@@ -63,6 +68,12 @@ def python_frames(
 def why_cut(end: PythonEnd, frames: Collection[StackFrame]) -> str:
     """Returns why outer frames of a stack are missing; '' if none are."""
     return _CUTS[end] or (_GONE if UNKNOWN in frames else "")
+
+
+def why_native_cut(frames: Sequence[StackFrame]) -> str:
+    """Returns why outer frames of a stack without Python frames are missing; '' if it begins where a program
+    or a thread does. A stack that ends because a function keeps no frame pointer looks like any other."""
+    return "" if not frames or frames[-1].function in _ENTRIES else _NO_FRAME_POINTER
 
 
 class StackNames:

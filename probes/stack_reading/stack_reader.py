@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from stalltop.model.stacks.stack import StackFrame
@@ -19,8 +19,17 @@ from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
 from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Answerer, BusyError
+from stalltop.probes.maps.samples import RawSample
 from stalltop.probes.maps.stacks import KernelStacks, RawStack, TracedThread
-from stalltop.probes.stack_reading.stack_names import Demangles, StackNames, python_frames, why_cut
+from stalltop.probes.stack_reading.stack_budget import no_budget
+from stalltop.probes.stack_reading.stack_names import (
+    NOT_YET,
+    Demangles,
+    StackNames,
+    python_frames,
+    why_cut,
+    why_native_cut,
+)
 from stalltop.probes.stacks.frames_outside import MOST_FRAMES
 from stalltop.probes.stacks.layout import PythonEnd
 
@@ -54,9 +63,11 @@ class StackReader:
         asks: Answerer,
         demangler: Demangles,
         impatient: Callable[[float], Answerer] | None = None,
+        spent: Callable[[Iterable[int]], None] = no_budget,
     ) -> None:
         """``impatient`` returns what asks for a window: it waits for other questions only for some seconds
-        (`Confined.impatient`)."""
+        (`Confined.impatient`). ``spent`` is told of the stacks that were read: of each, the number of its
+        Python frames."""
         self._kernel = kernel
         self._asks = asks
         self.names = StackNames(asks, demangler)
@@ -64,11 +75,14 @@ class StackReader:
         self._runtimes: dict[int, range] = {}
         """Addresses of ``_PyRuntime`` by process."""
         self._impatient = impatient or (lambda seconds: asks)
+        self._spent = spent
         self._lock = threading.Lock()
         self._ended: deque[int] = deque()
         """Processes to be forgotten."""
-        self._told: dict[int, int] = {}
-        """Process of each thread whose frames the BPF programs know, by ``TracedThread.key``."""
+        self._told: dict[int, TracedThread] = {}
+        """The threads whose frames the BPF programs know, by ``TracedThread.key``."""
+        self._python_threads = frozenset[tuple[int, int]]()
+        """The same threads, by process and TID."""
         self._next: dict[int, tuple[float, float]] = {}
         """By process: when its threads are looked up next, and the delay after that."""
         self._looked_at: list[TracedThread] | None = None
@@ -137,6 +151,12 @@ class StackReader:
             shown, why_cut(PythonEnd.DEEPER if len(frames) >= MOST_FRAMES else PythonEnd.WHOLE, shown)
         )
 
+    def why_cut(self, stack: RawStack | RawSample, frames: Sequence[StackFrame]) -> str:
+        """Returns why outer frames of a stack with these names are missing; '' if none are."""
+        if stack.end != PythonEnd.NONE:
+            return why_cut(stack.end, frames)
+        return NOT_YET if (stack.tgid, stack.tid) in self._python_threads else why_native_cut(frames)
+
     def is_gil(self, pid: int, futex: int) -> bool:
         """Returns whether ``futex``, an address in a process, belongs to Python's interpreter lock."""
         return futex in self._runtimes.get(pid, ())
@@ -164,7 +184,7 @@ class StackReader:
         self._next.pop(pid, None)
         self._unknown.pop(pid, None)
         self._pythons.discard(pid)
-        for key in [key for key, process in self._told.items() if process == pid]:
+        for key in [key for key, thread in self._told.items() if thread.tgid == pid]:
             del self._told[key]
             self._kernel.forget(key)
 
@@ -175,7 +195,7 @@ class StackReader:
             return
         self._looked_at, self._due = threads, math.inf
         for thread in threads:
-            if self._told.get(thread.key) != thread.tgid:
+            if self._told.get(thread.key) != thread:
                 waiting[thread.tgid].append(thread)
         for gone in self._told.keys() - {thread.key for thread in threads}:
             del self._told[gone]
@@ -201,17 +221,20 @@ class StackReader:
                 for thread in new:
                     if thread.tid in found:
                         self._kernel.tell(thread, found[thread.tid], answer.layout)
-                        self._told[thread.key] = pid
+                        self._told[thread.key] = thread
                         delay = FIRST_SECONDS
             self._next[pid] = now + delay, min(2 * delay, LONGEST_SECONDS)
             self._due = min(self._due, now + delay)
+        self._python_threads = frozenset((thread.tgid, thread.tid) for thread in self._told.values())
 
     def _name(self, asks: Answerer) -> None:
         now = time.monotonic()
         by_process: dict[int, list[RawStack]] = defaultdict(list)
         unnamed = [*self._unnamed]
         self._unnamed.clear()
-        for stack in (*unnamed, *self._kernel.read()):
+        read = self._kernel.read()
+        self._spent(len(stack.python) for stack in read)
+        for stack in (*unnamed, *read):
             by_process[stack.tgid].append(stack)
             if stack.end == PythonEnd.MOVED:
                 self._lost(stack)
@@ -224,14 +247,13 @@ class StackReader:
                 self._unnamed += stacks
                 continue
             for stack in stacks:
-                frames = python_frames(stack.python, lines)
-                named = ReadStack((*native.get(stack.native, ()), *frames), why_cut(stack.end, frames))
-                self._read[stack.tid, stack.start_ns] = now, named
+                frames = (*native.get(stack.native, ()), *python_frames(stack.python, lines))
+                self._read[stack.tid, stack.start_ns] = now, ReadStack(frames, self.why_cut(stack, frames))
 
     def _lost(self, stack: RawStack) -> None:
         """The state of a thread is gone: the thread may have another one by now."""
-        for key, pid in list(self._told.items()):
-            if pid == stack.tgid:
+        for key, thread in list(self._told.items()):
+            if thread.tgid == stack.tgid:
                 del self._told[key]
         self._next.pop(stack.tgid, None)
         self._due = 0.0

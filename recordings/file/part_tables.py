@@ -243,6 +243,12 @@ RECORDS: Final = (
         _c("reason", TEXT, "why the stack was read: slow, sample or open"),
         _c("calls", INTEGER, "calls with this stack"),
         _c("ns", INTEGER, "sum of their durations; of open calls, of their ages"),
+        _c(
+            "durations",
+            TEXT,
+            "JSON list of [index of an HDR counter, calls]: how long the calls took; empty for threads",
+            null=True,
+        ),
         _c("stack_text_id", INTEGER, "the stack", *fields_of("stack_texts"), refers="stack_texts"),
         kind=StackCount,
     ),

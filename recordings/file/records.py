@@ -152,7 +152,7 @@ def _default(kind: type, name: str) -> Any:
         for field in fields(kind):
             if field.name == name and field.default is not MISSING:
                 return field.default
-    return None
+    return getattr(kind, "_field_defaults", {}).get(name)
 
 
 def codecs(tables: Iterable[SqlTable]) -> dict[str, Codec]:

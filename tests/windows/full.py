@@ -22,6 +22,7 @@ from stalltop.model.evidence import (
     Rank,
     TenantUse,
 )
+from stalltop.model.histograms.hdr import index_of
 from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 from stalltop.model.row_key import RowKey
@@ -229,12 +230,14 @@ STACKS = (
         *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, "slow", 2, 904_000),
         (StackFrame("at::launch(int)", "/lib/libtorch_cuda.so", 0, "native"), *_TRAINING),
         device="0",
+        durations=((index_of(4_000), 1), (index_of(900_000), 1)),
     ),
     StackCount(
         *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, "slow", 1, 5_000),
         (StackFrame("", "", 0, "jit"), *_TRAINING[1:]),
         cut="a frame could not be read",
         device="0",
+        durations=((index_of(5_000), 1),),
     ),
 )
 

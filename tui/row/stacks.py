@@ -30,7 +30,7 @@ def where_from(facts: RowFacts, frame: Frame) -> Section:
     if not facts.window.stacks:
         return Section("stacks", ())
     stacks = _of_row(facts)
-    about = "slow calls by the line that made them: share of their time, calls, mean; below: its callers"
+    about = "slow calls by the line that made them: share of their time, calls, p99; below: its callers"
     none = "the stack of none of its calls was read"
     if facts.between:
         about = "this time by line: share, periods and waits, mean; below: its callers"
@@ -70,7 +70,8 @@ def _tree(found: tuple[CallerNode, ...], whole: int, depth: int = 0) -> Iterator
 
 
 def _line(caller: CallerNode, depth: int, whole: int, frame: Frame) -> PageLine:
-    each = caller.ns / caller.calls if caller.calls else None
+    mean = caller.ns / caller.calls if caller.calls else None
+    each = mean if caller.p99_ns is None else caller.p99_ns
     front = f"  {figures.percent(100 * caller.ns / whole, frame.glyphs)} {figures.count(caller.calls)} "
     took = figures.duration(each, frame.glyphs)
     indent = "  " * (depth + 1)

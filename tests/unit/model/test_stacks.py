@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from stalltop.model.histograms.hdr import index_of
 from stalltop.model.merge.merging import fleet, merge
 from stalltop.model.merge.packing import pack
 from stalltop.model.merge.sliding import Sliding
@@ -27,6 +30,30 @@ def stack(*lines: int, calls: int = 1, ns: int = 100, reason: str = "slow") -> S
 def test_equal_stacks_are_added_and_the_largest_come_first() -> None:
     added = added_stacks([[stack(1, 2), stack(3, ns=150)], [stack(1, 2)]])
     assert added == (stack(1, 2, calls=2, ns=200), stack(3, ns=150))
+
+
+def test_durations_of_calls_are_added_and_leave_again() -> None:
+    quick, slow = ((index_of(1_000), 99),), ((index_of(1_000), 1), (index_of(5_000_000), 1))
+    sums = MovingStacks()
+    sums.add([stack(1, calls=99)._replace(durations=quick)])
+    sums.add([stack(1, calls=2)._replace(durations=slow)])
+    (both,) = sums.sum(())
+    assert both.durations == ((index_of(1_000), 100), (index_of(5_000_000), 1))
+    assert both.p99_ns == 1_003
+    sums.remove([stack(1, calls=99)._replace(durations=quick)])
+    (last,) = sums.sum(())
+    assert last.durations == slow
+    assert last.p99_ns == pytest.approx(5_000_000, rel=0.01)
+    assert stack(1).p99_ns is None
+
+
+def test_a_caller_has_the_p99_of_all_stacks_through_it() -> None:
+    def took(ns: int, *lines: int) -> StackCount:
+        return stack(*lines, ns=ns)._replace(durations=((index_of(ns), 1),))
+
+    (caller,) = callers([took(1_000, 1, 9), took(70_000_000, 1, 8), stack(1, 9, reason="on_cpu")])
+    assert caller.p99_ns == pytest.approx(70_000_000, rel=0.01)
+    assert [one.p99_ns for one in caller.callers] == [pytest.approx(70_000_000, rel=0.01), 1_003]
 
 
 def test_open_calls_of_earlier_windows_are_not_added() -> None:

@@ -18,7 +18,7 @@ from stalltop.model.window import SPLITS
 from stalltop.probes.layout import HOST_GAP, How
 from stalltop.probes.maps.samples import RawSample, WaitTime
 from stalltop.probes.maps.slots import SlotKey
-from stalltop.probes.stack_reading.sample_reader import MOST_A_SECOND, NAMED_SECONDS, SampleReader
+from stalltop.probes.stack_reading.sample_reader import NAMED_SECONDS, SampleReader
 from stalltop.probes.stack_reading.stack_names import StackNames
 from stalltop.probes.stacks.code_objects import PythonFrame
 from stalltop.probes.stacks.layout import SAMPLE_NS, PythonEnd, StackOf
@@ -30,16 +30,22 @@ MS = 1_000_000
 
 @dataclass
 class MadeUp:
-    """Samples, the times of their waits by TID, and the names of frames."""
+    """Samples, the times of their waits by TID, and what is known of threads and frames."""
 
     samples: list[RawSample] = field(default_factory=list)
     times: dict[int, WaitTime | None] = field(default_factory=dict)
     failure: str = ""
     asked: int = 0
-    chosen: list[int] = field(default_factory=list)
 
-    def choose(self, sampled_ns: int) -> None:
-        self.chosen.append(sampled_ns)
+    @property
+    def names(self) -> StackNames:
+        return cast(StackNames, self)
+
+    def is_gil(self, pid: int, futex: int) -> bool:
+        return (pid, futex) == (PID, GIL)
+
+    def why_cut(self, stack: RawSample, frames: Sequence[StackFrame]) -> str:
+        return ""
 
     def read(self) -> list[RawSample]:
         found, self.samples = self.samples, []
@@ -59,7 +65,7 @@ class MadeUp:
 
 
 def reader(made_up: MadeUp) -> SampleReader:
-    return SampleReader(made_up, cast(StackNames, made_up), lambda pid, futex: (pid, futex) == (PID, GIL))
+    return SampleReader(made_up, made_up)
 
 
 def sample(
@@ -161,15 +167,12 @@ def test_names_are_asked_for_once_and_again_after_a_while(monkeypatch: pytest.Mo
     assert made_up.asked == 3
 
 
-def test_the_budget_makes_samples_stand_for_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    made_up, now = MadeUp(), 1_000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    one = reader(made_up)
-    for times in (4, 1, 0):
-        now += 1.0
-        made_up.samples = [sample(StackOf.RUNNING, 5, SAMPLE_NS)] * int(times * MOST_A_SECOND)
-        one.look()
-    assert made_up.chosen == [SAMPLE_NS, 4 * SAMPLE_NS, SAMPLE_NS], "four times too many, just right, none"
+def test_the_depth_of_each_sample_is_told() -> None:
+    told: list[int] = []
+    made_up = MadeUp([sample(StackOf.RUNNING, 5, SAMPLE_NS)] * 2)
+    made_up.samples[1] = made_up.samples[1]._replace(python_bytes=b"")
+    SampleReader(made_up, made_up, told.extend).look()
+    assert told == [1, 0]
 
 
 def test_a_kernel_without_clocks_is_reported() -> None:

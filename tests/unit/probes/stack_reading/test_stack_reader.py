@@ -130,6 +130,32 @@ def test_code_that_was_gone_is_said(clock: SettableClock) -> None:
     assert "gone" in stack.cut
 
 
+def test_frames_that_were_not_known_yet_are_said(clock: SettableClock) -> None:
+    host = MadeUpHost(process=python(100), stacks=[raw(end=PythonEnd.NONE, native=(16,))])
+    reads = reader(host)
+    reads.look()
+    (stack,) = reads.take().values()
+    assert stack.cut == stack_names.NOT_YET, (
+        "the thread has Python frames, but was known after that call only"
+    )
+
+
+def test_native_stacks_say_whether_they_begin_where_their_thread_does(clock: SettableClock) -> None:
+    host = MadeUpHost(process=None, stacks=[raw(end=PythonEnd.NONE, native=(16,))])
+    (stack,) = reader(host).take().values()
+    assert "frame pointer" in stack.cut
+    whole = StackFrame("_start", "/bin/app", 0, "native")
+    assert stack_names.why_native_cut((*stack.frames, whole)) == ""
+    assert stack_names.why_native_cut(()) == ""
+
+
+def test_the_depth_of_each_stack_is_told(clock: SettableClock) -> None:
+    told: list[int] = []
+    host = MadeUpHost(process=python(100), stacks=[raw(FRAME, FRAME), raw(native=(16,))])
+    StackReader(cast(KernelStacks, host), cast(Any, host), Demangling(), spent=told.extend).look()
+    assert told == [2, 0]
+
+
 def test_each_thread_is_told_once_and_forgotten_when_it_ends(clock: SettableClock) -> None:
     host = MadeUpHost(process=python(100))
     reads = reader(host)
