@@ -6,19 +6,33 @@ Arguments: the library, the file of recorded stacks, and the number of rounds.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
+import functools
 import json
+import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 worked = ctypes.CDLL(sys.argv[1]).worked
 recorded: list[tuple[int, int, list[tuple[str, str, int]], int]] = []
 MADE = "def made_of():\n\n    call(100_000)\nmade_of()"
 made = [compile(MADE, f"made {number}.py", "exec") for number in range(3)]
+own = threading.local()
+
+
+def get_tid() -> int:
+    """Return the TID of this thread in the PID namespace of /proc, which may not be the thread's own."""
+    if not hasattr(own, "tid"):
+        try:
+            own.tid = int(os.readlink("/proc/thread-self").rpartition("/")[2])
+        except OSError:
+            own.tid = threading.get_native_id()
+    return int(own.tid)
 
 
 def stack_of(frame: FrameType | None) -> list[tuple[str, str, int]]:
@@ -32,7 +46,7 @@ def stack_of(frame: FrameType | None) -> list[tuple[str, str, int]]:
 
 def call(ns: int) -> None:
     # In one line, so that the recorded line is that of the call; elements are evaluated in their order.
-    recorded.append((threading.get_native_id(), time.monotonic_ns(), stack_of(sys._getframe()), worked(ns)))
+    recorded.append((get_tid(), time.monotonic_ns(), stack_of(sys._getframe()), worked(ns)))
 
 
 def recursive(depth: int, ns: int) -> None:
@@ -55,6 +69,26 @@ async def awaited(ns: int) -> None:
     call(ns)
 
 
+async def nested(ns: int) -> None:
+    await asyncio.sleep(0)
+    await asyncio.gather(awaited(ns), awaited(ns))
+
+
+def decorated(function: Callable[[int], None]) -> Callable[[int], None]:
+    @functools.wraps(function)
+    def wrapper(ns: int) -> None:
+        with contextlib.nullcontext():
+            return function(ns)
+
+    return wrapper
+
+
+@decorated
+@decorated
+def wrapped(ns: int) -> None:
+    call(ns)
+
+
 class Made:
     def __init__(self) -> None:
         call(50_000)
@@ -73,7 +107,9 @@ class Loader:
             exec(made[number % 3], globals())
             with contextlib.suppress(StopIteration):
                 awaited(100_000).send(None)
+            wrapped(100_000)
             if number % 16 == 0:
+                asyncio.run(nested(100_000))
                 recursive(200, 100_000)
                 # This code is gone before its names can be read, and soon other code is at its place.
                 exec(compile(MADE, f"gone {number}.py", "exec"), globals())

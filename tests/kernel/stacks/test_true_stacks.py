@@ -11,7 +11,7 @@ from tests.kernel.stacks.tracing import collected, compile_library
 from tests.unit.probes.stacks.interpreters import interpreters
 
 CALLER = Path(__file__).with_name("python_caller.py")
-ROUNDS = 300
+ROUNDS = 340
 LEAST_SHARE = 0.995
 
 
