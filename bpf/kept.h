@@ -77,10 +77,11 @@ INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
 
 /*
  * Captures the call of `frame` if it is slow or chosen at random. The call is over and took `ns`. The call's
- * off-CPU time is at level `off`; 0 means that it never left the CPU.
+ * off-CPU time is at level `off`; 0 means that it never left the CPU. Sessions, which are attached in another way,
+ * cannot call the program that reads stacks.
  */
 INLINE void keep_call(struct thread *thread, const struct frame *frame, struct slot *slot, u64 ns, u32 off,
-		      u32 returned)
+		      u32 returned, const int session)
 {
 	u32 slow = is_slow(slot, ns), i;
 	u64 only = 0, now = frame->start_ns + ns;
@@ -126,7 +127,7 @@ INLINE void keep_call(struct thread *thread, const struct frame *frame, struct s
 		call->arguments[i] = frame->arguments[i];
 	copy_level(thread, off, call->split_ns);
 	kept_calls.ringbuf_submit(call, NO_WAKEUP);
-	if (keeping->stacks > !slow && keeping->stacks_read < keeping->most_stacks) {
+	if (!session && keeping->stacks > !slow && keeping->stacks_read < keeping->most_stacks) {
 		__sync_fetch_and_add(&keeping->stacks_read, 1);
 		thread->walked = 1;
 	}

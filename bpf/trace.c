@@ -262,13 +262,12 @@ INLINE void drop_returned(struct thread *thread, u32 depth, u64 now)
 
 /*
  * Reads the stack of a call that has returned, whose frame was number `depth` - 1. If the program that reads it is
- * loaded, this does not return. Sessions, which are attached in another way, cannot call it.
+ * loaded, this does not return.
  */
-INLINE void read_stack(struct pt_regs *ctx, struct thread *thread, u32 depth, const int session)
+INLINE void read_stack(struct pt_regs *ctx, struct thread *thread, u32 depth)
 {
 	thread->walked = depth;
-	if (!session)
-		stack_readers.call(ctx, 0);
+	stack_readers.call(ctx, 0);
 	thread->walked = 0;
 }
 
@@ -363,7 +362,7 @@ INLINE void returns(struct pt_regs *ctx, const int session)
 		if (depth == 1 && frame->kept && !frame->object)
 			count_kernel(thread, frame->kept, cached, ns, counter, RETURNED(ctx));
 		count(slot, octave, cached, frame, ns, counter, RETURNED(ctx));
-		keep_call(thread, frame, slot, ns, off, RETURNED(ctx));
+		keep_call(thread, frame, slot, ns, off, RETURNED(ctx), session);
 		note_rate(cached_at(thread, frame->operation), now);
 		if (session && depth == 1)
 			note_timed(thread, frame->operation, ns, counter, off);
@@ -373,8 +372,8 @@ INLINE void returns(struct pt_regs *ctx, const int session)
 	depth = forgotten(thread, depth);
 	if (depth > 1)
 		drop_returned(thread, depth - 1, now);
-	if (thread->walked)
-		read_stack(ctx, thread, depth, session);
+	if (!session && thread->walked)
+		read_stack(ctx, thread, depth);
 }
 
 int call_returns(struct pt_regs *ctx)

@@ -18,7 +18,7 @@ class CallerNode:
     ns: int
     """Sum of their durations, ns."""
     p99_ns: int | None
-    """99th percentile of their durations; None if these are not known."""
+    """99th percentile of their durations (`stack.p99_ns`); None if these are not known."""
     callers: tuple[CallerNode, ...]
     """The frames outside this one, those with the most time first."""
 
@@ -39,7 +39,7 @@ def _callers(paths: Iterable[tuple[Sequence[StackFrame], StackCount]]) -> tuple[
             frame,
             sum(stack.calls for _, stack in inside),
             sum(stack.ns for _, stack in inside),
-            p99_ns(stack.durations for _, stack in inside),
+            p99_ns(stack for _, stack in inside),
             _callers(inside),
         )
         for frame, inside in by_frame.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 from stalltop.model.histograms.hdr import HIGHEST_OF_INDEX
 
@@ -86,7 +86,7 @@ class StackFrame(NamedTuple):
         return self.function or name or "unknown code"
 
 
-Durations = tuple[tuple[int, int], ...]
+Durations = Annotated[tuple[tuple[int, int], ...], "by HDR counter"]
 """Numbers of calls by the index of their HDR counter (``model.histograms.hdr``), sorted by this index."""
 
 
@@ -113,7 +113,7 @@ class StackCount(NamedTuple):
     device: str = ""
     """Label of the device that the calls ran on; '' if unknown."""
     durations: Durations = ()
-    """Of calls: how long they took; open ones until now. Of samples: ()."""
+    """Of calls that have returned: how long they took. Of others, and of samples: ()."""
 
     @property
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
@@ -123,7 +123,7 @@ class StackCount(NamedTuple):
     @property
     def p99_ns(self) -> int | None:
         """99th percentile of the durations of the calls; None if they are not known."""
-        return p99_ns([self.durations])
+        return p99_ns([self])
 
     @property
     def part(self) -> str:
@@ -136,15 +136,21 @@ class StackCount(NamedTuple):
         return tuple(frame for frame in self.frames if frame.language == "python")
 
 
-def p99_ns(durations: Iterable[Durations]) -> int | None:
-    """Returns the 99th percentile of all ``durations``; None if there are none. As in HdrHistogram, the
-    result is the longest duration that has the same counter."""
-    calls = sorted(entry for some in durations for entry in some)
-    rank = max(int(0.99 * sum(count for _, count in calls) + 0.5), 1)
-    for index, count in calls:
-        rank -= count
+def p99_ns(stacks: Iterable[StackCount]) -> int | None:
+    """Returns the 99th percentile of the durations of calls; of those that have not returned, of their ages.
+    None if no durations are known. As in HdrHistogram, the result is the longest duration that has the same
+    counter, but no more than the calls took together."""
+    took: list[tuple[int, int]] = []
+    for stack in stacks:
+        if stack.reason == "open":
+            took.append((stack.ns // max(stack.calls, 1), stack.calls))
+        took += ((min(int(HIGHEST_OF_INDEX[index]), stack.ns), calls) for index, calls in stack.durations)
+    took.sort()
+    rank = max(int(0.99 * sum(calls for _, calls in took) + 0.5), 1)
+    for ns, calls in took:
+        rank -= calls
         if rank <= 0:
-            return int(HIGHEST_OF_INDEX[index])
+            return ns
     return None
 
 

@@ -56,8 +56,7 @@ class _StackSum:
 
     def of(self, stack: StackCount) -> StackCount:
         """Returns ``stack`` with these figures."""
-        durations = tuple(sorted((+self.durations).items())) if self.durations else ()
-        return _with_figures(stack, self.calls, self.ns, durations)
+        return _with_figures(stack, self.calls, self.ns, tuple(sorted((+self.durations).items())))
 
 
 class MovingStacks:

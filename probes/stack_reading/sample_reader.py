@@ -20,7 +20,7 @@ from stalltop.probes.layout import LONGEST_GAP_NS, How
 from stalltop.probes.maps.samples import RawSample, WaitTime
 from stalltop.probes.maps.slots import SlotKey
 from stalltop.probes.stack_reading.stack_budget import no_budget
-from stalltop.probes.stack_reading.stack_names import UNKNOWN, StackNames, python_frames
+from stalltop.probes.stack_reading.stack_names import UNKNOWN, StackNames, joined, python_frames
 from stalltop.probes.stacks.layout import PYTHON_FRAME, SAMPLE_NS, StackOf
 
 NAMED_SECONDS: Final = 10.0
@@ -201,8 +201,8 @@ class SampleReader:
             lines = self._names.lines(pid, [frame for sample in new for frame in sample.python])
             native = self._names.native(pid, {sample.native for sample in new})
             for sample in new:
-                own = map(_without_offset, native.get(sample.native, ()))
-                frames = (*own, *python_frames(sample.python, lines))
+                own = [_without_offset(frame) for frame in native.get(sample.native, ())]
+                frames = joined(own, python_frames(sample.python, lines))
                 self._known[_stack_of(sample)] = now, frames
                 self._known.move_to_end(_stack_of(sample))
         found = []

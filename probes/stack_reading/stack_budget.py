@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -12,11 +13,12 @@ from stalltop.probes.stacks.layout import SAMPLE_NS
 BUDGET: Final = 0.002
 """Share of a core that stacks of the whole host may cost."""
 CALLS_BUDGET: Final = BUDGET / 2
-"""The part of it for stacks of captured calls, which samples have as far as these do not use it."""
-STACK_NS: Final = 1_500
-"""CPU time that a stack without Python frames costs the thread, ns (``bench stacks``)."""
-FRAME_NS: Final = 270
-"""CPU time that each of its Python frames costs, ns."""
+"""The most of it that stacks of captured calls may take. Samples have the rest."""
+CALL_COST_NS: Final = (1_500, 270)
+"""CPU time that the stack of a call costs the thread, ns: without Python frames, and for each of these
+(``bench stacks``)."""
+SAMPLE_COST_NS: Final = (5_500, 410)
+"""The same of a sample: mostly of a thread that leaves its CPU, whose caches hold other data."""
 MOST_STACKS: Final = SLOW_A_SECOND + SAMPLES_A_SECOND
 """Number of calls captured a second, at most."""
 COARSEST_NS: Final = 256 * SAMPLE_NS
@@ -42,6 +44,7 @@ class StackBudget:
         self._sampled_ns = sampled_ns
         self._clock = clock
         self._since = clock()
+        self._lock = threading.Lock()
         self._calls: list[int] = []
         self._samples: list[int] = []
         self._sample_ns = SAMPLE_NS
@@ -50,11 +53,13 @@ class StackBudget:
 
     def calls_read(self, frames: Iterable[int]) -> None:
         """Notes that stacks of calls were read; ``frames`` has the number of Python frames of each."""
-        self._calls += frames
+        with self._lock:
+            self._calls += frames
 
     def samples_read(self, frames: Iterable[int]) -> None:
         """Notes that samples were read; ``frames`` has the number of Python frames of each."""
-        self._samples += frames
+        with self._lock:
+            self._samples += frames
 
     def keep(self) -> None:
         """Sets the limits by what was read since they were set last, unless that was less than a second ago.
@@ -62,13 +67,14 @@ class StackBudget:
         seconds = self._clock() - self._since
         if seconds < _ADAPT_SECONDS:
             return
-        calls, self._calls = self._calls, []
-        samples, self._samples = self._samples, []
-        calls_ns = _cost_ns(calls) / seconds
+        with self._lock:
+            calls, self._calls = self._calls, []
+            samples, self._samples = self._samples, []
+        calls_ns = _cost_ns(calls, CALL_COST_NS)
         if calls:
-            self._most_stacks(min(int(CALLS_BUDGET * 1e9 * len(calls) / _cost_ns(calls)), MOST_STACKS))
-        allowed_ns = max(BUDGET * 1e9 - calls_ns, (BUDGET - CALLS_BUDGET) * 1e9)
-        wanted = self._sample_ns * _cost_ns(samples) / seconds / allowed_ns
+            self._most_stacks(min(int(CALLS_BUDGET * 1e9 * len(calls) / calls_ns), MOST_STACKS))
+        allowed_ns = max(BUDGET * 1e9 - calls_ns / seconds, (BUDGET - CALLS_BUDGET) * 1e9)
+        wanted = self._sample_ns * _cost_ns(samples, SAMPLE_COST_NS) / seconds / allowed_ns
         sample_ns = int(min(max(wanted, SAMPLE_NS), COARSEST_NS))
         if sample_ns != self._sample_ns:
             self._sampled_ns(sample_ns)
@@ -76,5 +82,7 @@ class StackBudget:
         self._since = self._clock()
 
 
-def _cost_ns(frames: list[int]) -> int:
-    return STACK_NS * len(frames) + FRAME_NS * sum(frames)
+def _cost_ns(frames: list[int], cost_ns: tuple[int, int]) -> int:
+    """Returns what stacks with these numbers of Python frames cost together."""
+    each_ns, frame_ns = cost_ns
+    return each_ns * len(frames) + frame_ns * sum(frames)

@@ -28,17 +28,20 @@ _MOST_NAME: Final = 512
 """Maximum number of characters of a function's or file's name."""
 _CUTS: Final = {
     PythonEnd.WHOLE: "",
+    PythonEnd.NONE: "",
     PythonEnd.DEEPER: "more outer frames than are kept",
     PythonEnd.UNREAD: "a frame could not be read",
     PythonEnd.MOVED: "the thread's Python frames were not found",
     PythonEnd.SEVERAL: "the process has several Python interpreters: which one the thread runs is not known",
 }
-NOT_YET: Final = "the thread's Python frames were not known yet"
+NOT_YET: Final = "whether the thread runs Python code was not known yet"
 _ENTRIES: Final = frozenset(
     ("_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3")
 )
 """Functions in which a program or a thread begins."""
-_NO_FRAME_POINTER: Final = "native frames end where a function keeps no frame pointer"
+_INTERPRETER: Final = frozenset(("_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold"))
+"""Functions in which CPython runs Python code: one call of them runs one Python frame or more."""
+NO_FRAME_POINTER: Final = "native frames end where a function keeps no frame pointer"
 _GONE: Final = "code objects were gone before their names were read"
 
 
@@ -65,15 +68,33 @@ def python_frames(
     return tuple(frame for frame in named if frame != _SHIM)
 
 
-def why_cut(end: PythonEnd, frames: Collection[StackFrame]) -> str:
+def joined(native: Sequence[StackFrame], python: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+    """Returns native frames and Python frames as one stack, innermost first.
+
+    If native frames of the interpreter are seen, those inside of them come before the Python frames. If the
+    program's or thread's entry is seen, too, those outside of the interpreter come behind the Python frames.
+    Native frames between Python frames are left out: to which Python frame they belong is not known.
+    """
+    interpreter = [place for place, frame in enumerate(native) if frame.function in _INTERPRETER]
+    if not python or not interpreter:
+        return (*native, *python)
+    outside = native[interpreter[-1] + 1 :] if _is_entry(native[-1]) else ()
+    return (*native[: interpreter[0]], *python, *outside)
+
+
+def why_cut(end: PythonEnd, frames: Sequence[StackFrame]) -> str:
     """Returns why outer frames of a stack are missing; '' if none are."""
+    if all(frame.language != "python" for frame in frames) and end in (PythonEnd.NONE, PythonEnd.WHOLE):
+        # A stack that ends because a function keeps no frame pointer looks like any other.
+        return "" if not frames or _is_entry(frames[-1]) else NO_FRAME_POINTER
     return _CUTS[end] or (_GONE if UNKNOWN in frames else "")
 
 
-def why_native_cut(frames: Sequence[StackFrame]) -> str:
-    """Returns why outer frames of a stack without Python frames are missing; '' if it begins where a program
-    or a thread does. A stack that ends because a function keeps no frame pointer looks like any other."""
-    return "" if not frames or frames[-1].function in _ENTRIES else _NO_FRAME_POINTER
+def _is_entry(frame: StackFrame) -> bool:
+    """Returns whether a program or a thread begins in a frame: in the C library, in a function without an
+    exported name."""
+    file = frame.file.rpartition("/")[2]
+    return frame.function in _ENTRIES or (file.startswith("libc.") and frame.function.startswith(file))
 
 
 class StackNames:

@@ -26,12 +26,13 @@ from stalltop.probes.stack_reading.stack_names import (
     NOT_YET,
     Demangles,
     StackNames,
+    joined,
     python_frames,
     why_cut,
-    why_native_cut,
 )
 from stalltop.probes.stacks.frames_outside import MOST_FRAMES
 from stalltop.probes.stacks.layout import PythonEnd
+from stalltop.probes.stacks.threads import PythonThread
 
 FIRST_SECONDS: Final = 0.2
 """Time after which the threads of a process are looked up again if one of its threads was not found, s. The
@@ -81,8 +82,8 @@ class StackReader:
         """Processes to be forgotten."""
         self._told: dict[int, TracedThread] = {}
         """The threads whose frames the BPF programs know, by ``TracedThread.key``."""
-        self._python_threads = frozenset[tuple[int, int]]()
-        """The same threads, by process and TID."""
+        self._without_python = set[tuple[int, int]]()
+        """Process and TID of the threads of which it is known that they run no Python code so far."""
         self._next: dict[int, tuple[float, float]] = {}
         """By process: when its threads are looked up next, and the delay after that."""
         self._looked_at: list[TracedThread] | None = None
@@ -153,9 +154,12 @@ class StackReader:
 
     def why_cut(self, stack: RawStack | RawSample, frames: Sequence[StackFrame]) -> str:
         """Returns why outer frames of a stack with these names are missing; '' if none are."""
-        if stack.end != PythonEnd.NONE:
-            return why_cut(stack.end, frames)
-        return NOT_YET if (stack.tgid, stack.tid) in self._python_threads else why_native_cut(frames)
+        if stack.end == PythonEnd.NONE:
+            if stack.tgid in self._unknown:
+                return self._unknown[stack.tgid]
+            if (stack.tgid, stack.tid) not in self._without_python:
+                return NOT_YET
+        return why_cut(stack.end, frames)
 
     def is_gil(self, pid: int, futex: int) -> bool:
         """Returns whether ``futex``, an address in a process, belongs to Python's interpreter lock."""
@@ -201,6 +205,7 @@ class StackReader:
             del self._told[gone]
             self._kernel.forget(gone)
         self._seen &= {thread.key for thread in threads}
+        self._without_python &= {(thread.tgid, thread.tid) for thread in threads}
         for pid, new in waiting.items():
             due, delay = self._next.get(pid, (0.0, FIRST_SECONDS))
             unseen = {thread.key for thread in new} - self._seen
@@ -210,22 +215,34 @@ class StackReader:
             if now < due:
                 self._due = min(self._due, due)
                 continue
-            (answer,) = self._asks.ask(Examiner.python, [(pid,)])
-            if isinstance(answer, OSError):
-                if answer.errno == errno.ENOTSUP:  # UnknownInterpreterError
-                    self._unknown[pid] = clean(answer.strerror or "")
-            elif answer is not None:
-                self._pythons.add(pid)
-                self._runtimes[pid] = range(answer.runtime, answer.runtime + answer.runtime_bytes)
-                found = {thread.tid: thread for thread in answer.threads}
-                for thread in new:
-                    if thread.tid in found:
-                        self._kernel.tell(thread, found[thread.tid], answer.layout)
-                        self._told[thread.key] = thread
-                        delay = FIRST_SECONDS
+            if self._find(pid, new):
+                delay = FIRST_SECONDS
             self._next[pid] = now + delay, min(2 * delay, LONGEST_SECONDS)
             self._due = min(self._due, now + delay)
-        self._python_threads = frozenset((thread.tgid, thread.tid) for thread in self._told.values())
+
+    def _find(self, pid: int, threads: Iterable[TracedThread]) -> bool:
+        """Tells the BPF programs where threads of a process have their Python frames. Returns whether it
+        found any."""
+        (answer,) = self._asks.ask(Examiner.python, [(pid,)])
+        if isinstance(answer, OSError):
+            if answer.errno == errno.ENOTSUP:  # UnknownInterpreterError
+                self._unknown[pid] = clean(answer.strerror or "")
+            return False
+        found: dict[int, PythonThread] = {}
+        if answer is not None:
+            self._pythons.add(pid)
+            self._runtimes[pid] = range(answer.runtime, answer.runtime + answer.runtime_bytes)
+            found = {thread.tid: thread for thread in answer.threads}
+        told = False
+        for thread in threads:
+            if answer is not None and thread.tid in found:
+                self._kernel.tell(thread, found[thread.tid], answer.layout)
+                self._told[thread.key] = thread
+                self._without_python.discard((pid, thread.tid))
+                told = True
+            else:
+                self._without_python.add((pid, thread.tid))
+        return told
 
     def _name(self, asks: Answerer) -> None:
         now = time.monotonic()
@@ -247,7 +264,7 @@ class StackReader:
                 self._unnamed += stacks
                 continue
             for stack in stacks:
-                frames = (*native.get(stack.native, ()), *python_frames(stack.python, lines))
+                frames = joined(native.get(stack.native, ()), python_frames(stack.python, lines))
                 self._read[stack.tid, stack.start_ns] = now, ReadStack(frames, self.why_cut(stack, frames))
 
     def _lost(self, stack: RawStack) -> None:

@@ -15,7 +15,7 @@ from stalltop.probes.stacks.memory import ProcessMemory
 from stalltop.probes.stacks.threads import PythonThread
 
 MOST_FRAMES: Final = 64
-"""As many frames as the BPF program keeps (PYTHON_FRAMES of bpf/base/stacks.h)."""
+"""As many frames as the BPF program keeps (PYTHON_FRAMES of bpf/stacks/layout.h)."""
 _MOST_READ: Final = 96
 
 

@@ -238,16 +238,17 @@ RECORDS: Final = (
     ),
     part(
         "stack_counts",
-        "Captured calls, and calls that had not returned for long, by their stack.",
+        "Captured calls, calls that had not returned for long, and samples of threads, by their stack.",
         _SERIES,
-        _c("reason", TEXT, "why the stack was read: slow, sample or open"),
-        _c("calls", INTEGER, "calls with this stack"),
-        _c("ns", INTEGER, "sum of their durations; of open calls, of their ages"),
+        _c("reason", TEXT, "why the stack was read, or what the thread did (docs/stacks.md)"),
+        _c("calls", INTEGER, "calls with this stack; of samples, the waits or periods of CPU time"),
+        _c(
+            "ns", INTEGER, "sum of their durations; of open calls, of their ages; of samples, time of threads"
+        ),
         _c(
             "durations",
             TEXT,
-            "JSON list of [index of an HDR counter, calls]: how long the calls took; empty for threads",
-            null=True,
+            "JSON list of [index of an HDR counter, calls]: how long calls took that have returned",
         ),
         _c("stack_text_id", INTEGER, "the stack", *fields_of("stack_texts"), refers="stack_texts"),
         kind=StackCount,

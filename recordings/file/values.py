@@ -14,6 +14,8 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from stalltop.files import plain
 from stalltop.model.evidence import Signed
+from stalltop.model.histograms.hdr import COUNTERS
+from stalltop.model.stacks.stack import Durations
 
 Sql = int | float | str | bytes | None
 """Types that SQLite stores."""
@@ -131,6 +133,8 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
         return lambda value: plain.value(hint, value, where)
     if hint == tuple[int, ...]:
         return lambda value: _read_counts(read_json(value, where), where)
+    if hint == Durations:
+        return lambda value: _read_durations(read_json(value, where), where)
     if hint == tuple[tuple[int, int], ...]:
         return lambda value: _read_pairs(read_json(value, where), where)
     # Values of these types seldom change from window to window, so the latest results are cached. Results are
@@ -153,6 +157,13 @@ def _read_pairs(value: object, where: str) -> tuple[tuple[int, int], ...]:
         raise ValueError(f"{where} is not a list of pairs")
     numbers = _read_counts(list(itertools.chain.from_iterable(value)), where)
     return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _read_durations(value: object, where: str) -> Durations:
+    pairs = _read_pairs(value, where)
+    if any(index >= COUNTERS for index, _ in pairs):
+        raise ValueError(f"{where} has a counter that no histogram has")
+    return pairs
 
 
 def read_flag(value: object, where: str) -> bool:

@@ -35,16 +35,25 @@ def test_equal_stacks_are_added_and_the_largest_come_first() -> None:
 def test_durations_of_calls_are_added_and_leave_again() -> None:
     quick, slow = ((index_of(1_000), 99),), ((index_of(1_000), 1), (index_of(5_000_000), 1))
     sums = MovingStacks()
-    sums.add([stack(1, calls=99)._replace(durations=quick)])
-    sums.add([stack(1, calls=2)._replace(durations=slow)])
+    sums.add([stack(1, calls=99, ns=99_000)._replace(durations=quick)])
+    sums.add([stack(1, calls=2, ns=5_001_000)._replace(durations=slow)])
     (both,) = sums.sum(())
     assert both.durations == ((index_of(1_000), 100), (index_of(5_000_000), 1))
     assert both.p99_ns == 1_003
-    sums.remove([stack(1, calls=99)._replace(durations=quick)])
+    sums.remove([stack(1, calls=99, ns=99_000)._replace(durations=quick)])
     (last,) = sums.sum(())
     assert last.durations == slow
     assert last.p99_ns == pytest.approx(5_000_000, rel=0.01)
     assert stack(1).p99_ns is None
+    assert stack(1, ns=5_000)._replace(durations=((index_of(5_000), 1),)).p99_ns == 5_000, "not 5,023"
+
+
+def test_calls_that_hang_count_with_their_age() -> None:
+    hour = 3_600 * 10**9
+    assert stack(1, ns=hour, reason="open").p99_ns == hour
+    returned = stack(1, ns=1_000)._replace(durations=((index_of(1_000), 1),))
+    (caller,) = callers([returned, stack(1, ns=hour, reason="open")])
+    assert caller.p99_ns == hour
 
 
 def test_a_caller_has_the_p99_of_all_stacks_through_it() -> None:
@@ -53,7 +62,7 @@ def test_a_caller_has_the_p99_of_all_stacks_through_it() -> None:
 
     (caller,) = callers([took(1_000, 1, 9), took(70_000_000, 1, 8), stack(1, 9, reason="on_cpu")])
     assert caller.p99_ns == pytest.approx(70_000_000, rel=0.01)
-    assert [one.p99_ns for one in caller.callers] == [pytest.approx(70_000_000, rel=0.01), 1_003]
+    assert [one.p99_ns for one in caller.callers] == [pytest.approx(70_000_000, rel=0.01), 1_000]
 
 
 def test_open_calls_of_earlier_windows_are_not_added() -> None:

@@ -6,16 +6,18 @@ import pytest
 
 from stalltop.probes.stack_reading.stack_budget import (
     BUDGET,
+    CALL_COST_NS,
     CALLS_BUDGET,
     COARSEST_NS,
-    FRAME_NS,
     MOST_STACKS,
-    STACK_NS,
+    SAMPLE_COST_NS,
     StackBudget,
 )
 from stalltop.probes.stacks.layout import SAMPLE_NS
 
-CHEAP_NS, DEAR_NS = STACK_NS + 10 * FRAME_NS, STACK_NS + 64 * FRAME_NS
+
+def cost_ns(frames: int, cost: tuple[int, int]) -> int:
+    return cost[0] + frames * cost[1]
 
 
 class BudgetOnTrial:
@@ -45,17 +47,19 @@ def test_it_begins_without_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frames", "most"), [(10, MOST_STACKS), (64, int(CALLS_BUDGET * 1e9 / DEAR_NS))], ids=("flat", "deep")
+    ("frames", "most"),
+    [(10, MOST_STACKS), (64, int(CALLS_BUDGET * 1e9 / cost_ns(64, CALL_COST_NS)))],
+    ids=("flat", "deep"),
 )
 def test_deep_stacks_of_calls_are_fewer(frames: int, most: int) -> None:
     one = BudgetOnTrial()
     one.second([frames] * MOST_STACKS, [])
     assert one.stacks[-1] == most
-    assert most * (STACK_NS + frames * FRAME_NS) <= CALLS_BUDGET * 1e9
+    assert most * cost_ns(frames, CALL_COST_NS) <= CALLS_BUDGET * 1e9
 
 
 def test_samples_have_what_calls_leave() -> None:
-    samples = [10] * int(4 * BUDGET * 1e9 / CHEAP_NS)
+    samples = [10] * int(4 * BUDGET * 1e9 / cost_ns(10, SAMPLE_COST_NS))
     alone, beside = BudgetOnTrial(), BudgetOnTrial()
     alone.second([], samples)
     assert alone.sampled[-1] == pytest.approx(4 * SAMPLE_NS, rel=0.01)

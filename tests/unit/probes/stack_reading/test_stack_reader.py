@@ -130,23 +130,66 @@ def test_code_that_was_gone_is_said(clock: SettableClock) -> None:
     assert "gone" in stack.cut
 
 
+def cut_of(reads: StackReader) -> str:
+    (stack,) = reads.take().values()
+    return stack.cut
+
+
 def test_frames_that_were_not_known_yet_are_said(clock: SettableClock) -> None:
-    host = MadeUpHost(process=python(100), stacks=[raw(end=PythonEnd.NONE, native=(16,))])
+    host = MadeUpHost(process=python(100))
+    early = raw(end=PythonEnd.NONE, native=(16,))
+    reads = reader(host)
+    host.stacks = [early]
+    assert cut_of(reads) == stack_names.NOT_YET, "nobody has asked about the thread"
+    reads.look()
+    host.stacks = [early]
+    assert cut_of(reads) == stack_names.NOT_YET, "it runs Python code, but was known after that call only"
+
+
+@pytest.mark.parametrize(
+    "process", [None, python(101)], ids=["without Python", "with Python in another thread"]
+)
+@pytest.mark.parametrize("end", [PythonEnd.NONE, PythonEnd.WHOLE])
+def test_native_stacks_say_that_they_end_early(
+    clock: SettableClock, process: PythonProcess | None, end: PythonEnd
+) -> None:
+    host = MadeUpHost(process=process)
     reads = reader(host)
     reads.look()
-    (stack,) = reads.take().values()
-    assert stack.cut == stack_names.NOT_YET, (
-        "the thread has Python frames, but was known after that call only"
+    host.stacks = [raw(end=end, native=(16,))]
+    assert cut_of(reads) == stack_names.NO_FRAME_POINTER
+
+
+def test_stacks_of_an_unknown_interpreter_say_so(clock: SettableClock) -> None:
+    host = MadeUpHost(process=UnknownInterpreterError(3, 8))
+    reads = reader(host)
+    reads.look()
+    host.stacks = [raw(end=PythonEnd.NONE, native=(16,))]
+    assert cut_of(reads) == "CPython 3.8 is not known"
+
+
+def native(*names: str) -> tuple[StackFrame, ...]:
+    return tuple(StackFrame(name, "/lib/libc.so.6", 0, "native") for name in names)
+
+
+@pytest.mark.parametrize("outermost", ["_start", "clone3", "libc.so.6+0x891f5", "libc.so.6"])
+def test_stacks_that_begin_where_their_thread_does_are_whole(outermost: str) -> None:
+    assert stack_names.why_cut(PythonEnd.NONE, native("run(int)", outermost)) == ""
+    assert stack_names.why_cut(PythonEnd.NONE, ()) == ""
+
+
+def test_python_frames_stand_where_the_interpreter_is_seen() -> None:
+    line = StackFrame("step", "/a.py", 3, "python")
+    interpreter = "_PyEval_EvalFrameDefault"
+    whole = native("ffi_call", interpreter, "PyObject_Call", interpreter, "Py_BytesMain", "_start")
+    assert stack_names.joined(whole, (line,)) == (
+        *native("ffi_call"),
+        line,
+        *native("Py_BytesMain", "_start"),
     )
-
-
-def test_native_stacks_say_whether_they_begin_where_their_thread_does(clock: SettableClock) -> None:
-    host = MadeUpHost(process=None, stacks=[raw(end=PythonEnd.NONE, native=(16,))])
-    (stack,) = reader(host).take().values()
-    assert "frame pointer" in stack.cut
-    whole = StackFrame("_start", "/bin/app", 0, "native")
-    assert stack_names.why_native_cut((*stack.frames, whole)) == ""
-    assert stack_names.why_native_cut(()) == ""
+    assert stack_names.joined(whole[:-1], (line,)) == (*native("ffi_call"), line), "the list may end anywhere"
+    assert stack_names.joined(whole, ()) == whole
+    assert stack_names.joined(native("ffi_call", "_start"), (line,)) == (*native("ffi_call", "_start"), line)
 
 
 def test_the_depth_of_each_stack_is_told(clock: SettableClock) -> None:
