@@ -137,16 +137,19 @@ class StackReader:
         finally:
             self._lock.release()
 
-    def now(self, pid: int, tid: int) -> ReadStack:
-        """Returns the Python frames of a thread that hangs in a call, read from outside."""
+    def now(self, pid: int, tid: int) -> ReadStack | None:
+        """Returns the Python frames of a thread that hangs in a call, read from outside; None if other
+        questions are being answered."""
         asks = self._impatient(WINDOW_SECONDS)
         (frames,) = asks.ask(Examiner.python_stack, [(pid, tid)])
+        if isinstance(frames, BusyError):
+            return None
         if isinstance(frames, OSError) or not frames:
             return ReadStack((), "")
         try:
             lines = self.names.lines(pid, frames, asks)
         except BusyError:
-            return ReadStack((), "")
+            return None
         shown = python_frames(frames, lines)
         return ReadStack(
             shown, why_cut(PythonEnd.DEEPER if len(frames) >= MOST_FRAMES else PythonEnd.WHOLE, shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -19,7 +18,7 @@ from stalltop.probes.maps.stacks import KernelStacks
 from stalltop.probes.stack_reading.sample_reader import SampleReader
 from stalltop.probes.stack_reading.stack_budget import StackBudget
 from stalltop.probes.stack_reading.stack_names import Demangles
-from stalltop.probes.stack_reading.stack_reader import WINDOW_SECONDS, StackReader
+from stalltop.probes.stack_reading.stack_reader import StackReader
 from stalltop.probes.stacks.layout import Stacks
 
 HANGING_NS: Final = 2_000_000_000
@@ -80,12 +79,11 @@ class WindowStacks:
     def _hanging(self, open_calls: Iterable[OpenCall]) -> list[StackCount]:
         hanging = [call for call in open_calls if call.age_ns >= HANGING_NS and not call.ended]
         stacks = []
-        until = time.monotonic() + WINDOW_SECONDS
         for call in sorted(hanging, key=lambda call: -call.age_ns)[:MOST_HANGING]:
             stack = self._calls.now(call.pid, call.tid)
+            if stack is None:  # Other questions are being answered: the next window tries again.
+                break
             if stack.frames:
                 who = call.tenant, call.pid, call.process, call.layer, call.operation, call.nested
                 stacks.append(StackCount(*who, "open", 1, call.age_ns, stack.frames, stack.cut, call.device))
-            if time.monotonic() > until:
-                break
         return stacks

@@ -54,4 +54,5 @@ def test_stacks_of_a_training_loop_are_those_that_its_calls_recorded(python: Pat
     print(tally)
     assert tally.right >= LEAST_CALLS, tally
     assert tally.share >= LEAST_SHARE, tally
+    assert tally.without == 0, tally
     assert tally.right + tally.wrong + tally.incomplete + tally.without > 0.9 * tally.recorded, tally

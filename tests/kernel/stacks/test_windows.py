@@ -69,7 +69,8 @@ HERE = _frames(("<module>", "        library.cuStreamSynchronize(0)"))
 def running(built: Built, workplace: Workplace, hold: Path) -> Iterator[subprocess.Popen[str]]:
     """Run a program that makes slow calls, and one that lasts as long as the file ``hold`` exists."""
     program = workplace.folder / "program.py"
-    program.write_text(PROGRAM)
+    if not program.exists():  # Others that were started before may be reading it.
+        program.write_text(PROGRAM)
     slow = Latency("sleep", "uniform", 1e6, 3e6)
     table = write_table(
         {"cuCtxSynchronize": slow, "cuStreamSynchronize": Latency("hold", path=hold)},
@@ -144,6 +145,15 @@ def test_every_rank_that_hangs_has_its_own_line(built: Built, workplace: Workpla
     with contextlib.ExitStack() as stack:
         ranks = {word: stack.enter_context(running(built, workplace, hold)) for word in places}
         monitor = stack.enter_context(monitoring("slow"))
+        traced: set[int] = set()
+
+        def all_traced() -> bool:
+            for rank in ranks.values():
+                tell(rank, "call")
+            traced.update(key.pid for key in monitor.read().rows.keys)
+            return {rank.pid for rank in ranks.values()} <= traced
+
+        wait_until(all_traced, step=0.3, what="calls of all ranks")
         for word, rank in ranks.items():
             tell(rank, word)
         found: dict[int, StackCount] = {}

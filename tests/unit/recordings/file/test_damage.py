@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from stalltop.model.errors import StalltopError
+from stalltop.model.histograms.hdr import COUNTERS
 from stalltop.recordings.read.reading import load, open_file
 from stalltop.recordings.write.saving import save
 from tests.windows.by_hand import same_window
@@ -99,3 +101,12 @@ def test_a_damaged_saved_window_is_exact_or_refused(damage: Damage, tmp_path: Pa
         except StalltopError:
             continue
         same_window(found, full_window())
+
+
+def test_a_stack_cannot_have_a_counter_that_no_histogram_has(tmp_path: Path) -> None:
+    path = tmp_path / "bad.stalltop"
+    window = full_window()
+    stacks = [stack._replace(durations=((COUNTERS, 1),)) for stack in window.stacks]
+    save(replace(window, stacks=tuple(stacks)), path)
+    with pytest.raises(StalltopError, match="counter"):
+        load(path)
