@@ -14,10 +14,10 @@ BUDGET: Final = 0.002
 """Share of a core that stacks of the whole host may cost."""
 CALLS_BUDGET: Final = BUDGET / 2
 """The most of it that stacks of captured calls may take. Samples have the rest."""
-CALL_COST_NS: Final = (1_500, 270)
+CALL_COST_NS: Final = (1_500, 300)
 """CPU time that the stack of a call costs the thread, ns: without Python frames, and for each of these
 (``bench stacks``)."""
-SAMPLE_COST_NS: Final = (5_500, 410)
+SAMPLE_COST_NS: Final = (5_000, 650)
 """The same of a sample: mostly of a thread that leaves its CPU, whose caches hold other data."""
 MOST_STACKS: Final = SLOW_A_SECOND + SAMPLES_A_SECOND
 """Number of calls captured a second, at most."""
