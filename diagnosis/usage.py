@@ -90,6 +90,19 @@ class Usage:
             self._known[families] = known
         return known
 
+    @property
+    def utilization_percent(self) -> float | None:
+        """Utilization of the busiest device that the process uses; None if none is known."""
+        return max(
+            (
+                device.utilization_percent
+                for device in self.facts.window.devices.devices
+                if device.utilization_percent is not None
+                and any(process.pid == self.pid for process in device.processes)
+            ),
+            default=None,
+        )
+
     def copies(self, *directions: str, asynchronous: bool | None = None) -> DeviceCalls:
         """Returns sums over the process's outermost copies in ``directions``; in all directions if none is
         given.

@@ -35,6 +35,8 @@ threads."""
 WITHOUT_CAUSE: Final = 0.9
 """A process is GPU-bound only if at least this part of its synchronizing calls' time is spent waiting for the
 device, and not for a CPU, a disk or memory."""
+IDLE_PERCENT: Final = 50.0
+"""A process is not GPU-bound if its device has a lower utilization, percent: it waits for something else."""
 MOST_OTHERS: Final = 3
 """Maximum number of tenants of a shared device that are named."""
 
@@ -78,6 +80,9 @@ def _is_bound(usage: Usage, lost_ns: float) -> bool:
     if waits.total_ns - lost_ns < BOUND_SHARE * usage.wall_ns:
         return False
     if waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
+        return False
+    busy = usage.utilization_percent
+    if busy is not None and busy < IDLE_PERCENT:
         return False
     # A collective that waits for a TCP connection may look as if the device were working.
     return not loses_segments(usage.facts, usage.pid)

@@ -56,7 +56,7 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
         return
     if launches.rows and launches.rows[0].p50_ns > SHORT_LAUNCH_NS:
         return  # Launches that take this long wait for room in the device's queue.
-    percent = _utilization(facts, usage.pid)
+    percent = usage.utilization_percent
     if percent is None and usage.synced.total_ns > WAITING_PART * computing_ns:
         return  # The device may have worked while the program computed.
     if percent is not None and percent >= BUSY_DEVICE_PERCENT:
@@ -124,17 +124,4 @@ def _turns_ns(facts: Facts, pid: int) -> int:
         charge.ns
         for charge in facts.charges_of(pid)
         if charge.operation == HOST_GAP and charge.kind == "lock" and charge.culprit_pid == pid
-    )
-
-
-def _utilization(facts: Facts, pid: int) -> float | None:
-    """Returns the utilization of the busiest device that a process uses, percent; None if none is known."""
-    return max(
-        (
-            device.utilization_percent
-            for device in facts.window.devices.devices
-            if device.utilization_percent is not None
-            and any(process.pid == pid for process in device.processes)
-        ),
-        default=None,
     )

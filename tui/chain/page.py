@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.words import numbered, with_pid
 from stalltop.model.window import Window
+from stalltop.tui.chain.commands import command_lines, offers_of
 from stalltop.tui.columns.split import bar, legend
+from stalltop.tui.keys.actions import key
 from stalltop.tui.pages.network import network_of
 from stalltop.tui.problems.chains import MARK, ROLE, keys_of
 from stalltop.widgets.drawing.magnitude import brightness
@@ -22,6 +25,8 @@ from stalltop.widgets.page import PageLine
 
 MOST_ROWS = 12
 """The most rows of the window that the page lists."""
+MOST_OFFERS = 5
+"""The most commands and pieces of advice on the page, unless the problem itself has more."""
 
 
 def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:
@@ -32,7 +37,7 @@ def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -
     """
     lines = _summary(chain, window, glyphs)
     lines += _tree(chain, window, glyphs)
-    lines += _fixes(chain)
+    lines += _what_to_do(chain, window, glyphs)
     lines += remarks(chain, window)
     lines += _rows(chain, window, glyphs=glyphs, letters=letters)
     ports = network_of(chain, window, glyphs).lines
@@ -125,15 +130,30 @@ def _listed(heading: str, texts: Sequence[str]) -> list[PageLine]:
     ]
 
 
-def _fixes(chain: Chain) -> list[PageLine]:
-    if not chain.fixes:
+def _what_to_do(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
+    offers = offers_of(chain, window)
+    whole, offers = (
+        len(offers),
+        offers[: max(MOST_OFFERS, len(chain.fixes)) if chain.open else len(chain.fixes)],
+    )
+    if not offers:
         return []
-    lines = [PageLine(), PageLine((("What to do", "head"),))]
-    for number, fix in enumerate(chain.fixes, 1):
-        lines.append(PageLine(((f"  {number}. ", "label"), (fix.text, "text")), indent=5))
-        if fix.command:
-            lines.append(PageLine((("     " + fix.command, "accent"),), indent=7))
-    return lines
+    copies = f"{key('copy')} copies the first command, " if any(offer.command for offer in offers) else ""
+    about = (
+        f"  {copies}{key('commands')} lists all {whole}"
+        if whole > len(offers)
+        else f"  {copies}".rstrip(", ")
+    )
+    lines = command_lines(offers, len(offers), glyphs)
+    return [
+        PageLine(),
+        PageLine((("What to do", "head"), (about, "dim"))),
+        *(_indented(line) for line in lines),
+    ]
+
+
+def _indented(line: PageLine) -> PageLine:
+    return replace(line, parts=(("  ", "text"), *line.parts), indent=line.indent + 2)
 
 
 def _rows(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:
@@ -148,14 +168,14 @@ def _rows(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> lis
     ]
     rows = window.rows.take(np.array([place[key] for key in keys[:MOST_ROWS]]))
     percentiles = bounded(rows.histograms.percentiles((50.0, 99.0)), rows.max_ns)
-    for at, key in enumerate(rows.keys):
+    for at, row in enumerate(rows.keys):
         durations = (percentiles[at, 0], percentiles[at, 1], int(rows.max_ns[at]))
         calls = figures.rate(int(rows.calls[at]) / (window.seconds or 1.0), glyphs)
         numbers = [(f" {figures.duration(int(ns), glyphs)}", brightness(int(ns))) for ns in durations]
         split = bar(None if rows.split_ns is None else rows.split_ns[at], glyphs=glyphs, letters=letters)
-        name = shown_operation(key.operation)
-        if (key.tenant, key.pid) != (chain.tenant, chain.pid):
-            name += f"  {name_of(key.tenant, window)}: {with_pid(key.process, key.pid)}"
+        name = shown_operation(row.operation)
+        if (row.tenant, row.pid) != (chain.tenant, chain.pid):
+            name += f"  {name_of(row.tenant, window)}: {with_pid(row.process, row.pid)}"
         lines.append(
             PageLine(
                 (("        " + calls, "text"), *numbers, ("  ", "text"), *split, ("  " + name, "text")),

@@ -55,8 +55,8 @@ class ChainScreen(LiveScreen):
             chain_page(self.chain, window, glyphs=self.stalltop.glyphs, letters=self.stalltop.letters),
             title=f"{self.TITLE_TEXT}{silenced}",
             # On 80 cells there is no room for the first of these.
-            hint=f"{key('save')} save  {number}{key('chains')} row  {key('copy')} copy fix"
-            f"  {key('commands')} actions  {key('silence')} silence  Esc closes",
+            hint=f"{key('save')} save  {key('chains')} row  {key('copy')} copy fix"
+            f"  {key('commands')} actions  {key('silence')} silence  {number}Esc closes",
             said=self._text,
         )
 

@@ -136,7 +136,7 @@ class Answering:
         if ended:
             last = max(ended, key=lambda one: one.seen)
             told.append(f"{_told(last, window)} ended {figures.clock(last.seen)}")
-        else:
+        elif verdict_in <= 0:
             facts = [one for one in found.open if one.severity == "info" and one.id not in silenced]
             told += [_fact(facts[0], facts, window)] if facts else []
         about = ", ".join(told)

@@ -8,11 +8,12 @@ from typing import Final
 
 from stalltop.formats.text.answer import fades
 from stalltop.formats.text.chains import name_of, sureness
-from stalltop.model.actions.offers import Offer, for_chain
+from stalltop.model.actions.offers import Offer
 from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
+from stalltop.tui.chain.commands import command_lines, offers_of
 from stalltop.tui.chain.page import remarks, steps
 from stalltop.tui.keys.actions import key
 from stalltop.tui.pages.sections import APART, Frame, Places, Section, filled, fitted
@@ -76,15 +77,12 @@ class Details:
         offers = self._offers_for(window, chain)
         whole = len(problem_lines(chain, window, offers, frame))
         width = _column(narrow)
-        first = _commands(offers[:1], 0, frame.glyphs)
+        first = command_lines(offers[:1], 0, frame.glyphs)
         return whole, filled(steps(chain, window, frame.glyphs), width) + filled(first, width)
 
     def _offers_for(self, window: Window, chain: Chain) -> Sequence[Offer]:
         if self._offers_of != (chain.id, chain.fixes):
-            first = chain.remedy.command if chain.remedy is not None else ""
-            # The first lines of the screen show this command, so it comes first here, too.
-            offers = sorted(for_chain(window, chain), key=lambda offer: not first or offer.command != first)
-            self._offers_of, self._offers = (chain.id, chain.fixes), offers
+            self._offers_of, self._offers = (chain.id, chain.fixes), offers_of(chain, window)
         return self._offers
 
     def _row(self, window: Window, path: Path, frame: Frame) -> tuple[str, list[PageLine]]:
@@ -121,7 +119,7 @@ def problem_lines(
     elsewhere, so a small panel says only what it does."""
     width, height = _column(frame.width), frame.height
     why, more = steps(chain, window, frame.glyphs), remarks(chain, window)
-    first = filled(_commands(offers[:1], 0, frame.glyphs)[:2], width)
+    first = filled(command_lines(offers[:1], 0, frame.glyphs)[:2], width)
     beside = width < frame.width
     headed = height >= _HEADED_FROM and filled(why, width) + (1 if beside else 2 + first) <= height
     if headed:
@@ -130,7 +128,7 @@ def problem_lines(
     if told:
         # What a command shows that changes nothing matters less than the steps.
         looks = chain.remedy is not None and chain.remedy.look
-        first = 0 if looks else filled(_commands(offers[:1], 0, frame.glyphs, told=True), width)
+        first = 0 if looks else filled(command_lines(offers[:1], 0, frame.glyphs, told=True), width)
     if beside:
         more = more if filled([*why, *more], width) <= height else []
         return _beside([*why, *more], _what_to_do(offers, width, height, frame.glyphs, headed), frame)
@@ -214,28 +212,8 @@ def _what_to_do(
     for number, undone in ((len(offers), len(offers)), *fewer, (1, 0)):
         rest = f"all {whole}" if whole > number else "all"
         front = [PageLine(((head + rest, "dim"),))] if headed else []
-        lines = [*front, *_commands(offers[:number], undone, glyphs, told=told)]
+        lines = [*front, *command_lines(offers[:number], undone, glyphs, told=told)]
         if filled(lines, width) <= height:
             return lines
     # A heading alone would say nothing.
     return fitted(lines[len(front) :] if height <= len(front) + 1 else lines, width, height, glyphs)
-
-
-def _commands(offers: Sequence[Offer], undone: int, glyphs: Glyphs, *, told: bool = False) -> list[PageLine]:
-    """Return each of ``offers`` with what it does, the first ``undone`` commands with their undo. ``told``:
-    the first command is shown elsewhere, so only what it does is said of it."""
-    lines = []
-    for at, offer in enumerate(offers):
-        if not offer.command:
-            lines.append(PageLine(((f"{offer.whose}: ", "dim"), (offer.does, "text")), indent=2))
-            continue
-        if told and not at:
-            lines.append(PageLine(((glyphs.remedy, "dim"), (offer.does, "text")), indent=2))
-        else:
-            lines.append(PageLine(((glyphs.remedy, "dim"), (offer.command, "accent")), indent=2))
-            lines.append(PageLine((("  ", "dim"), (offer.does, "text")), indent=2))
-        undone -= 1
-        if undone >= 0 and (offer.undo or offer.note):
-            note = f"  ({offer.note})" if offer.undo and offer.note else offer.note
-            lines.append(PageLine((("  undo: ", "dim"), (offer.undo, "label"), (note, "dim")), indent=8))
-    return lines

@@ -125,6 +125,8 @@ def test_a_warning_without_a_problem_is_told() -> None:
 def test_the_first_seconds_raise_no_hope() -> None:
     state = Answering().update(faulty(), listed(faulty()), verdict_in=2.4)
     assert (state.role, state.text) == ("text", "Measuring: first verdict within 3 s. 2 containers")
+    note = faulty(named("note", "info"))
+    assert Answering().update(note, listed(note), verdict_in=2.4).about == "", "that would be a verdict"
 
 
 def test_a_problem_of_a_shared_gpu_names_no_single_tenant() -> None:

@@ -113,6 +113,16 @@ def test_waiting_for_the_device_is_information_not_a_fault() -> None:
     assert told[0].lost_ns_per_s == pytest.approx(710e6)
 
 
+@pytest.mark.parametrize(("percent", "causes"), [(97.0, ["gpu_bound"]), (47.0, []), (None, ["gpu_bound"])])
+def test_a_device_that_is_idle_half_of_the_time_limits_nobody(
+    percent: float | None, causes: list[str]
+) -> None:
+    users = (DeviceProcess(100, "C", 1 << 30, TRAIN),)
+    devices = Devices((Device(0, "GPU-0", "H100", utilization_percent=percent, processes=users),))
+    told = gpu_causes(Facts(replace(window(healthy_trainer()), devices=devices)))
+    assert [suspicion.cause for suspicion in told] == causes
+
+
 def test_waiting_for_a_cpu_is_not_waiting_for_the_device() -> None:
     rows = [row("cudaLaunchKernel", 500, running=3), row("cudaStreamSynchronize", 20, gpu=500, runqueue=300)]
     assert list(gpu_causes(Facts(window(rows)))) == []
