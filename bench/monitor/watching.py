@@ -22,12 +22,15 @@ from bench.monitor.screen import BTOP_SHOWS, btop_settings
 from bench.monitor.terminal import WAIT_SECONDS, OnTerminal
 from bench.monitor.workload import OPERATIONS, TENANTS, scenario
 from stalltop.demo.build import Built
+from stalltop.demo.scenario import load_scenario
 from stalltop.demo.tenants import DemoTenants
 from stalltop.model.errors import StalltopError
 
 SUMMARY: Final = "CPU, memory and terminal bytes of the monitor, with and without the screen, by load"
 RATES: Final = (0, 1_000, 50_000, 500_000)
 """Target rates of traced calls per second; 0: there are no calls to watch."""
+DEMO: Final = "trio"
+"""The demo with three tenants, the last load."""
 _BTOP: Final = "btop"
 _SETTLE_SECONDS: Final = 12.0
 """Time to wait before measuring, until the sliding window of ten seconds is full."""
@@ -84,28 +87,30 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
         others=(_BTOP,),
     )
     has_btop = not alone and shutil.which(_BTOP) is not None
-    for number, rate in enumerate(RATES):
+    loads = [(f"{rate:,} calls/s", rate, scenario(rate) if rate else None) for rate in RATES]
+    loads.append((f"demo {DEMO}", 0, load_scenario(DEMO)))
+    for number, (load, rate, tenants) in enumerate(loads):
         # Revisions that are compared take turns at such lines.
-        print(f"watching: round {number + 1} of {len(RATES)}", file=sys.stderr)
+        print(f"watching: round {number + 1} of {len(loads)}", file=sys.stderr)
         with contextlib.ExitStack() as stack:
-            if rate:
-                stack.enter_context(DemoTenants(scenario(rate), built=built))
+            if tenants is not None:
+                stack.enter_context(DemoTenants(tenants, built=built))
             btop = None
-            print(f"watching: {rate} calls/s, without the screen", file=sys.stderr)
+            print(f"watching: {load}, without the screen", file=sys.stderr)
             bare = without_screen(seconds)
-            print(f"watching: {rate} calls/s, with the screen", file=sys.stderr)
+            print(f"watching: {load}, with the screen", file=sys.stderr)
             settle = _FULL_SECONDS if rate == _FULL_RATE and not quick else _SETTLE_SECONDS
             full = _with_screen(seconds, settle)
             found = [("no", bare), ("120x40", full)]
             if has_btop:
-                print(f"watching: {rate} calls/s, btop", file=sys.stderr)
+                print(f"watching: {load}, btop", file=sys.stderr)
                 btop = _btop(folder, seconds)
                 found.append((_BTOP, btop))
         probes = measured(bare.probe_percent, ".1f")
         beside = btop.cpu_percent if btop is not None else 0.0
         for name, figures in found:
             table.add(
-                f"{rate:,} calls/s",
+                load,
                 measured(bare.calls_per_s, ",.0f"),
                 measured(bare.rows, "d"),
                 measured(bare.lost, "d"),
