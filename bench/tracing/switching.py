@@ -1,8 +1,8 @@
 """Measures what tracing costs programs that are not traced. Two processes send each other a byte and wait for
 the answer, so that threads switch as often as possible.
 
-They run without the monitor, with a monitor on a host where nothing calls CUDA, and with a monitor that
-traces another process.
+They run without the monitor, with empty programs at the tracepoints of the scheduler that the monitor needs,
+with a monitor on a host where nothing calls CUDA, and with a monitor that traces another process.
 """
 
 from __future__ import annotations
@@ -24,13 +24,18 @@ from bench.measuring.table import TextTable
 from stalltop.demo.build import Built, compiler
 from stalltop.demo.caller import Caller
 from stalltop.model.errors import StalltopError
+from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint
+from stalltop.probes.programs.compiled import RAW_TRACEPOINT
+from stalltop.probes.programs.loading import load_prepared
+from stalltop.probes.programs.recipes import Recipe
 
 SUMMARY: Final = "how much tracing slows an untraced load that only switches threads"
 _BURST_NS: Final = 400_000_000
 _WARM_UP_ROUNDS: Final = 20_000
 _READY_SECONDS: Final = 60.0
-_OFF, _IDLE, _TRACING = "off", "nothing traced", "another process traced"
-_STATES: Final = (_OFF, _IDLE, _TRACING)
+_OFF, _EMPTY, _IDLE, _TRACING = "off", "empty programs", "nothing traced", "another process traced"
+_STATES: Final = (_OFF, _EMPTY, _IDLE, _TRACING)
+_TRACEPOINTS: Final = {"thread_switches": "sched_switch", "thread_wakes": "sched_waking"}
 
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
@@ -75,8 +80,9 @@ def _table(
             FigureColumn("/ off"),
             FigureColumn("ns of CPU", "ns"),
             FigureColumn("/ off"),
+            FigureColumn("/ empty programs"),
         ),
-        others=(_OFF,),
+        others=(_OFF, _EMPTY),
     )
     for place in places:
         off = found[place, _OFF]
@@ -87,11 +93,14 @@ def _table(
                 quotient = ratio(values, [figures[column] for figures in off])
                 cells.append(Spread.of(values).text())
                 cells.append(quotient.text(".3f") if quotient and state != _OFF else "-")
+            least = ratio([cpu for _, cpu in found[place, state]], [cpu for _, cpu in found[place, _EMPTY]])
+            cells.append(least.text(".3f") if least and state == _TRACING else "-")
             table.add(place if state == _OFF else "", state, *cells)
     table.notes += [
         "",
         "ns: wall time of one round trip: two wake-ups and, on one CPU, two switches; ns of CPU:",
         "CPU time of both processes for it, which other load on the machine changes less",
+        "empty programs: at the tracepoints sched_switch and sched_waking, which following threads takes",
     ]
     return table
 
@@ -114,9 +123,20 @@ def _host_in(state: str, built: Built) -> Iterator[None]:
         if state == _TRACING:
             caller = stack.enter_context(Caller(built))
             caller.start("cudaLaunchKernel ~10000")
-        if state != _OFF:
+        if state == _EMPTY:
+            for fd in _empty_programs():
+                stack.callback(os.close, fd)
+        elif state != _OFF:
             stack.enter_context(_monitor(wait_for_rows=state == _TRACING))
         yield
+
+
+def _empty_programs() -> list[int]:
+    """Attaches empty programs to the tracepoints; returns the file descriptors that keep them there."""
+    text = (Path(__file__).parent / "native/empty_scheduler.c").read_text()
+    programs, *_ = load_prepared(Recipe(text, dict.fromkeys(_TRACEPOINTS, RAW_TRACEPOINT)), {})
+    links = [attach_raw_tracepoint(fd, _TRACEPOINTS[name]) for name, fd in programs.items()]
+    return [*programs.values(), *links]
 
 
 @contextlib.contextmanager

@@ -350,7 +350,7 @@ class SimulatedSource:
         )
         missing = Missing(
             "/usr/local/bin/fftbench",
-            "all but its driver calls: the CUDA runtime in it has no symbols",
+            "its runtime calls, as the CUDA runtime in it has no symbols",
             "build it with nvcc -cudart shared to see runtime calls too",
             pid=FFTBENCH_PID,
             tenant=list(self._tenants)[-1],

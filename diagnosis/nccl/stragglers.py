@@ -273,10 +273,10 @@ def _look(facts: Facts, late: Rank, part: str) -> Fix:
         which = f"dst {servers[0].address}" if len(servers) == 1 else "state established"
         command = commands.in_network_of(late.pid, f"ss -tinp {which}")
         return Fix(
-            "shows the connections for which it waits",
+            "retrans or a long rtt: the network is slow; neither of them: the server is",
             command,
             look=True,
-            short="shows their round trips and what is not acknowledged",
+            short="long rtt or retrans: the network, else the server",
         )
     return at_line(facts, Who(late.tenant, late.pid, late.process), "sleeps" if part == "sleep" else "waits")
 

@@ -286,7 +286,7 @@ def _read(fd: int, mapping: Mapping) -> FileReading:
     if not chosen:
         if mapping.kind is Kind.OTHER:
             return _without(
-                "all but its driver calls: the CUDA runtime in it has no symbols",
+                "its runtime calls, as the CUDA runtime in it has no symbols",
                 "keep the library's symbols, or link it with -cudart shared",
             )
         if mapping.kind is Kind.LIBRARY and len(mapping.layers) == 1:

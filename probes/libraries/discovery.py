@@ -503,7 +503,7 @@ def _without_runtime(
         several = f" ({len(pids)} processes)" if len(pids) > 1 else ""
         yield Missing(
             clean(program),
-            f"all but its driver calls{several}: the CUDA runtime in it has no symbols",
+            f"its runtime calls{several}, as the CUDA runtime in it has no symbols",
             "keep the program's symbols, or link it with -cudart shared",
             pids[0],
         )

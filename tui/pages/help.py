@@ -19,8 +19,8 @@ _SHARES: Final = ", ".join(f"{share:.0%}".removesuffix("%") for share, _ in SEVE
 SIGNS = (
     (
         "C H M L",
-        f"critical, high, medium, low: {_SHARES} % of the time, or less; of hardware: at least M; "
-        f"falls after {SEVERITY_SECONDS:.0f} s",
+        f"critical, high, medium, low: {_SHARES} % of the time is lost, or less; hardware that is faulty: at "
+        f"least M; becomes lower only after {SEVERITY_SECONDS:.0f} s",
     ),
     ("name C", "a problem involves this row ({why}: which)"),
     ("name <", "the culprit of a problem ({why}: which)"),

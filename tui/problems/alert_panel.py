@@ -127,7 +127,7 @@ class AlertPanel(AlertList, can_focus=True):
         first = self.answering.warned if told is None else told.id
         above = {QUIET_LINE, first} if told_above else ()
         others = [(found.chain(row.key), row) for row in rows if row.key not in above]
-        if told is not None:  # what is no fault can wait
+        if told is not None or verdict_in > 0:  # what is no fault can wait
             others = [(one, row) for one, row in others if one is None or one.severity != "info"]
         brief = [row for _, row in others]
         if window is not None and len(brief) > self.app.size.height // _LINES_EACH:

@@ -125,7 +125,7 @@ class Answering:
         if warned and not bad and verdict_in <= 0:
             # What is wrong comes first, although its cause is not known.
             self.warned = warned[0].key
-            counted = text.replace("No problems", "No problem with a known cause", 1)
+            counted = text.replace("No problems", "No other problem", 1)
             return AnswerState(
                 mark=warned[0].mark,
                 role=warned[0].role,

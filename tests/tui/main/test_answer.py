@@ -119,7 +119,7 @@ def test_a_warning_without_a_problem_is_told() -> None:
     window = faulty(calls=(hung,))
     state = Answering().update(window, listed(window))
     assert state.text.startswith("cudaFree open for 42.0s in train")
-    assert state.about.startswith("No problem with a known cause. 2 containers, slowest p99")
+    assert state.about.startswith("No other problem. 2 containers, slowest p99")
 
 
 def test_the_first_seconds_raise_no_hope() -> None:

@@ -25,7 +25,7 @@ __asm__(".text; .zero 131072");
 """
 PLAIN = 'int work(int times) { return times; }\n__asm__(".text; .zero 131072");'
 DRIVER = "int cuMemAlloc_v2(unsigned long *result, unsigned long bytes) { return 0; }\n"
-WITHOUT_SYMBOLS = "all but its driver calls: the CUDA runtime in it has no symbols"
+WITHOUT_SYMBOLS = "its runtime calls, as the CUDA runtime in it has no symbols"
 
 
 @pytest.fixture(scope="module")
