@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, get_args
 
 Family = Literal["cpu", "disk", "lock", "rank", "heat"]
 """Kinds of faults that can be simulated: CPUs taken by a neighbour, a disk loaded by a neighbour, a lock held
-for long, a rank that comes late, a GPU whose clocks are throttled by heat."""
+for long, a rank that arrives late, a GPU whose clocks are throttled by heat."""
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 DEFAULT_PERIOD: Final = 90.0
 
@@ -107,16 +107,16 @@ def read_timetable(content: Mapping[str, Any]) -> Timetable:
     period = float(content.get("period", DEFAULT_PERIOD))
     for one, other in pairwise(faults):
         if other.begin < one.end:
-            raise ValueError(f"two faults at {other.begin:g} s")
+            raise ValueError(f"two [[fault]] tables at {other.begin:g} s")
     if faults and faults[-1].end > period:
-        raise ValueError("a fault that ends after the period")
+        raise ValueError("[[fault]] ends after the period")
     return Timetable(faults, period)
 
 
 def _fault(table: Mapping[str, Any]) -> InjectedFault:
     begin, end = float(table["begin"]), float(table["end"])
     if table["family"] not in FAMILIES or not 0 <= begin < end:
-        raise ValueError(f"not a fault: {dict(table)}")
+        raise ValueError(f"[[fault]] is not valid: {dict(table)}")
     return InjectedFault(
         table["family"],
         begin,

@@ -149,7 +149,7 @@ def _check_faults(timetable: Timetable, tenants: Iterable[TenantPlan]) -> None:
     known = {(tenant.name, process.name) for tenant in tenants for process in tenant.processes}
     for fault in timetable.faults:
         if fault.cycle and (fault.tenant, fault.process) not in known:
-            raise ValueError(f"a fault in an unknown process: {fault.process!r} of {fault.tenant!r}")
+            raise ValueError(f"[[fault]] in an unknown process: {fault.process!r} of {fault.tenant!r}")
         _check_cycle(fault.cycle)
 
 

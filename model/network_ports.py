@@ -86,10 +86,10 @@ class NetworkPort:
     )
     local_ack_timeout_err: int | None = _counter(
         "error",
-        "how often RDMA packets were sent again because no receiver acknowledged them",
+        "how often RDMA packets were retransmitted because no receiver acknowledged them",
         "not acknowledged",
     )
-    retransmits: int | None = _counter("error", "RDMA packets sent again", "sent again")
+    retransmits: int | None = _counter("error", "RDMA packets retransmitted", "retransmitted")
     rnr_nak_retry_err: int | None = _counter(
         "error", "how often a receiver had posted no buffer for RDMA packets (RNR NAK)", "receiver not ready"
     )

@@ -3,8 +3,8 @@ them, is split, and which tenant is charged.
 
 Most of the time nothing is wrong. The timetable of a `Plot` (`demo.faults`) says which fault occurs when: a
 tenant takes an inference server's CPUs; a trainer's data worker waits for a disk that another tenant loads; a
-thread of the inference server waits for a lock that another process holds; one rank of a job comes late; the
-heat of a GPU throttles its clocks.
+thread of the inference server waits for a lock that another process holds; one rank of a job arrives late;
+the heat of a GPU throttles its clocks.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Plot:
     holder: tuple[int, str] = (1, "indexer")
     """The tenant and the process that hold a lock."""
     ranks: tuple[int, ...] = (0,)
-    """The tenants whose processes are the ranks of one job; the second process is the one that comes late."""
+    """The tenants whose processes are the ranks of one job; the second process is the one that is late."""
     restless: bool = False
     """Whether, in addition to the faults of the timetable, waits are sometimes longer, devices briefly reach
     their temperature limit, and a program is only partly traced."""
@@ -133,7 +133,7 @@ class Cast:
     ranks: tuple[str, ...] = ()
     """Tenant ids of the job whose ranks exchange data."""
     late_rank: bool = True
-    """Whether the second rank comes late."""
+    """Whether the second rank arrives late."""
     hot: bool = True
     """Whether heat throttles the clocks of the first device."""
 

@@ -53,7 +53,7 @@ _HANG_SECONDS = 9.0
 _SLOWER_BY_HEAT = 1.7
 _SLOWER_BY_RANK = 1.6
 """Factors by which waits get longer: waits for a device whose clocks are throttled, and waits of the other
-ranks for a rank that comes late."""
+ranks for a rank that arrives late."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
     between = figure(usage.launched.calls / waits.calls)
     yield usage.suspect(
         "sync_storm",
-        f"{usage.who} waits for the device after every launch or two",
+        f"{usage.who} synchronizes after every launch or two",
         lost,
         confidence=0.85,
         links=(

@@ -42,7 +42,7 @@ def late(facts: Facts, loss: Loss) -> Description:
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for {named(facts, other)}, another rank of its job, "
         f"which {doing}",
-        links=tuple(blamed(facts, loss, f"comes late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
+        links=tuple(blamed(facts, loss, f"arrives late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
         # A rank that computes has more to do than the others. If it waits, that is a problem of its own.
         fixes=(at_line(facts, other, doing), equal) if part == "running" else (waits, own, equal),
         confidence=SURE * loss.sure,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rich.cells import cell_len
@@ -251,7 +251,7 @@ def _said(diff: ComparedWindows, change: ChainChange, share: float, style: Style
         cost.append(f"{figures.rate(change.ratio).strip()}x")
     if share > 0:
         cost.append(f"{figures.percent(100 * share).strip()} of the change")
-    cost.append(f"confidence {100 * change.confidence:.0f} %")
+    cost.append(chain_text.sureness(replace(chain, confidence=change.confidence), "cause "))
     tenant = chain_text.name_of(chain.tenant, window)
     text = f"{chain.severity.upper()} {chain.summary or f'{tenant}: {chain.title}'}"
     return figures.printable(f"{text} ({', '.join(cost)})")

@@ -29,7 +29,7 @@ class ChainChange:
     def chain(self) -> Chain:
         """The chain of the window ``now``; if the problem is gone, the chain of the window ``then``."""
         chain = self.now if self.now is not None else self.then
-        assert chain is not None, "a change needs a chain in at least one of the two windows"
+        assert chain is not None, "a change needs a problem in at least one of the two windows"
         return chain
 
     @property

@@ -256,7 +256,7 @@ class Device:
     remap_pending: bool | None = figure(
         "1: rows of memory will be replaced at the next reset", smi=("remapped_rows/remapped_row_pending",)
     )
-    pcie_replays: int | None = figure("PCIe packets sent again", counts=True, viewed=True)
+    pcie_replays: int | None = figure("PCIe packets retransmitted", counts=True, viewed=True)
     ecc_corrected: int | None = figure("memory errors that were corrected", counts=True)
     ecc_uncorrected: int | None = figure("memory errors that were not corrected", counts=True, viewed=True)
     power_held_ns: int | None = figure(

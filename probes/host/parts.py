@@ -73,7 +73,7 @@ PARTS: Final = (
         {"victims": (host_layout.VICTIM_KEY, host_layout.VICTIM)},
     ),
     Part(
-        "TCP segments sent again",
+        "retransmitted TCP segments",
         "WITH_SOCKETS",
         {
             "sock": ("__sk_common", "sk_socket"),

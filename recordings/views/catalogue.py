@@ -327,8 +327,8 @@ VIEWS: Final = (
         *("process_use", "what a process used", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
         *("cpu_ns: CPU time", "minor_faults: page faults without I/O", "major_faults: page faults with I/O"),
         *(
-            "retransmits_v4: TCP segments sent again over IPv4",
-            "retransmits_v6: TCP segments sent again over IPv6",
+            "retransmits_v4: TCP segments retransmitted over IPv4",
+            "retransmits_v6: TCP segments retransmitted over IPv6",
         ),
         *("allocations: allocations of device memory", "frees: frees of device memory"),
         *("allocated_bytes: device memory allocated", "freed_bytes: device memory freed", "threads: number"),

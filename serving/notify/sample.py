@@ -26,7 +26,7 @@ def sample_window(now: float) -> Window:
         cause="cpu_contention",
         title="CPU contention",
         severity="high",
-        summary="A test of alerts: nothing is wrong.",
+        summary="A test of alerts: there is no problem.",
         tenant=victim.id,
         pid=0,
         process="",

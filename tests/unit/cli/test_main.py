@@ -15,6 +15,8 @@ import pytest
 from stalltop.cli import main as cli
 from stalltop.cli.commands import query
 from stalltop.model.errors import StalltopError, TracingError, UsageError
+from stalltop.probes.tenants.process_names import ProcessNames
+from stalltop.probes.tenants.tenants import OWN_NAME, process_name
 from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.tui.settings.settings import AUTO
 
@@ -162,6 +164,26 @@ def test_a_pipe_closed_by_its_reader_is_no_error() -> None:
     )
     assert result.stdout.split() == ["{", "0"]
     assert result.stderr == ""
+
+
+def test_stalltop_is_shown_by_its_own_name() -> None:
+    arguments = ("demo", "--simulated", "--json", "--seconds", "60")
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "stalltop", *arguments],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        try:
+            comm = Path(f"/proc/{process.pid}/comm")
+            deadline = time.monotonic() + 30
+            # Before the program runs, the process has the name of the interpreter.
+            while comm.read_text() != f"{OWN_NAME}\n" and time.monotonic() < deadline:
+                time.sleep(0.02)
+            assert OWN_NAME == "stalltop"
+            assert ProcessNames().name(process.pid) == process_name(process.pid) == OWN_NAME
+        finally:
+            process.kill()
 
 
 def test_an_unknown_theme_is_reported_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:

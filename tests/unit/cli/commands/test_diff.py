@@ -197,9 +197,11 @@ def test_problems_that_ended_before_both_files_are_not_compared(
     old = chain("disk", open=False, seen=now.start - 600)
     recent = chain("lock", open=False, seen=now.start + 0.5)
     assert chains_of(replace(now, chains=(old, recent))) == (recent,)
-    code, out = ran(capsys, tmp_path, replace(now, chains=(old,)), replace(now, chains=(old,)), "--all")
-    assert code == 0
-    assert "what is wrong" not in out
+    for one, listed in ((old, False), (recent, True)):
+        both = replace(now, chains=(one,))
+        code, out = ran(capsys, tmp_path, both, both, "--all")
+        assert code == 0
+        assert ("problems, A against B" in out) == listed
     tally = ChainTally()
     tally.add(replace(now, chains=(old, recent)))
     later = replace(now, start=now.start + 600, chains=(replace(recent, seen=now.start + 0.5), old))
@@ -231,6 +233,24 @@ def test_the_table_shows_what_changed(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "cudaLaunchKernel" in line
     assert "2.00x " in line
     assert "100%" in line
+
+
+@pytest.mark.parametrize(("calls", "marked"), [(50, True), (2_000, False)])
+def test_a_ratio_that_may_be_chance_has_a_question_mark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], calls: int, marked: bool
+) -> None:
+    _, out = ran(capsys, tmp_path, of(QUICK[:calls]), of(SLOW[:calls]), "--all")
+    line = next(line for line in out.splitlines() if line.startswith("train"))
+    assert ("2.00x?" in line) == marked
+    assert "?: may be chance, too few calls" in " ".join(out.split())
+
+
+def test_a_problem_is_as_certain_as_its_less_certain_side(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    then, now = (replace(of(QUICK), chains=(chain(confidence=sure),)) for sure in (0.9, 0.4))
+    _, out = ran(capsys, tmp_path, then, now, "--all")
+    assert "cause 40 % certain)" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(
@@ -266,7 +286,7 @@ def test_new_faults_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, out = ran(capsys, tmp_path, healthy, now, "--fail-if", "faults > 0")
     assert code == 1
     assert "NEW " in out
-    assert re.search(r"NEW +HIGH .*of the change, confidence \d+ %\)", " ".join(out.split()))
+    assert re.search(r"NEW +HIGH .*of the change, cause (\d+ % )?certain\)", " ".join(out.split()))
     assert ran(capsys, tmp_path, then, now, "--fail-if", "faults > 0")[0] == 0
     code, out = ran(capsys, tmp_path, then, now, "--fail-if", "faults < 1")
     assert code == 1

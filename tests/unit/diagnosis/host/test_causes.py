@@ -22,6 +22,7 @@ from tests.unit.diagnosis.faults import (
     worker_gap,
 )
 from tests.windows.evidence import (
+    BATCH,
     SYSTEM,
     TRAIN,
     charge,
@@ -109,6 +110,27 @@ def test_a_wait_for_a_cpu_is_made_worse_by_a_hypervisor_that_takes_cpu_time(
     assert first.cause == name
     factors = [link.text for link in first.links if link.role == "factor"]
     assert ("the hypervisor takes 24% of this machine's CPU time (steal)" in factors) == told
+
+
+@pytest.mark.parametrize(
+    ("busy_ms", "load"),
+    [
+        (900, "keeps 0.9 requests in flight on vda"),
+        (1_000, "keeps 1 request in flight on vda"),
+        (1_420, "keeps 1.4 requests in flight on vda"),
+        (14_200, "keeps 14 requests in flight on vda"),
+    ],
+)
+def test_a_slow_disk_says_how_long_a_request_takes_and_who_loads_it(busy_ms: float, load: str) -> None:
+    made = window(
+        [LAUNCHES, row(HOST_GAP, 40, running=390, disk=600)],
+        evidence=Evidence(
+            block_io=(io(TRAIN, 100, "train.py", 590), io(BATCH, 900, "backup", busy_ms, requests=400))
+        ),
+    )
+    texts = [link.text for link in faults(explain(made))[0].links]
+    assert "vda: 15 ms per request" in texts
+    assert f"backup (pid 900) of batch-job {load}" in texts
 
 
 def test_unattributed_run_queue_time_has_no_culprit() -> None:
