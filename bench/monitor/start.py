@@ -54,7 +54,7 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
     program = program or Program()
     rounds = 4 if quick else 15
     added: list[float] = []
-    anew, kept = _Waits(), _Waits()
+    anew, kept, demo = _Waits(), _Waits(), _Waits()
     for number in range(rounds):
         print(f"start: round {number + 1} of {rounds}", file=sys.stderr)
         direct = _seconds([program.python, "-P", "-m", program.module, "--version"], program)
@@ -64,6 +64,7 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
         with DemoTenants("trio", built=built):
             _start(program, kept_files, anew)
             _start(program, kept_files, kept)
+        _start(program, kept_files, demo, "demo")
     table = TextTable(
         f"start: seconds, {rounds} rounds, median (middle half of the rounds), "
         "from the start of ./stalltop on a terminal of 120x40",
@@ -80,6 +81,8 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
     table.add("first data, compiled anew", *anew.cells(anew.data), "-")
     table.add("first data, programs kept", *kept.cells(kept.data), "0.8 s")
     table.add("leave (key q to the end of the process)", Spread.of(kept.leave).text(".2f"), "-", "0.5 s")
+    rows = [data - screen for data, screen in zip(demo.data, demo.screen, strict=True)]
+    table.add("demo: its first rows, after the first screen", *demo.cells(rows), "3 s")
     table.notes += [
         "compiled anew: first start, no BPF programs in the cache; programs kept: the start after it",
         "first screen: its header; whole screen: all panels, and keys work (Textual is imported)",
@@ -88,11 +91,11 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
     return [table]
 
 
-def _start(program: Program, kept_files: Path, waits: _Waits) -> None:
-    """Starts ``program``, waits for the first data, quits, and adds the times to ``waits``. ``kept_files`` is
-    the folder for compiled programs and state, which one start leaves for the next one."""
+def _start(program: Program, kept_files: Path, waits: _Waits, command: str = "live") -> None:
+    """Starts ``program`` with ``command``, waits for the first data, quits, and adds the times to ``waits``.
+    ``kept_files`` is the folder for compiled programs and state, which one start leaves for the next one."""
     environment = {CACHE_VARIABLE: str(kept_files), "XDG_STATE_HOME": str(kept_files)}
-    with OnTerminal([program.launcher, "live"], environment) as started:
+    with OnTerminal([program.launcher, command], environment) as started:
         waits.screen.append(started.wait_for(_FIRST_SCREEN, drawn=True))
         waits.whole.append(started.wait_for(_WHOLE_SCREEN, drawn=True))
         waits.data.append(started.wait_for(_FIRST_DATA, drawn=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.tui.keys.actions import BY_ID
 
@@ -18,6 +20,7 @@ FOOTER: tuple[Entry, ...] = (
     (("help",), ""),
     (("out",), ""),
     (("enlarge",), ""),
+    (("save",), ""),
     (("in",), ""),
     (("warnings",), ""),
     (("chains",), ""),
@@ -27,7 +30,6 @@ FOOTER: tuple[Entry, ...] = (
     (("fault_back", "fault_on"), "Jump"),
     (("play",), ""),
     (("when",), ""),
-    (("save",), ""),
     (("filter",), ""),
     (GROUPED_BY, "Group by"),
     (("details",), ""),
@@ -58,6 +60,8 @@ FOOTER_OF_WARNINGS: tuple[Entry, ...] = (
     (("freeze",), ""),
 )
 """The line of keys while the list of problems has the focus."""
+_COMMANDS: Entry = (("commands",), "")
+_MOVES: Entry = (("back", "onward"), "Time")
 _OF_PAST = ("back", "fault_back", "play", "when")
 _OF_TIME = {"freeze", "longer", "mark", *_OF_PAST}
 """Ids of actions whose entries are left out if there is only one moment."""
@@ -87,7 +91,7 @@ def footer(
     last = {"enlarge": not enlarged, **dict.fromkeys(_OF_PAST, not past)}
     now: list[tuple[str, str, str]] = []
     later: list[tuple[str, str, str]] = []
-    for ids, together in FOOTER_OF_WARNINGS if warnings else FOOTER:
+    for ids, together in FOOTER_OF_WARNINGS if warnings else _in_past(FOOTER) if past else FOOTER:
         first = BY_ID[ids[0]]
         if first.id in useless or (first.id == "out" and not (together or out)):
             continue
@@ -98,3 +102,10 @@ def footer(
         keys = " ".join(BY_ID[name].key for name in ids)
         (later if last.get(first.id) else now).append((keys, label, prefix[first.by] + first.bound))
     return (*now, *later)
+
+
+def _in_past(entries: Sequence[Entry]) -> list[Entry]:
+    """Return ``entries`` with the keys that move through time before that of the commands."""
+    others = [entry for entry in entries if entry != _COMMANDS]
+    others.insert(others.index(_MOVES) + 1, _COMMANDS)
+    return others

@@ -9,6 +9,7 @@ from typing import Final
 from stalltop.formats.text.answer import fades
 from stalltop.model.chain import Chain
 from stalltop.model.row_key import RowKey
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.telling import NO_TELLINGS, Tellings
 from stalltop.model.window import SPLITS, Window
 from stalltop.tui.problems.chains import MARK, ROLE, grouped_keys, keys_of
@@ -19,6 +20,8 @@ from stalltop.widgets.table import Cell
 LEAST_SHARE: Final = 0.2
 """Least part of a problem's loss that a row must have to be marked with the letter of the problem's severity:
 a problem may name dozens of rows, most of which lose little."""
+_TENANTS: Final = frozenset[Dimension](("container", "pod"))
+"""Dimensions whose rows are tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ def row_losses(
     marks: dict[Key, Cell] = {}
     lost: dict[Key, float] = {}
     parts: dict[Key, set[str]] = {}
-    levels = range(len(view.levels()) if view.is_tree else 1)
+    shown = [level.view for level in view.levels()] if view.is_tree else [view]
+    levels = [(number, one.by in _TENANTS) for number, one in enumerate(shown)]
     at: dict[RowKey, int] | None = None
     for chain in chains:
         if chain.severity == "info":
@@ -54,13 +58,13 @@ def row_losses(
         telling = tellings.get(chain.cause)
         costly = telling.parts if telling else ()
         weights = _weights(keys_of(chain, window), at, window, costly)
-        for level in levels:
+        for level, of_tenants in levels:
             shares: dict[Key, float] = {}
             for row, key in grouped_keys(chain, window, view, level):
                 shares[key] = shares.get(key, 0.0) + (1.0 if row is None else weights[row])
             for key, share in shares.items():
                 # A problem of a whole device is one of all its tenants.
-                if share >= LEAST_SHARE or not chain.tenant:
+                if share >= LEAST_SHARE or (of_tenants and not chain.tenant):
                     lost[key] = lost.get(key, 0.0) + share * chain.lost_ms_per_s
                     parts.setdefault(key, set()).update(costly or SPLITS)
                     role = "dim" if fades(chain, window) else ROLE[chain.severity]

@@ -46,6 +46,7 @@ def test_80_columns_show_the_keys_for_the_current_state(
 ) -> None:
     line = on(80, **state)
     assert line.startswith(" q Quit  ? Help  ")
+    assert " w Save " in line
     assert [text for text in wanted if text not in line] == []
     assert never not in line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -130,6 +131,23 @@ def test_a_letter_marks_rows_with_a_large_part_of_the_loss(parts: tuple[str, ...
     # In the table of containers the row of the chain's tenant has the whole loss.
     (whole,) = row_losses((fault,), one, View(), {}).lost_ms_per_s.values()
     assert whole == pytest.approx(100.0)
+
+
+def test_a_problem_of_a_device_marks_all_its_tenants_but_only_large_losses_of_other_rows() -> None:
+    one = made(0, 1, 1, 98)
+    rows: tuple[RowKey, ...] = tuple(key(name) for name in NAMES)
+    hot = replace(chain("gpu_thermal", rows[0], rows=rows, lost_ms_per_s=100.0, severity="high"), tenant="")
+    operations = row_losses((hot,), one, View(by="operation")).marks
+    assert {name for name, _ in operations} == {"cuC"}
+    small = replace(one, rows=replace(one.rows, keys=tuple(_of_tenants(one.rows.keys))))
+    named = replace(hot, rows=tuple(small.rows.keys))
+    assert len(row_losses((named,), small, View()).marks) == len(NAMES)
+
+
+def _of_tenants(keys: Iterable[RowKey]) -> Iterator[RowKey]:
+    """Yield ``keys``, each with a tenant of its own."""
+    for number, one in enumerate(keys):
+        yield one._replace(tenant=f"docker:{number}")
 
 
 def test_calls_that_all_hang_share_a_loss_equally() -> None:
