@@ -1,8 +1,9 @@
 """Measures what tracing costs programs that are not traced. Two processes send each other a byte and wait for
 the answer, so that threads switch as often as possible.
 
-They run without the monitor, with empty programs at the tracepoints of the scheduler that the monitor needs,
-with a monitor on a host where nothing calls CUDA, and with a monitor that traces another process.
+They run without and with a monitor on a host where nothing calls CUDA. Then they run beside a process that
+makes CUDA calls: without the monitor, with empty programs at the tracepoints of the scheduler that the monitor
+needs, and with a monitor that traces that process.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ SUMMARY: Final = "how much tracing slows an untraced load that only switches thr
 _BURST_NS: Final = 400_000_000
 _WARM_UP_ROUNDS: Final = 20_000
 _READY_SECONDS: Final = 60.0
-_OFF, _EMPTY, _IDLE, _TRACING = "off", "empty programs", "nothing traced", "another process traced"
-_STATES: Final = (_OFF, _EMPTY, _IDLE, _TRACING)
+_OFF, _IDLE = "off", "nothing traced"
+_BESIDE, _EMPTY, _TRACING = "off, beside a caller", "empty programs, beside it", "the caller traced"
+_BASES: Final = {_OFF: "", _IDLE: _OFF, _BESIDE: "", _EMPTY: _BESIDE, _TRACING: _BESIDE}
+"""The states of the host, each with the one to which it is compared."""
+_STATES: Final = tuple(_BASES)
 _TRACEPOINTS: Final = {"thread_switches": "sched_switch", "thread_wakes": "sched_waking"}
 
 
@@ -82,17 +86,16 @@ def _table(
             FigureColumn("/ off"),
             FigureColumn("/ empty programs"),
         ),
-        others=(_OFF, _EMPTY),
+        others=(_OFF, _BESIDE, _EMPTY),
     )
     for place in places:
-        off = found[place, _OFF]
-        for state in _STATES:
+        for state, base in _BASES.items():
             cells: list[str] = []
             for column in (0, 1):
                 values = [figures[column] for figures in found[place, state]]
-                quotient = ratio(values, [figures[column] for figures in off])
                 cells.append(Spread.of(values).text())
-                cells.append(quotient.text(".3f") if quotient and state != _OFF else "-")
+                quotient = ratio(values, [figures[column] for figures in found[place, base or state]])
+                cells.append(quotient.text(".3f") if quotient and base else "-")
             least = ratio([cpu for _, cpu in found[place, state]], [cpu for _, cpu in found[place, _EMPTY]])
             cells.append(least.text(".3f") if least and state == _TRACING else "-")
             table.add(place if state == _OFF else "", state, *cells)
@@ -120,13 +123,13 @@ def _burst(program: Path, rounds: int, pair: tuple[int, int]) -> tuple[int, int]
 def _host_in(state: str, built: Built) -> Iterator[None]:
     """Puts the monitor into ``state`` for the duration of the block."""
     with contextlib.ExitStack() as stack:
-        if state == _TRACING:
+        if state in (_BESIDE, _EMPTY, _TRACING):
             caller = stack.enter_context(Caller(built))
             caller.start("cudaLaunchKernel ~10000")
         if state == _EMPTY:
             for fd in _empty_programs():
                 stack.callback(os.close, fd)
-        elif state != _OFF:
+        elif state in (_IDLE, _TRACING):
             stack.enter_context(_monitor(wait_for_rows=state == _TRACING))
         yield
 

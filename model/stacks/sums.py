@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -40,7 +39,7 @@ class _StackSum:
 
     calls: int = 0
     ns: int = 0
-    durations: Counter[int] = field(default_factory=Counter)
+    durations: dict[int, int] = field(default_factory=dict)
     """Calls by the index of their HDR counter."""
     windows: int = 0
     """Number of windows that have the stack. A wait that continues from an earlier window adds time, but no
@@ -51,12 +50,14 @@ class _StackSum:
         self.calls += times * stack.calls
         self.ns += times * stack.ns
         for index, calls in stack.durations:
-            self.durations[index] += times * calls
+            left = self.durations.pop(index, 0) + times * calls
+            if left:
+                self.durations[index] = left
         self.windows += times
 
     def of(self, stack: StackCount) -> StackCount:
         """Returns ``stack`` with these figures."""
-        return _with_figures(stack, self.calls, self.ns, tuple(sorted((+self.durations).items())))
+        return _with_figures(stack, self.calls, self.ns, tuple(sorted(self.durations.items())))
 
 
 class MovingStacks:
@@ -89,7 +90,8 @@ class MovingStacks:
     def sum(self, newest: Iterable[StackCount]) -> tuple[StackCount, ...]:
         """Returns the sum, with the open calls of the window ``newest``: those with the most time first, at
         most MOST_STACKS."""
-        added = [found.of(key) for key, found in self._sums.items()]
+        most = heapq.nlargest(MOST_STACKS, self._sums.items(), key=lambda item: item[1].ns)
+        added = [found.of(key) for key, found in most]
         added += [stack for stack in newest if stack.reason == "open"]
         return tuple(sorted(added, key=_most_first)[:MOST_STACKS])
 
