@@ -72,7 +72,7 @@ STEPS: Final = (
 )
 POSTER: Final = 4
 """Number of the frame that viewers without animation show."""
-SETTLE_SECONDS = 0.4
+SETTLE_SECONDS = 0.15
 
 
 class SteppedSource:
@@ -90,15 +90,16 @@ class SteppedSource:
         self._allowed = threading.Semaphore(0)
         self._closed = False
         self.reads = 0
+        self.last: Window | None = None
 
     def read(self) -> Window:
         """Returns the next window as soon as it is allowed."""
         self._allowed.acquire()
         if self._closed:
             raise RuntimeError("read after close")
-        window = self._source.read()
+        self.last = self._source.read()
         self.reads += 1
-        return window
+        return self.last
 
     def allow(self) -> None:
         """Allows one more read."""
@@ -124,7 +125,7 @@ async def frames() -> list[tuple[Line, ...]]:
             while source.reads <= step.second:
                 wanted = source.reads + 1
                 source.allow()
-                while source.reads < wanted:
+                while source.reads < wanted or not _has(app, source.last):
                     await pilot.pause(0.01)
             await pilot.pause(SETTLE_SECONDS)
             for key in step.keys:
@@ -135,6 +136,11 @@ async def frames() -> list[tuple[Line, ...]]:
             lines = app.screen._compositor.render_strips()
             found.append(tuple(line_of(strip) for strip in lines))
     return found
+
+
+def _has(app: StalltopApp, window: Window | None) -> bool:
+    newest = app.main.moments.newest
+    return newest is not None and newest.newest is window
 
 
 def line_of(segments: Iterable[Segment]) -> Line:

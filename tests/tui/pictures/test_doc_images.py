@@ -1,4 +1,4 @@
-"""Tests that the screenshots of the documentation can be drawn and are up to date."""
+"""Tests that the pictures of the documentation can be drawn and are up to date, and those of few colours."""
 
 from __future__ import annotations
 
@@ -7,8 +7,21 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from rich.color import Color
+from rich.terminal_theme import SVG_EXPORT_THEME
 
-from scripts.screenshots import SCREENSHOTS, Screenshot, draw
+from scripts.record_tour import frames
+from scripts.record_tour import svg as animation
+from scripts.screenshots import (
+    COLOURS,
+    SCREENSHOTS,
+    TRUE_COLOUR,
+    XTERM,
+    Screenshot,
+    TerminalColours,
+    draw,
+    every,
+)
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
 WORDS = {
@@ -43,3 +56,43 @@ async def test_screenshots_are_up_to_date(picture: Screenshot) -> None:
     assert WORDS[picture.name] in text(svg)
     kept = (IMAGES / f"{picture.name}.svg").read_text(encoding="utf-8")
     assert words(kept) == words(svg), "draw the screenshots again: python scripts/screenshots.py"
+
+
+def places(svg: str) -> set[tuple[str, str]]:
+    """Return the words of all frames of an animation, each with the height of its line."""
+    found = re.findall(r'<text [^>]*\by="(\d+)"[^>]*>([^<]*)</text>', svg)
+    return {(y, word) for y, line in found for word in re.findall(r"[A-Za-z]{3,}", unescape(line))}
+
+
+async def test_the_tour_is_up_to_date() -> None:
+    drawn = places(animation(await frames()))
+    assert {"chat", "trainer", "straggler"} <= {word for _, word in drawn}
+    kept = places((IMAGES / "tour.svg").read_text(encoding="utf-8"))
+    assert kept == drawn, "draw the tour again: python scripts/record_tour.py"
+
+
+def colours(svg: str) -> set[str]:
+    """Return the colours of all cells of a picture, but not those of its frame."""
+    return {"".join(one) for one in re.findall(r'-r\d+ \{ fill: (#\w{6})|<rect fill="(#\w{6})" x=', svg)}
+
+
+def palette(terminal: TerminalColours) -> set[str]:
+    """Return the colours that ``terminal`` can show."""
+    if terminal.name == "8":
+        eight = [XTERM.ansi_colors[number] for number in range(8)]
+        return {one.hex for one in (*eight, XTERM.foreground_color, XTERM.background_color)}
+    default = SVG_EXPORT_THEME.foreground_color.hex
+    return {default, *(Color.from_ansi(number).get_truecolor().hex for number in range(16, 256))}
+
+
+@pytest.mark.parametrize("terminal", COLOURS, ids=lambda terminal: terminal.name)
+async def test_a_terminal_gets_only_colours_that_it_has(terminal: TerminalColours) -> None:
+    picture = next(one for one in every() if one.name == f"slow-disk-80x24-{terminal.name}")
+    svg = await draw(picture)
+    if terminal is TRUE_COLOUR:
+        assert not colours(svg) <= palette(COLOURS[1])
+    else:
+        assert colours(svg) <= palette(terminal)
+    assert len(colours(svg)) > 3
+    # A pattern follows the letter of a part on a terminal with 8 colours, a coloured line or block on others.
+    assert bool(re.search("R█+|g▓+", text(svg))) == (terminal.name == "8")
