@@ -2,8 +2,8 @@
 the answer, so that threads switch as often as possible.
 
 They run without and with a monitor on a host where nothing calls CUDA. Then they run beside a process that
-makes CUDA calls: without the monitor, with empty programs at the tracepoints of the scheduler that the monitor
-needs, and with a monitor that traces that process.
+makes CUDA calls: without the monitor, with empty programs at the tracepoints of the scheduler that it needs,
+and with a monitor that traces that process.
 """
 
 from __future__ import annotations
