@@ -77,9 +77,10 @@ class Glyphs:
     otherwise with ``area_levels``."""
     histogram_levels: str = " ▁▂▃▄▅▆▇█"
     """A cell of a histogram, from empty to full."""
-    part_fills: str = "█▒═▚╳▓┄┼·░"
+    part_fills: str = "─▒█▚╳═▓▞·░"
     """One character for each part of a call's time, in the order of ``model.window.PARTS``. In a bar without
-    colours, it fills the cells of this part, after the letter of the part."""
+    colours, it fills the cells of this part, after the letter of the part: light ones for work of the CPU and the
+    GPU and for sleep, heavy ones for waits."""
     part_line: str = "━"
     part_block: str = "▄"
     """Fills the cells of normal work in a bar of the parts of a call's time, after the letter of the part."""
@@ -145,7 +146,7 @@ ASCII = Glyphs(
     area_levels=" ..:::###",
     braille=False,
     histogram_levels=" .:|",
-    part_fills="#=%&x*~+.-",
+    part_fills="-=#&x~%+._",
     part_line="-",
     part_block="=",
     rule="-",
