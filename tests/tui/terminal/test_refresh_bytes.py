@@ -17,7 +17,7 @@ from stalltop.tui.terminal.lean import Lean
 from stalltop.widgets.drawing.strips import changed_span, line_of
 from tests.tui.screen import Screen, running
 
-EVERYTHING = {(80, 24): 4_500, (120, 40): 9_000, (200, 60): 22_000}
+EVERYTHING = {(80, 24): 4_500, (120, 40): 8_192, (200, 60): 22_000}
 """Upper bounds, in bytes, of a refresh that changes every figure, by size of the terminal."""
 
 
