@@ -79,8 +79,8 @@ class Glyphs:
     """A cell of a histogram, from empty to full."""
     part_fills: str = "─▒█▚╳═▓▞·░"
     """One character for each part of a call's time, in the order of ``model.window.PARTS``. In a bar without
-    colours, it fills the cells of this part, after the letter of the part: light ones for work of the CPU and the
-    GPU and for sleep, heavy ones for waits."""
+    colours, it fills the cells of this part, after the letter of the part: light ones for work of the CPU and
+    the GPU and for sleep, heavy ones for waits."""
     part_line: str = "━"
     part_block: str = "▄"
     """Fills the cells of normal work in a bar of the parts of a call's time, after the letter of the part."""
