@@ -283,7 +283,7 @@ async def test_chains_fit_every_size_in_ascii(size: tuple[int, int]) -> None:
 async def test_without_colours_a_bar_is_letters_and_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(numbered(0), size=(120, 40)) as screen:
-        await screen.sees("R█████████")
+        await screen.sees("R─────────")
         await screen.sees("q queue")
 
 

@@ -251,7 +251,7 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
     for word in (
         *(" H high ", "title of loader_disk", "summary of loader_disk", "412 ms of each second", "80 %"),
         *("one worker only", "what dd reads", "use more workers", "slow dd down"),
-        *("ionice -c 3 -p 201", "R█████████  time between calls", "ncclAllReduce  serve: tritonserver 200"),
+        *("ionice -c 3 -p 201", "R─────────  time between calls", "ncclAllReduce  serve: tritonserver 200"),
     ):
         assert word in whole, word
     assert "time between calls  train" not in whole  # a row of the chain's own process does not name it

@@ -95,4 +95,4 @@ async def test_a_terminal_gets_only_colours_that_it_has(terminal: TerminalColour
         assert colours(svg) <= palette(terminal)
     assert len(colours(svg)) > 3
     # A pattern follows the letter of a part on a terminal with 8 colours, a coloured line or block on others.
-    assert bool(re.search("R█+|g▓+", text(svg))) == (terminal.name == "8")
+    assert bool(re.search("R─+|g═+", text(svg))) == (terminal.name == "8")

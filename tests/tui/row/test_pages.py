@@ -226,7 +226,7 @@ async def test_without_colours_a_bar_is_letters_and_patterns(monkeypatch: pytest
     async with running(numbered(0), size=(80, 40)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("I")
-        await screen.sees("R█████████")
+        await screen.sees("R─────────")
 
 
 # ---- devices

@@ -130,5 +130,5 @@ async def test_bars_have_letters_and_patterns_where_the_terminal_or_the_theme_ha
     monkeypatch.setenv("COLORTERM", colorterm)
     one = window([Calls(key(), [1_000])], split=True)
     async with running(one, options=RunOptions(interval=0.0, theme=theme)) as screen:
-        await screen.sees("R█████████" if letters else "R         ")
+        await screen.sees("R─────────" if letters else "R         ")
         assert screen.app.letters == letters
