@@ -50,11 +50,11 @@ class ReadsSamples(Protocol):
 
 
 class KnowsThreads(Protocol):
-    """What is known of the threads that are sampled (`StackReader`)."""
+    """Names the frames of threads, and knows their interpreters (`StackReader`)."""
 
     @property
     def names(self) -> StackNames:
-        """Names frames."""
+        """Looks up the functions, files and lines of frames."""
 
     def is_gil(self, pid: int, futex: int) -> bool:
         """Returns whether ``futex``, an address in a process, belongs to Python's interpreter lock."""

@@ -27,7 +27,7 @@ _ADAPT_SECONDS: Final = 1.0
 
 
 def no_budget(frames: Iterable[int]) -> None:
-    """Is told of stacks that were read, and limits nothing."""
+    """Does nothing: for readers of stacks without a budget."""
 
 
 class StackBudget:

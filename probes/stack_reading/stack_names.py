@@ -91,8 +91,8 @@ def why_cut(end: PythonEnd, frames: Sequence[StackFrame]) -> str:
 
 
 def _is_entry(frame: StackFrame) -> bool:
-    """Returns whether a program or a thread begins in a frame: in the C library, in a function without an
-    exported name."""
+    """Returns whether ``frame`` is the outermost one of a program or thread. The C library does not export
+    the names of most functions that start these."""
     file = frame.file.rpartition("/")[2]
     return frame.function in _ENTRIES or (file.startswith("libc.") and frame.function.startswith(file))
 

@@ -1,4 +1,4 @@
-"""Collects the stacks of a window: of captured calls, of calls that hang, and samples of threads."""
+"""Collects the stacks of a window: of captured calls, of calls that hang, and those sampled in threads."""
 
 from __future__ import annotations
 

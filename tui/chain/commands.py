@@ -10,6 +10,10 @@ from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.widgets.page import PageLine
 
+MOST_OFFERS = 5
+"""The most commands and pieces of advice that are shown: the first ones help most, and a page of its own
+lists all."""
+
 
 def offers_of(chain: Chain, window: Window) -> list[Offer]:
     """Return what helps with ``chain``; first the command that the first lines of the screen show."""

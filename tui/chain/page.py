@@ -15,7 +15,7 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.words import numbered, with_pid
 from stalltop.model.window import Window
-from stalltop.tui.chain.commands import command_lines, offers_of
+from stalltop.tui.chain.commands import MOST_OFFERS, command_lines, offers_of
 from stalltop.tui.columns.split import bar, legend
 from stalltop.tui.keys.actions import key
 from stalltop.tui.pages.network import network_of
@@ -25,8 +25,6 @@ from stalltop.widgets.page import PageLine
 
 MOST_ROWS = 12
 """The most rows of the window that the page lists."""
-MOST_OFFERS = 5
-"""The most commands and pieces of advice on the page, unless the problem itself has more."""
 
 
 def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:

@@ -13,7 +13,7 @@ from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
-from stalltop.tui.chain.commands import command_lines, offers_of
+from stalltop.tui.chain.commands import MOST_OFFERS, command_lines, offers_of
 from stalltop.tui.chain.page import remarks, steps
 from stalltop.tui.keys.actions import key
 from stalltop.tui.pages.sections import APART, Frame, Places, Section, filled, fitted
@@ -24,8 +24,6 @@ from stalltop.widgets.page import PageLine, PanelText
 
 TWO_COLUMNS_FROM = 110
 """Least width in cells at which what to do stands beside the causes, not below them."""
-_MOST_OFFERS = 5
-"""The most commands that the panel shows: the first ones help most, and a page lists all."""
 _HEADED_FROM = 6
 """Least height in lines at which the columns have headings."""
 _LEAST_WITH_FIX: Final = 4
@@ -197,13 +195,13 @@ def _what_to_do(
     *,
     told: bool = False,
 ) -> list[PageLine]:
-    """Return the first ``_MOST_OFFERS`` of ``offers`` in at most ``height`` lines of ``width`` cells. Where
+    """Return the first ``MOST_OFFERS`` of ``offers`` in at most ``height`` lines of ``width`` cells. Where
     there is little room, first the undo of all but the first one is left out, then the last offers, then the
     undo of the first one."""
     if not offers:
         return []
     whole = len(offers)
-    offers = offers[:_MOST_OFFERS]
+    offers = offers[:MOST_OFFERS]
     copies = f"{key('copy')} copies the first command, " if any(offer.command for offer in offers) else ""
     head = f"what to do: {copies}{key('commands')} lists "
     front: list[PageLine] = []

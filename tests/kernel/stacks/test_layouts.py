@@ -34,7 +34,7 @@ def copied(folder: Path) -> Command:
 
 
 def static(folder: Path) -> Command:
-    """A program that contains the interpreter and has no symbols, with its library beside it."""
+    """A static interpreter without symbols, with the standard library beside it."""
     program = Path("/usr/bin/python3").resolve()
     (folder / "bin").mkdir(parents=True)
     (folder / "lib").mkdir()
