@@ -35,6 +35,10 @@ _WAITS: Final[dict[int, StackReason]] = {
 }
 
 
+_Frames = tuple[float, tuple[StackFrame, ...]]
+"""Frames, innermost first, with the time when they were named."""
+
+
 class ReadsSamples(Protocol):
     """The sampled stacks (``probes.maps.samples.KernelSamples``)."""
 
@@ -96,10 +100,10 @@ class SampleReader:
         self._lock = threading.Lock()
         self._ended: deque[int] = deque()
         """Processes to be forgotten."""
-        self._known: OrderedDict[tuple[int, bytes, bytes], tuple[float, tuple[StackFrame, ...]]] = (
-            OrderedDict()
-        )
-        """Frames by process and addresses, with the time when they were named."""
+        self._known: OrderedDict[tuple[int, bytes, bytes], _Frames] = OrderedDict()
+        """Frames by process and addresses."""
+        self._lines: OrderedDict[tuple[int, bytes], _Frames] = OrderedDict()
+        """Python frames alone: native code is at another instruction in each sample."""
         self._waits: dict[tuple[int, int], tuple[_Named, int]] = {}
         """Waits that are not over, by TID and start, with the time that is counted already, ns."""
         self._sums: dict[_Sum, list[int]] = {}
@@ -112,6 +116,8 @@ class SampleReader:
                 pid = self._ended.popleft()
                 for stack in [stack for stack in self._known if stack[0] == pid]:
                     del self._known[stack]
+                for code in [code for code in self._lines if code[0] == pid]:
+                    del self._lines[code]
             self._read()
 
     def take(self, row_of: Callable[[SlotKey], RowKey]) -> tuple[StackCount, ...]:
@@ -194,16 +200,15 @@ class SampleReader:
         now = time.monotonic()
         unknown: dict[int, list[RawSample]] = defaultdict(list)
         for sample in samples:
-            known = self._known.get(_stack_of(sample))
-            if known is None or now - known[0] > NAMED_SECONDS or UNKNOWN in known[1]:
+            if _are_old(self._known.get(_stack_of(sample)), now):
                 unknown[sample.tgid].append(sample)
         for pid, new in unknown.items():
-            lines = self._names.lines(pid, [frame for sample in new for frame in sample.python])
+            self._read_lines(pid, new, now)
             native = self._names.native(pid, {sample.native for sample in new})
             for sample in new:
                 own = [_without_offset(frame) for frame in native.get(sample.native, ())]
-                frames = joined(own, python_frames(sample.python, lines))
-                self._known[_stack_of(sample)] = now, frames
+                since, python = self._lines[_code_of(sample)] if sample.python_bytes else (now, ())
+                self._known[_stack_of(sample)] = since, joined(own, python)
                 self._known.move_to_end(_stack_of(sample))
         found = []
         for sample in samples:
@@ -212,13 +217,35 @@ class SampleReader:
                 found.append(
                     _Named(sample, self._reason(sample), frames, self._threads.why_cut(sample, frames))
                 )
-        while len(self._known) > _MOST_NAMED:
-            self._known.popitem(last=False)
+        for kept in (self._known, self._lines):
+            while len(kept) > _MOST_NAMED:
+                kept.popitem(last=False)
         return found
+
+    def _read_lines(self, pid: int, samples: Iterable[RawSample], now: float) -> None:
+        """Looks up the Python frames of samples of a process that are not known, or not any more."""
+        unknown = {_code_of(sample): sample for sample in samples if sample.python_bytes}
+        for code in [code for code in unknown if not _are_old(self._lines.get(code), now)]:
+            del unknown[code]
+        if not unknown:
+            return
+        lines = self._names.lines(pid, [frame for sample in unknown.values() for frame in sample.python])
+        for code, sample in unknown.items():
+            self._lines[code] = now, python_frames(sample.python, lines)
+            self._lines.move_to_end(code)
 
 
 def _stack_of(sample: RawSample) -> tuple[int, bytes, bytes]:
     return sample.tgid, sample.python_bytes, sample.native_bytes
+
+
+def _code_of(sample: RawSample) -> tuple[int, bytes]:
+    return sample.tgid, sample.python_bytes
+
+
+def _are_old(frames: _Frames | None, now: float) -> bool:
+    """Returns whether frames have to be named again, or for the first time."""
+    return frames is None or now - frames[0] > NAMED_SECONDS or UNKNOWN in frames[1]
 
 
 def _without_offset(frame: StackFrame) -> StackFrame:

@@ -10,6 +10,7 @@ from stalltop.model.stacks.stack import StackFrame
 from stalltop.model.text.clean import clean
 from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Answerer, BusyError, NoAnswerError
+from stalltop.probes.stack_reading.known_code import KnownCode
 from stalltop.probes.stacks.code_objects import PythonFrame
 from stalltop.probes.stacks.layout import PythonEnd
 from stalltop.probes.stacks.native_frames import NativeFrame
@@ -18,10 +19,8 @@ from stalltop.probes.symbols.demangler import is_mangled
 
 UNKNOWN: Final = StackFrame("", "", 0, "python")
 """A frame of Python code whose code object is gone, or cannot be read."""
-MOST_NAMED: Final = 1024
-"""Maximum number of native stacks of a process whose names are remembered."""
 MOST_PROCESSES: Final = 1024
-"""Maximum number of processes for which they are remembered."""
+"""Maximum number of processes whose native code is remembered."""
 SILENT_SECONDS: Final = 60.0
 """Time for which nothing is asked about a process whose files did not answer, s."""
 _MOST_NAME: Final = 512
@@ -108,8 +107,8 @@ class StackNames:
         self._asks = asks
         self._demangler = demangler
         self._shown: dict[bytes, str] = {}
-        self._named: dict[int, dict[tuple[int, ...], tuple[StackFrame, ...]]] = {}
-        """Names of native stacks, by process and addresses. A loop captures calls at the same few places."""
+        self._code: dict[int, KnownCode] = {}
+        """By process."""
         self._silent: dict[int, float] = {}
         """When processes may be asked about again whose files did not answer, monotonic seconds."""
 
@@ -135,10 +134,12 @@ class StackNames:
         self, pid: int, stacks: set[tuple[int, ...]], asks: Answerer | None = None
     ) -> Mapping[tuple[int, ...], tuple[StackFrame, ...]]:
         """Returns the frames of native stacks of a process, as far as they are known."""
-        known = self._named.get(pid, {})
-        wanted = [stack for stack in stacks if stack and stack not in known]
+        code = self._code.get(pid) or KnownCode(self._native_frame)
+        known = {stack: code.stack(stack) for stack in stacks}
+        named = {stack: frames for stack, frames in known.items() if frames is not None}
+        wanted = [stack for stack in stacks if stack not in named]
         if not wanted or self._is_silent(pid):
-            return known
+            return named
         answers = (asks or self._asks).ask(Examiner.native_stack, [(pid, stack) for stack in wanted])
         for answer in answers:
             self._heard(pid, answer)
@@ -151,21 +152,20 @@ class StackNames:
         asked = [symbol for symbol in mangled if symbol not in self._shown]
         if asked:
             self._shown |= {name: for_display(answer) for name, answer in self._demangler.ask(asked).items()}
-        named = {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
         if mangled <= self._shown.keys():  # Otherwise better names may come.
-            kept = {} if len(known) + len(named) > MOST_NAMED else dict(known)
-            kept |= {stack: frames for stack, frames in named.items() if frames}
-            self._named[pid] = kept
+            for stack, frames in found.items():
+                code.learn(stack, frames)
             # A stack may be named after its process was forgotten.
-            while len(self._named) > MOST_PROCESSES:
-                self._named.pop(next(iter(self._named)), None)
-        return {**known, **named}
+            self._code[pid] = code
+            while len(self._code) > MOST_PROCESSES:
+                self._code.pop(next(iter(self._code)), None)
+        return named | {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
 
     def remapped(self, pids: Collection[int] | None) -> None:
         """Forgets what the addresses of processes name, because the processes have mapped code, or ended;
         None: any process may have."""
-        for pid in [*self._named] if pids is None else pids:
-            self._named.pop(pid, None)
+        for pid in [*self._code] if pids is None else pids:
+            self._code.pop(pid, None)
 
     def _heard(self, pid: int, answer: object) -> None:
         """Raises BusyError if this is the answer. Notes that a process is not to be asked about because its

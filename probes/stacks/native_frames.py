@@ -31,6 +31,8 @@ _KEPT_SECONDS: Final = 10.0
 up in fresh ones."""
 _MEMORY: Final = ("/memfd:", "/dev/zero")
 """How paths of mappings begin that are memory and no files."""
+_LAST: Final = 1 << 63
+"""An offset behind all code."""
 _LONGEST_CALL: Final = 7
 """Size of the longest instruction of x86-64 that calls and is in use, bytes."""
 
@@ -45,12 +47,29 @@ class NativeFrame(NamedTuple):
     time."""
     offset: int
     """Offset of the address in the file."""
+    start: int
+    end: int
+    """Where the function begins and ends in the process; without a symbol, the code between two functions.
+    A frame belongs to the function in which the byte before its address lies."""
 
 
 class _SizedFunctions(NamedTuple):
     offsets: NDArray[np.int64]
     sizes: NDArray[np.int64]
     names_at: NDArray[np.int64]
+
+    def around(self, offset: int) -> tuple[int | None, int, int]:
+        """Returns the index of the function at ``offset`` in the file, and the offsets where it begins and
+        ends; None and where the code between two functions begins and ends if it is in none."""
+        after = int(np.searchsorted(self.offsets, offset, "right"))
+        start, end = 0, int(self.offsets[after]) if after < len(self.offsets) else _LAST
+        if after:
+            start = int(self.offsets[after - 1])
+            behind = start + int(self.sizes[after - 1])
+            if offset < behind:
+                return after - 1, start, min(behind, end)
+            start = behind
+        return None, start, end
 
 
 _NOTHING: Final = _SizedFunctions(*(np.zeros(0, np.int64),) * 3)
@@ -85,17 +104,20 @@ class NativeFrames:
             return self._compiled(pid, at) if _is_anonymous_code(pid, at) else None
         if mapping.path.startswith(_MEMORY):
             return self._compiled(pid, at)
-        offset = mapping.offset + at - mapping.start
-        symbol = b""
+        base = mapping.start - mapping.offset
+        offset = at - base
+        symbol, start, end = b"", offset, offset + 1
         with contextlib.suppress(OSError, ElfError), found(mapping) as looked_at, opened(looked_at) as fd:
             functions = self._functions(fd)
-            place = int(np.searchsorted(functions.offsets, offset, "right")) - 1
-            if place >= 0 and offset - functions.offsets[place] < functions.sizes[place]:
+            place, start, end = functions.around(offset)
+            if place is not None:
                 symbol = symbol_name(fd, int(functions.names_at[place]))
-        return NativeFrame(symbol, mapping.path, offset + 1)
+        start, end = max(base + start, mapping.start), min(base + end, mapping.end)
+        return NativeFrame(symbol, mapping.path, offset + 1, start, end)
 
     def _compiled(self, pid: int, address: int) -> NativeFrame:
-        return NativeFrame(self._perf_maps.name(pid, address), "", 0)
+        name, start, end = self._perf_maps.code(pid, address)
+        return NativeFrame(name, "", 0, start, end)
 
     def _mapping(self, pid: int, address: int) -> Mapping | None:
         now = time.monotonic()

@@ -19,6 +19,8 @@ from stalltop.probes.stacks.threads import namespaced
 
 _MOST_BYTES: Final = 8 << 20
 """Largest file that is read."""
+_LAST: Final = 1 << 63
+"""An address behind all code: a process may write any size."""
 _KEPT_PROCESSES: Final = 16
 
 
@@ -37,18 +39,20 @@ class PerfMaps:
         self._maps: OrderedDict[tuple[int, int, int], _CodeMap] = OrderedDict()
         """By process, and device and inode of the file."""
 
-    def name(self, pid: int, address: int) -> bytes:
-        """Returns the name of the code at ``address``; b'' if the process has no map, or none with it."""
+    def code(self, pid: int, address: int) -> tuple[bytes, int, int]:
+        """Returns the name of the code at ``address``, where it begins and where it ends; b'' and the address
+        alone if the process has no map, or none with it."""
+        unknown = b"", address, address + 1
         try:
             known = self._map(pid)
         except (OSError, ValueError, IndexError):
-            return b""
+            return unknown
         place = bisect.bisect_right(known.starts, address) - 1
         if place < 0:
-            return b""
+            return unknown
         start = known.starts[place]
         size, name = known.names[start]
-        return name if address < start + size else b""
+        return (name, start, min(start + size, _LAST)) if address < start + size else unknown
 
     def _map(self, pid: int) -> _CodeMap:
         """Raises OSError, ValueError or IndexError if there is no map that the process wrote."""

@@ -167,6 +167,18 @@ def test_names_are_asked_for_once_and_again_after_a_while(monkeypatch: pytest.Mo
     assert made_up.asked == 3
 
 
+def test_native_code_at_another_instruction_asks_for_no_lines() -> None:
+    made_up = MadeUp()
+    one = reader(made_up)
+    for address in range(16, 160, 16):
+        made_up.samples = [
+            sample(StackOf.RUNNING, 5, SAMPLE_NS)._replace(native_bytes=struct.pack("<Q", address))
+        ]
+        (stack,) = taken(one)
+        assert [frame.line for frame in stack.python] == [5]
+    assert made_up.asked == 1
+
+
 def test_the_depth_of_each_sample_is_told() -> None:
     told: list[int] = []
     made_up = MadeUp([sample(StackOf.RUNNING, 5, SAMPLE_NS)] * 2)

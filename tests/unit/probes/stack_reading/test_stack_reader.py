@@ -69,7 +69,8 @@ class MadeUpHost:
                 )
             else:
                 self.native_asked += 1
-                answers.append((NativeFrame(b"_Z3runi", "/lib/x.so", 16), NativeFrame(b"", "", 0)))
+                frames = NativeFrame(b"_Z3runi", "/lib/x.so", 16, 0, 20), NativeFrame(b"", "", 0, 31, 32)
+                answers.append(frames[: len(arguments[1])])
         return answers
 
 
@@ -102,7 +103,7 @@ def raw(*frames: PythonFrame, end: PythonEnd = PythonEnd.WHOLE, native: tuple[in
 
 
 def test_frames_get_their_names_and_native_ones_come_first(clock: SettableClock) -> None:
-    host = MadeUpHost(process=python(100), stacks=[raw(FRAME, native=(16,))])
+    host = MadeUpHost(process=python(100), stacks=[raw(FRAME, native=(16, 32))])
     reads = reader(host)
     reads.look()
     ((key, stack),) = reads.take().items()
@@ -315,17 +316,6 @@ def test_native_stacks_are_named_once_until_the_process_maps_code(clock: Settabl
         assert host.native_asked == asked
 
 
-def test_names_of_native_stacks_are_bounded(clock: SettableClock) -> None:
-    host = MadeUpHost(process=python(100))
-    reads = reader(host)
-    for address in range(1, 3 * stack_names.MOST_NAMED, 64):
-        host.stacks = [
-            RawStack(PID, 100, at, PythonEnd.WHOLE, (), (at,)) for at in range(address, address + 64)
-        ]
-        assert all(stack.frames for stack in reads.take().values())
-    assert len(reads.names._named[PID]) <= stack_names.MOST_NAMED
-
-
 def test_names_are_kept_for_a_bounded_number_of_processes(
     clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,7 +325,7 @@ def test_names_are_kept_for_a_bounded_number_of_processes(
     for pid in range(1, 9):
         host.stacks = [RawStack(pid, pid, pid, PythonEnd.WHOLE, (), (16,))]
         assert all(stack.frames for stack in reads.take().values())
-    assert [*reads.names._named] == [6, 7, 8]
+    assert [*reads.names._code] == [6, 7, 8]
 
 
 def test_nothing_is_asked_for_a_while_about_a_process_whose_files_do_not_answer(clock: SettableClock) -> None:

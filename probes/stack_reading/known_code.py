@@ -1,0 +1,81 @@
+"""Remembers the functions in which code addresses of a process lie.
+
+A thread that is sampled is at another instruction each time, but in one of few functions, which were called
+from few places. So after some samples, stacks get their names without a question to the confined process.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from stalltop.model.stacks.stack import StackFrame
+from stalltop.probes.stacks.native_frames import NativeFrame
+
+MOST_KNOWN: Final = 4096
+"""Maximum number of functions of a process, and of places that call, which are remembered."""
+
+
+class _Code(NamedTuple):
+    """Code that lies in one function."""
+
+    address: int
+    """The address that was looked up."""
+    frame: NativeFrame
+    shown: StackFrame
+
+
+class KnownCode:
+    """What is known of the native code of one process. ``shown`` makes a frame as it is shown."""
+
+    def __init__(self, shown: Callable[[NativeFrame], StackFrame]) -> None:
+        self._shown = shown
+        self._starts: list[int] = []
+        self._code: dict[int, _Code] = {}
+        """By the address where it begins."""
+        self._follows: dict[int, bool] = {}
+        """By address of an outer frame: whether the stack goes on there (`NativeFrames`)."""
+
+    def stack(self, addresses: Sequence[int]) -> tuple[StackFrame, ...] | None:
+        """Returns the frames of a stack; None if one of its addresses is not known."""
+        frames: list[StackFrame] = []
+        for address in addresses:
+            follows = self._follows.get(address) if frames else True
+            if follows is False:
+                break
+            code = self._at(address) if follows else None
+            if code is None:
+                return None
+            frame = code.frame
+            if frame.symbol or not frame.file or address == code.address:
+                frames.append(code.shown)
+            else:
+                offset = frame.offset + address - code.address
+                frames.append(self._shown(frame._replace(offset=offset)))
+        return tuple(frames)
+
+    def learn(self, addresses: Sequence[int], frames: Sequence[NativeFrame]) -> None:
+        """Remembers the answer about a stack: its ``frames``, which may end before its addresses do."""
+        if not frames:
+            return
+        if len(self._code) > MOST_KNOWN or len(self._follows) > MOST_KNOWN:
+            self._starts.clear()
+            self._code.clear()
+            self._follows.clear()
+        self._follows |= dict.fromkeys(addresses[1 : len(frames)], True)
+        self._follows |= dict.fromkeys(addresses[len(frames) : len(frames) + 1], False)
+        for address, frame in zip(addresses, frames, strict=False):
+            if self._at(address) is None:
+                if frame.start not in self._code:
+                    bisect.insort(self._starts, frame.start)
+                self._code[frame.start] = _Code(address, frame, self._shown(frame))
+
+    def _at(self, address: int) -> _Code | None:
+        # A frame's address is behind its call, which may be the last instruction of its function.
+        before = address - 1
+        place = bisect.bisect_right(self._starts, before) - 1
+        if place < 0:
+            return None
+        code = self._code[self._starts[place]]
+        return code if before < code.frame.end else None
