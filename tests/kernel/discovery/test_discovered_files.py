@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.probes.binaries.file_identity import FileIdentity
-from stalltop.probes.libraries import discovery as discovery
+from stalltop.probes.libraries import discovery, known_files
 from tests.kernel.children import Child, until
 from tests.kernel.discovery.tracing import TracedDiscovery
 
@@ -121,7 +121,7 @@ def test_an_unloaded_library_is_released_and_found_again(
     tracing: TracedDiscovery, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(discovery, "RECHECK_SECONDS", 0.0)
-    monkeypatch.setattr(discovery, "LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(known_files, "LINGER_SECONDS", 0.0)
     tracing.libraries.start()
     with Child() as child:
         for times in (1, 2):

@@ -9,7 +9,7 @@ import pytest
 
 from stalltop.probes.confined import unanswering
 from stalltop.probes.confined.link import Confined
-from stalltop.probes.libraries import discovery
+from stalltop.probes.libraries import discovery, known_files
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child, until
 from tests.kernel.discovery.tracing import TracedDiscovery
@@ -89,7 +89,7 @@ def test_a_probed_file_keeps_its_probes_while_its_file_system_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(discovery, "RECHECK_SECONDS", 0.0)
-    monkeypatch.setattr(discovery, "LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(known_files, "LINGER_SECONDS", 0.0)
     tracing.libraries.start()
     with Child() as victim, Child() as other:
         victim.load(hanging.path)

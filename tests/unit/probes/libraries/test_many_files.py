@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.libraries import discovery
+from stalltop.probes.libraries import known_files
 from stalltop.probes.maps import cuda_programs
 from stalltop.probes.maps.cuda_programs import DriverUsers
 from stalltop.probes.process_maps import MappedFiles
@@ -36,7 +36,7 @@ def test_an_update_removes_the_probes_of_a_few_files_and_all_of_these_together(
 ) -> None:
     closes: list[NoProbes] = []
     monkeypatch.setattr(NoProbes, "close", lambda probes: closes.append(probes))
-    monkeypatch.setattr(discovery, "LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(known_files, "LINGER_SECONDS", 0.0)
     with Child() as child:
         for path in files:
             child.load(path)
@@ -49,7 +49,7 @@ def test_an_update_removes_the_probes_of_a_few_files_and_all_of_these_together(
                 found.update()
                 probed.append(len(libraries.library_rows()))
             # Each update removes the probes of as many files in one step.
-            assert probed == [*range(FILES - discovery.MOST_DROPPED, 0, -discovery.MOST_DROPPED), 0]
+            assert probed == [*range(FILES - known_files.MOST_DROPPED, 0, -known_files.MOST_DROPPED), 0]
             assert len(closes) == len(probed)
 
 

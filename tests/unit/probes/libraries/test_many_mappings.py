@@ -142,7 +142,7 @@ def test_an_update_ends_in_time_and_the_next_one_goes_on(
             time.sleep(0.11)
             return attach(path, points)
 
-        found.libraries._attach = slow
+        found.libraries._files._attach = slow
         try:
             for number in range(1, 6):
                 found.update()
