@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import platform
 import resource
@@ -55,7 +56,6 @@ _ALLOWED: Final = {
     "readlinkat": (267, 78),
     "getdents64": (217, 61),
     "dup": (32, 23),
-    "fcntl": (72, 25),
     "recvmsg": (47, 212),
     "munmap": (11, 215),
     "mremap": (25, 216),
@@ -84,6 +84,15 @@ _ALLOWED_WITHOUT: Final = {
     "mprotect": ((10, 226), 2, _PROT_EXEC),
 }
 """System calls that are allowed if an argument (its number) has none of these bits."""
+_ALLOWED_ONLY_WITH: Final = {
+    "fcntl": (
+        (72, 25),
+        1,
+        (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL),
+    ),
+}
+"""System calls that are allowed if an argument (its number) has one of these values. With other commands,
+``fcntl`` sends signals to any process (F_SETOWN, F_SETSIG), and makes others wait (F_SETLEASE, F_SETLK)."""
 _SENDS: Final = {"sendmsg": (46, 211)}
 """System calls that are allowed for the socket to stalltop only."""
 _KEPT: Final = (
@@ -150,6 +159,13 @@ def _instructions(connection: int) -> Iterator[tuple[int, int, int, int]]:
         yield _ANY_BIT, 0, 1, bits
         yield _RETURN, 0, 0, _REFUSE
         yield _RETURN, 0, 0, _ALLOW
+    for numbers, argument, values in _ALLOWED_ONLY_WITH.values():
+        yield _EQUAL, 0, 2 + 2 * len(values), numbers[column]
+        yield _LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument
+        for value in values:
+            yield _EQUAL, 0, 1, value
+            yield _RETURN, 0, 0, _ALLOW
+        yield _RETURN, 0, 0, _REFUSE
     for numbers in _SENDS.values():
         yield _EQUAL, 0, 4, numbers[column]
         yield _LOAD, 0, 0, _ARGUMENTS_AT

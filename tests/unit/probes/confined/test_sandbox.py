@@ -18,13 +18,14 @@ from stalltop.probes.privileges import Capability
 from stalltop.probes.python_path import python_path
 
 TRY = """
-import ctypes, errno, json, mmap, os, socket, sys
+import ctypes, errno, fcntl, json, mmap, os, socket, sys
 from stalltop.probes.confined.sandbox import confine
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 connection = socket.socket(fileno=0)
 folder, other = sys.argv[1], int(sys.argv[2])
 spare = os.dup(1)
+kept, listed = os.open(folder + "/file", os.O_RDONLY), os.open(folder, os.O_RDONLY)
 confined = confine(0)
 
 def call(name, *arguments):
@@ -59,6 +60,15 @@ TRIES = {
     "inet": lambda: socket.socket(socket.AF_INET),
     "unix": lambda: socket.socket(socket.AF_UNIX),
     "code": lambda: mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC),
+    "duplicate": lambda: os.close(fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 10)),
+    "flags": lambda: fcntl.fcntl(0, fcntl.F_SETFD, fcntl.fcntl(0, fcntl.F_GETFD)),
+    "signals to others": lambda: fcntl.fcntl(0, fcntl.F_SETOWN, other),
+    "which signal": lambda: fcntl.fcntl(0, fcntl.F_SETSIG, 9),
+    "asynchronous": lambda: fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC),
+    "lease": lambda: fcntl.fcntl(kept, fcntl.F_SETLEASE, fcntl.F_RDLCK),
+    "lock": lambda: fcntl.flock(kept, fcntl.LOCK_SH),
+    "record lock": lambda: fcntl.lockf(kept, fcntl.LOCK_SH),
+    "notify": lambda: fcntl.fcntl(listed, fcntl.F_NOTIFY, fcntl.DN_ACCESS),
     **{name: (lambda name=name: call(name, other, 0, 0, 0, 0)) for name in NUMBERS},
 }
 NUMBERS["sendmsg"] = {"x86_64": 46, "aarch64": 211}[os.uname().machine]
@@ -73,7 +83,7 @@ results["status"] = open("/proc/self/status", buffering=0, mode="rb").read().dec
 results["confined"] = confined
 connection.sendmsg([json.dumps(results).encode()])
 """
-ALLOWED = {"read", "list", "maps", "memory"}
+ALLOWED = {"read", "list", "maps", "memory", "duplicate", "flags"}
 ANSWERS = {"status", "confined"}
 
 
