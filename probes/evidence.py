@@ -16,6 +16,7 @@ from stalltop.model.text.words import numbered
 from stalltop.model.thread_evidence import Placed
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
+from stalltop.probes.confined.link import Answerer
 from stalltop.probes.host.block_io import BlockIoNames
 from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
 from stalltop.probes.host.events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
@@ -123,7 +124,9 @@ class EvidenceReader:
         host: HostEvents | None = None,
         *,
         label: Label = _nowhere,
+        asks: Answerer | None = None,
     ) -> None:
+        """``asks`` reads what other processes control; by default, that is done in this process."""
         self._label = label
         self._names = names
         self._owners = Owners(tenants, names)
@@ -138,7 +141,7 @@ class EvidenceReader:
         self._interrupts = InterruptReader()
         self._sockets = SocketOwners()
         self._block_io = BlockIoNames(self._owners, self._pressures)
-        self._threads = ThreadReader(self._owners)
+        self._threads = ThreadReader(self._owners, asks=asks)
         self._links: dict[int, int] = {}
         """Link of every process at the last read, as in ``ProcessUse.link``."""
         self._culprits: dict[int, int] = {}
@@ -226,6 +229,7 @@ class EvidenceReader:
         self._host.close()
         self._pressures.close()
         self._uses.close()
+        self._threads.close()
 
     def _read_host(self) -> tuple[RawHostEvents, tuple[str, ...]]:
         unknown = self._host.unknown

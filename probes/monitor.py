@@ -105,7 +105,9 @@ class Monitor:
             self._uninitialized,
             read=partial(Questions(self._confined).one, Examiner.sight),
         )
-        self._evidence = EvidenceReader(self._tenants, self._names, label=self._places.label)
+        self._evidence = EvidenceReader(
+            self._tenants, self._names, label=self._places.label, asks=self._confined
+        )
         self._keys: dict[SlotKey, RowKey] = {}
         """Keys that were made for earlier windows. Windows share them, because most keys never change."""
         self._callers_of_keys: dict[tuple[int, int], tuple[str, str]] = {}

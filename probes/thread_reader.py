@@ -3,12 +3,12 @@ diagnosis: connections, commands, who stopped them, and whether they run Python.
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Final
 
@@ -34,24 +34,20 @@ from stalltop.model.thread_evidence import (
 )
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
+from stalltop.probes.confined.commands import ProcessCommands
+from stalltop.probes.confined.link import Answerer, Here
 from stalltop.probes.host.connections import Connections
 from stalltop.probes.host.events import RawStop
 from stalltop.probes.layout import NESTED, How
 from stalltop.probes.maps.raw import RawWait, RawWork
 from stalltop.probes.tenants.owners import Owners
 
-KEPT_SAMPLES: Final = 10
-"""A process is read again after this many samples, because it may run another program by then."""
 MOST_PAIRS: Final = 32
 """Maximum number of pairs of processes whose connections and commands are read for a window: those in which
 one process waited longest for the other."""
 LEAST_ASKED_NS: Final = 20_000_000
 """The connections and commands of processes are read only for a wait of at least this long in a window,
 ns."""
-_PYTHON: Final = re.compile(r"python[\d.]*[a-z]?$")
-_MOST_MAPS_BYTES: Final = 1 << 20
-_NUMBER: Final = re.compile(rb"\d+")
-_MOST_COMMAND_BYTES: Final = 4096
 _WAITS: Final = {
     ("lock", How.HELD): "lock",
     ("lock", How.PLAIN): HAND_OVER,
@@ -68,26 +64,15 @@ window, because a stop may last for hours."""
 _TRACER: Final = re.compile(rb"^TracerPid:\s*(\d+)", re.MULTILINE)
 
 
-@dataclass(slots=True)
-class _KnownProcess:
-    """What was read of a process, and in which sample."""
-
-    sample: int
-    python: bool | None = None
-    """Whether the process runs Python; None if that was not read yet."""
-    command: bytes | None = None
-    """The command line without its numbers; None if it was not read yet."""
-
-
 class ThreadReader:
     """Makes the evidence of threads from what the kernel side reports. Used from one thread."""
 
-    def __init__(self, owners: Owners, root: Path = Path("/")) -> None:
+    def __init__(self, owners: Owners, root: Path = Path("/"), asks: Answerer | None = None) -> None:
+        """``asks`` reads command lines of processes; by default, that is done in this process."""
         self._owners = owners
         self._proc = root / "proc"
         self._connections = Connections(root)
-        self._sample = 0
-        self._processes: dict[int, _KnownProcess] = {}
+        self._commands = ProcessCommands(asks or Here(), root)
         self._stoppers: dict[tuple[int, int], tuple[ThreadId, str]] = {}
         """Who last stopped a process or cgroup, and by which signal. Keys: (PID, 0) for a process, (0, cgroup
         id) for a cgroup."""
@@ -97,26 +82,27 @@ class ThreadReader:
     ) -> ThreadEvidence:
         """Returns the evidence of a window."""
         waits, works = tuple(waits), tuple(works)
-        self._sample += 1
         self._connections.begin()
-        self._forget()
+        self._commands.begin()
         self._note(stops)
         made = tuple(map(self._wait, waits))
         ended_by_timers = {wait.thread.pid for wait in made if wait.kind == TIMEOUT}
-        python = tuple(pid for pid in sorted(ended_by_timers) if self._runs_python(pid))
+        python = self._commands.python(sorted(ended_by_timers))
         pairs, unsent = _waited_long(made), _waited_unsent(made)
         return ThreadEvidence(
             made,
             tuple(self._work(raw, named=raw.tgid in python) for raw in works),
             tuple(dict.fromkeys(Asks(*pair) for pair in self._connections.clients(pairs))),
             tuple(Servers(pid, found) for pid in unsent if (found := self._connections.servers(pid))),
-            tuple(
-                Command(pid, self._command(pid)) for pid in sorted({pid for pair in pairs for pid in pair})
-            ),
+            tuple(starmap(Command, self._commands.commands(sorted({*chain(*pairs)})).items())),
             python,
             tuple(pid for pid in unsent if self._connections.local(pid)),
             stops=self._stops(zip(waits, made, strict=True), works),
         )
+
+    def close(self) -> None:
+        """Ends what reads command lines. May be called twice."""
+        self._commands.close()
 
     def _note(self, stops: Iterable[RawStop]) -> None:
         for stop in stops:
@@ -200,51 +186,12 @@ class ThreadReader:
     def _thread(self, pid: int, tid: int, cgroup_id: int) -> ThreadId:
         return ThreadId(*self._owners.of(pid, cgroup_id), tid)
 
-    def _process(self, pid: int) -> _KnownProcess:
-        known = self._processes.get(pid)
-        if known is None:
-            known = self._processes[pid] = _KnownProcess(self._sample)
-        return known
-
     def _name(self, pid: int, tid: int) -> str:
         try:
             raw = (self._proc / str(pid) / "task" / str(tid) / "comm").read_bytes()
         except OSError:
             return ""
         return raw.decode(errors="replace").rstrip("\n")
-
-    def _command(self, pid: int) -> bytes:
-        """Returns the command line of a process without the numbers in it; b'' if the process is gone."""
-        process = self._process(pid)
-        if process.command is None:
-            try:
-                with (self._proc / str(pid) / "cmdline").open("rb") as file:
-                    line = file.read(_MOST_COMMAND_BYTES)
-            except OSError:
-                line = b""
-            process.command = _NUMBER.sub(b"", line)
-        return process.command
-
-    def _runs_python(self, pid: int) -> bool:
-        process = self._process(pid)
-        if process.python is None:
-            process.python = self._maps_python(pid)
-        return process.python
-
-    def _maps_python(self, pid: int) -> bool:
-        folder = self._proc / str(pid)
-        try:
-            if _PYTHON.search(os.readlink(folder / "exe").removesuffix(" (deleted)")):
-                return True
-            with (folder / "maps").open("rb") as maps:
-                return b"/libpython" in maps.read(_MOST_MAPS_BYTES)
-        except OSError:
-            return False
-
-    def _forget(self) -> None:
-        old = [pid for pid, known in self._processes.items() if self._sample - known.sample > KEPT_SAMPLES]
-        for pid in old:
-            del self._processes[pid]
 
 
 def _waited_long(waits: Iterable[ThreadWait]) -> list[tuple[int, int]]:

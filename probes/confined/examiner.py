@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,7 +24,7 @@ from stalltop.probes.binaries.placement import places
 from stalltop.probes.binaries.static_runtime import has_static_runtime, holds_runtime
 from stalltop.probes.confined.coding import Descriptor
 from stalltop.probes.cuda_devices.process_sight import Sight, sight_of
-from stalltop.probes.process_maps import Kind, MappedFiles, Mapping, mapped_by, program_of
+from stalltop.probes.process_maps import Kind, MappedFiles, Mapping, map_lines, mapped_by, program_of
 from stalltop.probes.regular_file import opened
 from stalltop.probes.stacks.code_objects import PythonFrame, SourceLine
 from stalltop.probes.stacks.native_frames import NativeFrame, NativeFrames
@@ -40,6 +41,9 @@ _ORIGINAL_BYTES: Final = 4
 _MOST_READ: Final = 1 << 16
 """Maximum number of bytes that one question reads of a process's memory."""
 _PAGE_BYTES: Final = 4096
+_MOST_COMMAND_BYTES: Final = 4096
+_PYTHON: Final = re.compile(r"python[\d.]*[a-z]?$")
+"""How the paths of Python's interpreters end."""
 
 
 class Version(NamedTuple):
@@ -161,6 +165,18 @@ class Examiner:
         """Returns whether the program of process ``pid`` contains the CUDA runtime; False if it cannot be
         read."""
         return has_static_runtime(pid)
+
+    def command(self, root: str, pid: int) -> bytes:
+        """Returns the beginning of the command line of a process; ``root`` contains ``/proc``."""
+        with open(f"{root}/proc/{pid}/cmdline", "rb", buffering=0) as file:
+            return file.read(_MOST_COMMAND_BYTES)
+
+    def runs_python(self, root: str, pid: int) -> bool:
+        """Returns whether a process runs Python: an interpreter, or a program that contains one."""
+        folder = Path(root) / f"proc/{pid}"
+        if _PYTHON.search(os.readlink(folder / "exe").removesuffix(" (deleted)")):
+            return True
+        return any(b"/libpython" in piece for piece in map_lines(str(folder)))
 
     def sight(self, pid: int) -> Sight:
         """Returns the environment and the device files of a process."""
