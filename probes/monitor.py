@@ -138,6 +138,7 @@ class Monitor:
             self._kernel = (options.kernel or options.begin)()
             if options.progress is not None:
                 options.progress.begin("looking for CUDA processes")
+            self._kernel.evidence.ras.confine(self._confined_search)
             demangler = Demangler()
             self._kernel_names = KernelNames(
                 self._kernel.cuda.inherited_name,

@@ -24,6 +24,7 @@ from stalltop.probes.binaries.placement import places
 from stalltop.probes.binaries.static_runtime import has_static_runtime, holds_runtime
 from stalltop.probes.confined.coding import Descriptor
 from stalltop.probes.cuda_devices.process_sight import Sight, sight_of
+from stalltop.probes.nccl_ras.status import RasCommunicator, received_status
 from stalltop.probes.process_maps import Kind, MappedFiles, Mapping, map_lines, mapped_by, program_of
 from stalltop.probes.regular_file import opened
 from stalltop.probes.stacks.code_objects import PythonFrame, SourceLine
@@ -214,6 +215,14 @@ class Examiner:
                 return None if state is None else docker_names(state)
         except DaemonError as error:
             raise OSError(errno.EPROTO, str(error)) from None
+        finally:
+            os.close(connection)
+
+    def ras_status(self, connection: Descriptor) -> tuple[RasCommunicator, ...]:
+        """Returns the communicators that NCCL's RAS at the other end of ``connection`` tells of."""
+        try:
+            with _any_error_as_os_error():
+                return received_status(connection)
         finally:
             os.close(connection)
 

@@ -12,19 +12,24 @@ import contextlib
 import ctypes
 import ipaddress
 import os
+import select
 import socket
+import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from stalltop.probes.nccl_ras.status import MOST_BYTES, RasCommunicator, read_status
+from stalltop.probes.nccl_ras.status import RasCommunicator, received_status
 
 PORT: Final = 28028
 """``NCCL_RAS_CLIENT_PORT``. A job may choose another one by NCCL_RAS_ADDR, and is not asked then."""
 GATHER_SECONDS: Final = 2.0
 """How long the processes of the job may take to answer each other."""
 ANSWER_SECONDS: Final = 8.0
-"""Longest time for the whole answer."""
+"""Longest time until the answer begins."""
+PAUSE_SECONDS: Final = 2
+"""Longest time between two parts of the answer."""
 _CLONE_NEWNET: Final = 0x40000000
 _LINE_BYTES: Final = 256
 
@@ -41,8 +46,11 @@ class RasAnswer(NamedTuple):
     """IP addresses of the network namespace in which it was asked."""
 
 
-def ask(pid: int, port: int = PORT) -> RasAnswer:
-    """Returns what RAS says about the job to which process ``pid`` belongs. Raises RasError.
+def ask(
+    pid: int, port: int = PORT, receive: Callable[[int], tuple[RasCommunicator, ...]] = received_status
+) -> RasAnswer:
+    """Returns what RAS says about the job to which process ``pid`` belongs. ``receive`` reads the answer from
+    a connection: RAS is a thread of the job, which can answer anything. Raises RasError.
 
     Moves the calling thread into the network namespace of the process, so the thread must have no other use.
     Needs the capability SYS_ADMIN, unless the thread is in that namespace already.
@@ -51,19 +59,21 @@ def ask(pid: int, port: int = PORT) -> RasAnswer:
     until = time.monotonic() + ANSWER_SECONDS
     try:
         with socket.create_connection(("localhost", port), 1.0) as link:
-            reader = _LinkReader(link, until)
             for command, answer in (
                 ("CLIENT PROTOCOL 2", b"SERVER PROTOCOL "),
                 ("SET FORMAT JSON", b"OK"),
                 (f"TIMEOUT {GATHER_SECONDS:g}", b"OK"),
             ):
                 link.sendall(f"{command}\n".encode())
-                line = reader.line()
+                line = _line(link, until)
                 if not line.startswith(answer):
                     said = line[:80].decode(errors="replace")
                     raise RasError(f"RAS does not understand {command}: {said}")
             link.sendall(b"STATUS\n")
-            return RasAnswer(read_status(reader.rest()), own_addresses())
+            _await(link, until)
+            link.setblocking(True)
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", PAUSE_SECONDS, 0))
+            return RasAnswer(receive(link.fileno()), own_addresses())
     except OSError as error:
         raise RasError(f"RAS does not answer: {error.strerror or error}") from error
     except ValueError as error:
@@ -101,37 +111,22 @@ def _enter_network_of(pid: int) -> None:
         raise RasError(f"the network of process {pid} cannot be entered: {error.strerror}") from error
 
 
-class _LinkReader:
-    """Reads from a connection until a time by ``time.monotonic()``."""
+def _await(link: socket.socket, until: float) -> None:
+    """Waits until something comes. Raises TimeoutError if nothing does before ``until``
+    (``time.monotonic()``)."""
+    poll = select.poll()
+    poll.register(link, select.POLLIN)
+    if not poll.poll(max(until - time.monotonic(), 0.0) * 1000):
+        raise TimeoutError("timed out")
 
-    def __init__(self, link: socket.socket, until: float) -> None:
-        self._link = link
-        self._until = until
-        self._unread = b""
 
-    def line(self) -> bytes:
-        """Returns the next line. Raises RasError if it is too long, and OSError."""
-        while b"\n" not in self._unread:
-            if len(self._unread) > _LINE_BYTES or not self._more():
-                raise RasError("RAS answers no line")
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
-
-    def rest(self) -> bytes:
-        """Returns everything up to the end. Raises RasError if it is too long, and OSError."""
-        parts = [self._unread]
-        size = len(self._unread)
-        self._unread = b""
-        while self._more():
-            parts.append(self._unread)
-            size += len(self._unread)
-            self._unread = b""
-            if size > MOST_BYTES:
-                raise RasError("the answer of RAS is too long")
-        return b"".join(parts)
-
-    def _more(self) -> bool:
-        self._link.settimeout(max(self._until - time.monotonic(), 0.001))
-        data = self._link.recv(1 << 16)
-        self._unread += data
-        return bool(data)
+def _line(link: socket.socket, until: float) -> bytes:
+    """Returns the next line. Raises RasError if it is too long, and OSError."""
+    line = b""
+    while not line.endswith(b"\n"):
+        _await(link, until)
+        byte = link.recv(1)
+        line += byte
+        if not byte or len(line) > _LINE_BYTES:
+            raise RasError("RAS answers no line")
+    return line[:-1]

@@ -10,9 +10,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from stalltop.probes.confined.coding import Descriptor
+from stalltop.probes.confined.examiner import Examiner
+from stalltop.probes.confined.link import Answerer
 from stalltop.probes.maps.communicators import Adoption, OldRank
-from stalltop.probes.nccl_ras.client import RasAnswer, RasError, ask
+from stalltop.probes.nccl_ras.client import RasError, ask
 from stalltop.probes.nccl_ras.matching import ProcessMatching
+from stalltop.probes.nccl_ras.status import RasCommunicator, received_status
 
 AGAIN_SECONDS: Final = 5.0
 """Time between two questions."""
@@ -33,14 +37,25 @@ class _AskedProcess:
 class RasReader:
     """Learns from RAS about old communicators. Only one thread may use it."""
 
-    def __init__(self, counts: Counts, asks: Callable[[int], RasAnswer] = ask) -> None:
+    def __init__(self, counts: Counts) -> None:
         """``counts`` is called in other threads, too."""
         self._counts = counts
-        self._ask = asks
+        self._receive: Callable[[int], tuple[RasCommunicator, ...]] = received_status
         self._processes: dict[int, _AskedProcess] = {}
         self._thread: threading.Thread | None = None
         self._found: dict[OldRank, Adoption] = {}
         self._lock = threading.Lock()
+
+    def confine(self, asks: Answerer) -> None:
+        """From now on, has answers received and parsed by the confined process of ``asks``."""
+
+        def receive(connection: int) -> tuple[RasCommunicator, ...]:
+            (found,) = asks.ask(Examiner.ras_status, [(Descriptor(connection),)])
+            if isinstance(found, OSError):
+                raise found
+            return found
+
+        self._receive = receive
 
     def look(self, now: float) -> dict[OldRank, Adoption]:
         """Returns what was learned since the last call; asks about the next process if it is time. ``now`` is
@@ -77,7 +92,7 @@ class RasReader:
         before = self._of(tgid)
         try:
             pid = pid_inside(tgid)
-            answer = self._ask(tgid)
+            answer = ask(tgid, receive=self._receive)
         except (RasError, OSError, ValueError):
             return  # without RAS, the communicators stay unknown, which windows say
         matching.take(answer, pid, before, self._of(tgid))

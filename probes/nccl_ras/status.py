@@ -4,10 +4,14 @@ nccl/user-guide, "RAS"). The job's own processes write it: nothing in it is trus
 from __future__ import annotations
 
 import json
+import os
+import time
 from typing import Any, Final, NamedTuple
 
 MOST_BYTES: Final = 8 << 20
 """Longest answer that is read, in bytes: some 600 bytes a rank."""
+RECEIVE_SECONDS: Final = 8.0
+"""Longest time for receiving an answer, s."""
 COLLECTIVES: Final = frozenset(
     ("AllGather", "AllReduce", "AlltoAll", "Broadcast", "Gather", "Reduce", "ReduceScatter", "Scatter")
 )
@@ -36,6 +40,21 @@ class RasCommunicator(NamedTuple):
     """Number of its ranks."""
     ranks: tuple[RasRank, ...]
     """The ranks that have answered."""
+
+
+def received_status(connection: int) -> tuple[RasCommunicator, ...]:
+    """Returns the communicators in the answer that comes over the descriptor ``connection``, until the other
+    end closes it. Raises ValueError if that is no answer or takes too long, and OSError.
+
+    Only reads: the confined process, which may do nothing else with a connection, can call this.
+    """
+    until = time.monotonic() + RECEIVE_SECONDS
+    text = bytearray()
+    while data := os.read(connection, 1 << 16):
+        text += data
+        if len(text) > MOST_BYTES or time.monotonic() > until:
+            raise ValueError("it is too long")
+    return read_status(bytes(text))
 
 
 def read_status(text: bytes) -> tuple[RasCommunicator, ...]:

@@ -46,7 +46,8 @@ class KernelEvidence:
         self._works = _works(programs)
         self._allocations = Allocations(programs)
         self._communicators = Communicators(programs)
-        self._ras = RasReader(self._old_ranks)
+        self.ras = RasReader(self._old_ranks)
+        """Asks NCCL's RAS."""
         self._activities = Activities(programs, functions)
 
     def charges(self) -> list[RawCharge]:
@@ -92,7 +93,7 @@ class KernelEvidence:
     def ranks(self) -> list[RawRank]:
         """Returns the ranks on this host of every NCCL communicator that was made while it was traced, and of
         others of which NCCL's RAS has told."""
-        known = self._ras.look(time.monotonic())
+        known = self.ras.look(time.monotonic())
         with self._access as is_open:
             if not is_open:
                 return []

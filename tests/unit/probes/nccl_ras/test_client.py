@@ -11,21 +11,27 @@ from typing import Any
 
 import pytest
 
+from stalltop.probes.confined.link import Confined
+from stalltop.probes.maps.communicators import OldRank
 from stalltop.probes.nccl_ras import client
+from stalltop.probes.nccl_ras import status as status_module
 from stalltop.probes.nccl_ras.client import RasAnswer, RasError, ask, own_addresses
+from stalltop.probes.nccl_ras.reader import RasReader
 from stalltop.probes.nccl_ras.status import RasCommunicator, RasRank, read_status
 from tests.unit.probes.nccl_ras.stand_in import communicator, rank, served, status
 
 HASH = 0x6AFE1CC17717E1F4
 
 
-def asked(port: int) -> RasAnswer:
+def asked(
+    port: int, receive: Callable[[int], tuple[RasCommunicator, ...]] = status_module.received_status
+) -> RasAnswer:
     """Returns the answer; in a thread of its own, as the reader asks."""
     found: list[RasAnswer | Exception] = []
 
     def work() -> None:
         try:
-            found.append(ask(os.getpid(), port))
+            found.append(ask(os.getpid(), port, receive))
         except RasError as error:
             found.append(error)
 
@@ -52,6 +58,20 @@ def test_ranks_and_their_collectives_are_read() -> None:
     assert answer.addresses == own_addresses()
 
 
+def test_the_confined_process_receives_and_parses_the_answer() -> None:
+    confined = Confined()
+    before = {*os.listdir("/proc/self/fd")}
+    reader = RasReader(lambda: {OldRank(os.getpid(), 7): 40})
+    reader.confine(confined)
+    with served(lambda: status(communicator(HASH, 8, [rank(0, 71, AllReduce=40)]))) as port:
+        answer = asked(port, reader._receive)
+    assert answer.communicators == (RasCommunicator(HASH, 8, (RasRank(0, "127.0.0.1", 71, 40),)),)
+    with served(lambda: b"[" * 100_000) as port, pytest.raises(RasError, match="no JSON"):
+        asked(port, reader._receive)
+    confined.close()
+    assert {*os.listdir("/proc/self/fd")} <= before
+
+
 def test_a_version_without_json_is_said() -> None:
     with (
         served(lambda: b"", knows_json=False) as port,
@@ -73,7 +93,7 @@ def test_what_is_not_ras_is_refused() -> None:
 
 
 def test_an_answer_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(status_module, "MOST_BYTES", 100_000)
     with served(lambda: b" " * 300_000) as port, pytest.raises(RasError, match="too long"):
         asked(port)
 
