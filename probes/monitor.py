@@ -35,6 +35,7 @@ from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Confined
 from stalltop.probes.confined.names import ConfinedNames
 from stalltop.probes.confined.questions import Questions
+from stalltop.probes.confined.ras import confined_status
 from stalltop.probes.cuda_devices.owners import (
     OTHER_NUMBERS,
     holders,
@@ -138,7 +139,7 @@ class Monitor:
             self._kernel = (options.kernel or options.begin)()
             if options.progress is not None:
                 options.progress.begin("looking for CUDA processes")
-            self._kernel.evidence.ras.confine(self._confined_search)
+            self._kernel.evidence.ras.receive = confined_status(self._confined_search)
             demangler = Demangler()
             self._kernel_names = KernelNames(
                 self._kernel.cuda.inherited_name,

@@ -10,9 +10,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from stalltop.probes.confined.coding import Descriptor
-from stalltop.probes.confined.examiner import Examiner
-from stalltop.probes.confined.link import Answerer
 from stalltop.probes.maps.communicators import Adoption, OldRank
 from stalltop.probes.nccl_ras.client import RasError, ask
 from stalltop.probes.nccl_ras.matching import ProcessMatching
@@ -40,22 +37,12 @@ class RasReader:
     def __init__(self, counts: Counts) -> None:
         """``counts`` is called in other threads, too."""
         self._counts = counts
-        self._receive: Callable[[int], tuple[RasCommunicator, ...]] = received_status
+        self.receive: Callable[[int], tuple[RasCommunicator, ...]] = received_status
+        """Receives the answer to STATUS over a connection. May raise OSError and ValueError."""
         self._processes: dict[int, _AskedProcess] = {}
         self._thread: threading.Thread | None = None
         self._found: dict[OldRank, Adoption] = {}
         self._lock = threading.Lock()
-
-    def confine(self, asks: Answerer) -> None:
-        """From now on, has answers received and parsed by the confined process of ``asks``."""
-
-        def receive(connection: int) -> tuple[RasCommunicator, ...]:
-            (found,) = asks.ask(Examiner.ras_status, [(Descriptor(connection),)])
-            if isinstance(found, OSError):
-                raise found
-            return found
-
-        self._receive = receive
 
     def look(self, now: float) -> dict[OldRank, Adoption]:
         """Returns what was learned since the last call; asks about the next process if it is time. ``now`` is
@@ -92,7 +79,7 @@ class RasReader:
         before = self._of(tgid)
         try:
             pid = pid_inside(tgid)
-            answer = ask(tgid, receive=self._receive)
+            answer = ask(tgid, receive=self.receive)
         except (RasError, OSError, ValueError):
             return  # without RAS, the communicators stay unknown, which windows say
         matching.take(answer, pid, before, self._of(tgid))

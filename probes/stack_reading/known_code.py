@@ -17,7 +17,7 @@ MOST_KNOWN: Final = 4096
 """Maximum number of functions of a process, and of places that call, which are remembered."""
 
 
-class _Code(NamedTuple):
+class _KnownFunction(NamedTuple):
     """Code that lies in one function."""
 
     address: int
@@ -32,7 +32,7 @@ class KnownCode:
     def __init__(self, shown: Callable[[NativeFrame], StackFrame]) -> None:
         self._shown = shown
         self._starts: list[int] = []
-        self._code: dict[int, _Code] = {}
+        self._code: dict[int, _KnownFunction] = {}
         """By the address where it begins."""
         self._follows: dict[int, bool] = {}
         """By address of an outer frame: whether the stack goes on there (`NativeFrames`)."""
@@ -69,9 +69,9 @@ class KnownCode:
             if self._at(address) is None:
                 if frame.start not in self._code:
                     bisect.insort(self._starts, frame.start)
-                self._code[frame.start] = _Code(address, frame, self._shown(frame))
+                self._code[frame.start] = _KnownFunction(address, frame, self._shown(frame))
 
-    def _at(self, address: int) -> _Code | None:
+    def _at(self, address: int) -> _KnownFunction | None:
         # A frame's address is behind its call, which may be the last instruction of its function.
         before = address - 1
         place = bisect.bisect_right(self._starts, before) - 1

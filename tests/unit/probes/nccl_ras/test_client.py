@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from stalltop.probes.confined.link import Confined
-from stalltop.probes.maps.communicators import OldRank
+from stalltop.probes.confined.ras import confined_status
 from stalltop.probes.nccl_ras import client
 from stalltop.probes.nccl_ras import status as status_module
 from stalltop.probes.nccl_ras.client import RasAnswer, RasError, ask, own_addresses
-from stalltop.probes.nccl_ras.reader import RasReader
 from stalltop.probes.nccl_ras.status import RasCommunicator, RasRank, read_status
 from tests.unit.probes.nccl_ras.stand_in import communicator, rank, served, status
 
@@ -61,13 +60,12 @@ def test_ranks_and_their_collectives_are_read() -> None:
 def test_the_confined_process_receives_and_parses_the_answer() -> None:
     confined = Confined()
     before = {*os.listdir("/proc/self/fd")}
-    reader = RasReader(lambda: {OldRank(os.getpid(), 7): 40})
-    reader.confine(confined)
+    receive = confined_status(confined)
     with served(lambda: status(communicator(HASH, 8, [rank(0, 71, AllReduce=40)]))) as port:
-        answer = asked(port, reader._receive)
+        answer = asked(port, receive)
     assert answer.communicators == (RasCommunicator(HASH, 8, (RasRank(0, "127.0.0.1", 71, 40),)),)
     with served(lambda: b"[" * 100_000) as port, pytest.raises(RasError, match="no JSON"):
-        asked(port, reader._receive)
+        asked(port, receive)
     confined.close()
     assert {*os.listdir("/proc/self/fd")} <= before
 
