@@ -210,6 +210,10 @@ class Library:
     """Functions that are not traced all of the time, or of which not all calls are timed."""
 
 
+OVER_QUOTA: Final = "over quota: "
+"""How the reason begins if a process or container takes too much."""
+
+
 @dataclass(frozen=True, slots=True)
 class Missing:
     """A gap in the coverage: calls that should be traced and are not, other information that is missing, or
@@ -229,6 +233,12 @@ class Missing:
         """True if calls of a file, process or tenant are not counted; False if other information is
         missing."""
         return not self.cost and (bool(self.pid or self.tenant) or "/" in self.what)
+
+    @property
+    def over_quota(self) -> bool:
+        """True if calls of a process or container are not counted because it takes too much memory in the
+        Linux kernel."""
+        return self.untraced and self.reason.startswith(OVER_QUOTA)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import UNCOUNTED, Missing
+from stalltop.model.window import OVER_QUOTA, UNCOUNTED, Missing
 from stalltop.probes.layout import Pool
 from stalltop.probes.maps.raw import Memory, RawQuota
 
@@ -56,10 +56,10 @@ def over_quota(
         who, where = named(quota.tgid), "the container of " if quota.cgroup_id else ""
         has = f"has {quota.used:,} of {quota.size:,} {records.noun}, and was refused {quota.refused:,} times"
         if records.loss in UNCOUNTED:
-            what, why = f"{where}{who}", f"over quota: it {has}"
+            what, why = f"{where}{who}", f"{OVER_QUOTA}it {has}"
             found.append(Missing(what, why, records.remedy, quota.tgid, tenant_of(quota.tgid).id))
         else:
-            found.append(Missing(f"some {records.noun}", f"over quota: {where}{who} {has}", records.remedy))
+            found.append(Missing(f"some {records.noun}", f"{OVER_QUOTA}{where}{who} {has}", records.remedy))
     return tuple(found[:MOST_TOLD])
 
 

@@ -16,6 +16,8 @@ LEAST_HOST = 9
 """A longer host name is cut to this many cells to make room for missed calls, problems and the call rate."""
 CHAINS_CELLS, TRACED_CELLS = 11, 12
 """Cells reserved for ``1C 1H 1M 1L`` and for ``traced 13/14``, so that nothing moves when these change."""
+QUOTA_CELLS = 24
+"""A longer name of who is over quota is cut to this many cells."""
 SPELT_CELLS = 27
 """Cells reserved for ``1 critical 2 high 3 medium``. Longer counts are shown as letters."""
 _SPELT_FROM = 160
@@ -46,6 +48,8 @@ class HeaderState:
     """Calls that no row counts."""
     partial: int = 0
     """Events that were counted without some of their figures."""
+    over_quota: str = ""
+    """The process or container that takes too much memory in the Linux kernel, so that calls are missed."""
     traced: str = ""
     """Coverage, such as ``traced 3/4``."""
     partly: bool = False
@@ -87,6 +91,9 @@ class Header(Lines):
             [(losses, lost_style), (lost, lost_style)],
         ]
         right.append(self._problems(width, paint))
+        if state.lost and state.over_quota:
+            who = figures.fit(printable(state.over_quota), QUOTA_CELLS, self.glyphs).rstrip()
+            right.append([("over quota ", bar + paint.bad), (who, bar + paint.bad)])
         if state.tracer:
             right.append([("tracer ", bar + paint.dim), (printable(state.tracer), bar + paint.text)])
         if state.traced:

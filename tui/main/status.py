@@ -153,6 +153,7 @@ def header_state(
         calls_per_s=calls_per_s(window),
         lost=window.lost,
         partial=window.partial,
+        over_quota=next((gap.what.removeprefix("the ") for gap in coverage.missing if gap.over_quota), ""),
         silenced=silenced,
         traced=traced,
         partly=bool(untraced or coverage.tracing),

@@ -9,7 +9,7 @@ import pytest
 
 from stalltop.model.hosts.tracer import Tracer
 from stalltop.model.text.glyphs import UNICODE
-from stalltop.model.window import Coverage, Missing
+from stalltop.model.window import OVER_QUOTA, Coverage, Missing
 from stalltop.tui.chain.warnings_page import warnings_page
 from stalltop.tui.main.status import header_state, window_text
 from tests.tui.screen import running
@@ -91,3 +91,16 @@ async def test_the_tracer_is_on_the_first_line_of_the_screen() -> None:
     async with running(one, size=(120, 40)) as screen:
         await screen.sees("tracer root 4711")
         assert "tracer root 4711" in screen.header()
+
+
+@pytest.mark.parametrize(("size", "shown"), [((80, 24), False), ((120, 40), True), ((200, 60), True)])
+async def test_the_header_names_who_is_over_quota(size: tuple[int, int], shown: bool) -> None:
+    gap = Missing("the container of hog 7 of a-tenant", f"{OVER_QUOTA}it has 8 of 9 records", pid=7)
+    other = Missing("some names", f"{OVER_QUOTA}it has 8 of 9 names")
+    coverage = replace(full_window().coverage, missing=(other, gap))
+    one = replace(full_window(), loss={"no_slot": 142_480}, coverage=coverage)
+    async with running(one, size=size) as screen:
+        await screen.sees("142k")
+        assert ("over quota container of hog 7 of a-…" in screen.header()) is shown
+    async with running(replace(one, loss={}), size=size) as screen:
+        assert "over quota" not in screen.header()
