@@ -101,6 +101,6 @@ async def test_the_header_names_who_is_over_quota(size: tuple[int, int], shown: 
     one = replace(full_window(), loss={"no_slot": 142_480}, coverage=coverage)
     async with running(one, size=size) as screen:
         await screen.sees("142k")
-        assert ("over quota container of hog 7 of a-…" in screen.header()) is shown
+        assert ("over quota container of hog 7 of a…" in screen.header()) is shown
     async with running(replace(one, loss={}), size=size) as screen:
         assert "over quota" not in screen.header()
