@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench.measuring.cpu import cpu_ns
 from bench.measuring.figures import FigureColumn, FigureText
 from bench.measuring.program import ROOT
 from bench.measuring.spread import Spread
 from bench.measuring.table import TextTable
+from bench.monitor.workload import scenario
 from bench.soak.footprint import bpf_objects
 from stalltop.cli.host import READY_SECONDS
 from stalltop.demo.build import Built
@@ -25,14 +27,20 @@ from stalltop.serving.host.host_source import HostSource
 from stalltop.serving.host.place import TracerPlace, connected
 from stalltop.serving.host.tracer_link import TracerLink
 
-SUMMARY: Final = "seconds until clients get data again after a kill of the tracer, with ten clients"
+SUMMARY: Final = (
+    "seconds until ten clients get data again after a kill of the tracer, and what ten clients cost"
+)
 CLIENTS: Final = 10
 _RECORDERS: Final = 2
 """Of the clients, so many are recorders, one of which takes the tracer's place; the others only read."""
 _SETTLE_SECONDS: Final = READY_SECONDS + 2.5
 """From the start of a client until the first in line is prepared, s."""
 _WAIT_SECONDS: Final = 90.0
-_TARGET: Final = "2"
+_TARGET_SECONDS: Final = 2.0
+_TARGET: Final = f"{_TARGET_SECONDS:g}"
+_CALLS_PER_S: Final = 20_000
+_COST_SECONDS: Final = 10.0
+"""For how long the CPU time of tenants and tracer is measured, s."""
 
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
@@ -42,13 +50,17 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     first: list[float] = []
     every: list[float] = []
     with contextlib.ExitStack() as stack:
-        stack.enter_context(DemoTenants("trio", built=built))
+        tenants = stack.enter_context(DemoTenants(scenario(_CALLS_PER_S), built=built))
         recorders = {}
-        for _ in range(1 + _RECORDERS):
+        readers: list[_Reader] = []
+        for number in range(1 + _RECORDERS):
             recorder = stack.enter_context(_recorder(folder, socket))
             recorders[recorder.pid] = recorder
             _until(lambda: connected(socket), "a tracer").close()
-        readers = [stack.enter_context(_Reader(socket)) for _ in range(CLIENTS - _RECORDERS)]
+            if number == 0:
+                readers.append(stack.enter_context(_Reader(socket)))
+                costs = _costs(socket, readers[0], tenants.pids, rounds=2 if quick else 5)
+        readers += [stack.enter_context(_Reader(socket)) for _ in range(CLIENTS - _RECORDERS - 1)]
         time.sleep(_SETTLE_SECONDS)
         probes = {pid: _links(pid) for pid in recorders}
         for kill in range(kills):
@@ -81,7 +93,45 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     ]
     if len(attached) != 1:
         raise StalltopError(f"{len(attached)} processes of one host attached probes")
-    return [table]
+    if max(every) > _TARGET_SECONDS:
+        table.notes.append(f"FAULT: a client waited longer than {_TARGET_SECONDS:g} s")
+    return [table, costs]
+
+
+def _costs(socket: Path, first: _Reader, pids: Sequence[int], *, rounds: int) -> TextTable:
+    """Returns what tenants and the tracer take with one client, and with ten, measured in turns."""
+    tenants: dict[int, list[float]] = {1: [], CLIENTS: []}
+    tracers: dict[int, list[float]] = {1: [], CLIENTS: []}
+    for number in range(rounds):
+        print(f"takeover: cost, round {number + 1} of {rounds}", file=sys.stderr)
+        for clients in tenants:
+            with contextlib.ExitStack() as stack:
+                for _ in range(clients - 1):
+                    stack.enter_context(_Reader(socket))
+                time.sleep(_SETTLE_SECONDS)
+                calls, at = first.calls, time.monotonic()
+                spent, own = sum(map(cpu_ns, pids)), cpu_ns(first.tracer)
+                time.sleep(_COST_SECONDS)
+                spent, own = sum(map(cpu_ns, pids)) - spent, cpu_ns(first.tracer) - own
+                tenants[clients].append(spent / max(first.calls - calls, 1))
+                tracers[clients].append(own / (time.monotonic() - at) / 1e7)
+    table = TextTable(
+        f"takeover: what a tracer costs with one client and with {CLIENTS}, in turns, {rounds} rounds",
+        (
+            "what",
+            FigureColumn("1 client", ""),
+            FigureColumn(f"{CLIENTS} clients", ""),
+            FigureColumn("ratio", ""),
+        ),
+    )
+    for what, form, found in (
+        ("CPU time of the tenants, ns a call", ",.0f", tenants),
+        ("CPU time of the tracer, % of a core", ".2f", tracers),
+    ):
+        ratios = [many / one for one, many in zip(found[1], found[CLIENTS], strict=True)]
+        cells = [Spread.of(found[clients]).text(form) for clients in found]
+        table.add(what, *cells, Spread.of(ratios).text(".2f"))
+    return table
 
 
 def _cells(seconds: list[float]) -> tuple[str, str]:
@@ -96,6 +146,8 @@ class _Reader:
         self._source = HostSource(link, TracerPlace(socket), None, tell=lambda _: None)
         self.tracer = link.tracer.pid
         """PID of the tracer that made the newest window."""
+        self.calls = 0
+        """Outermost and nested calls in all windows so far."""
         self._at = time.monotonic()
         self._closing = False
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -117,7 +169,9 @@ class _Reader:
     def _run(self) -> None:
         with contextlib.suppress(RuntimeError):
             while not self._closing:
-                tracer = self._source.read().coverage.tracer
+                window = self._source.read()
+                self.calls += int(window.rows.calls.sum())
+                tracer = window.coverage.tracer
                 if tracer is not None and tracer.pid != self.tracer:
                     self._at = time.monotonic()
                     self.tracer = tracer.pid
