@@ -84,8 +84,9 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
         type=_budget,
         metavar="PERCENT",
         help="the most CPU time that probes may take in any process, in percent of one CPU; on the whole "
-        "host they may take a quarter of that, in percent of all CPUs. Above it, calls made inside other "
-        "traced calls are no longer counted; off: no limit (default: 2%%)",
+        "host they may take a quarter of that, in percent of all CPUs, but at least twice that, in percent "
+        "of one CPU (by default 4%%). Above it, calls made inside other traced calls are no longer counted; "
+        "off: no limit (default: 2%%)",
     )
     group.add_argument(
         "--sample",

@@ -255,8 +255,8 @@ class Coverage:
     probe_ns: float = 0.0
     """Time in ns that the probes add to one call, measured on this host when stalltop starts."""
     cost_percent: float = 0.0
-    """Share of one CPU that all probes took in this window: counted calls x ``probe_ns`` / seconds, less what
-    is saved at functions with ``Reduction.timed_in``."""
+    """Share of one CPU that all probes took in this window: counted calls x ``probe_ns`` / seconds, more for
+    calls after pauses, less for functions with ``Reduction.timed_in``."""
     way: str = ""
     """How probes are attached: ``multi`` (uprobe_multi links) or ``perf`` (perf events); '' if nothing is
     traced."""

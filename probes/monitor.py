@@ -30,6 +30,7 @@ from stalltop.model.text.words import with_pid
 from stalltop.model.window import U64, Coverage, Missing, OpenCall, Rows, Window
 from stalltop.probes import operations
 from stalltop.probes.budget.keeper import BudgetKeeper
+from stalltop.probes.budget.pauses import extra_calls
 from stalltop.probes.captured_calls import captured_calls
 from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.link import Confined
@@ -158,7 +159,7 @@ class Monitor:
             )
             if options.budget is not None:
                 self._budget = BudgetKeeper(
-                    options.budget, self._kernel.probe_ns, self._libraries.hot, self._kernel
+                    options.budget, self._kernel.probe_time.call_ns, self._libraries.hot, self._kernel
                 )
             # The first window begins when the first probe is attached, so that it covers all counted calls.
             self._clock = time.monotonic()
@@ -238,13 +239,17 @@ class Monitor:
         evidence = replace(evidence, network_ports=self._network.read())
         evidence = replace(evidence, unknown=(*evidence.unknown, *self._network.unknown))
         seconds = max(clock - self._clock, 1e-6)
+        extra = dict[int, float]()
+        if self._kernel is not None and counts is not None:
+            extra = extra_calls(counts, self._kernel.probe_time.pause_calls)
         if self._budget is not None and counts is not None:
-            self._budget.take(counts, seconds)
+            self._budget.take(counts, extra, seconds)
         probed: float = sum(
             calls
             for key, calls in zip(rows.keys, rows.calls.tolist(), strict=True)
             if key.layer != HOST_LAYER
         )
+        probed += sum(extra.values())
         if self._kernel is not None:
             probed += self._kernel.cuda.choices()  # These calls have probes, but no rows.
         if self._budget is not None and counts is not None:
@@ -517,8 +522,8 @@ class Monitor:
                 *over,
             ),
             processes=len(libraries.traced_pids()),
-            probe_ns=kernel.probe_ns,
-            cost_percent=calls * kernel.probe_ns / seconds / 1e9 * 100,
+            probe_ns=kernel.probe_time.call_ns,
+            cost_percent=calls * kernel.probe_time.call_ns / seconds / 1e9 * 100,
             way=kernel.way,
         )
 

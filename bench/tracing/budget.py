@@ -6,8 +6,10 @@ traced call, or directly.
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +31,8 @@ _QUIET_RATE: Final = 1_000
 _PAUSE_US: Final = 1_000
 _WATCHED_SECONDS: Final = 14
 """After the rate has risen, windows are read for this long, 1 s each."""
+_LAST_SECONDS: Final = 10
+"""Of these, the last ones are what is told of the time after."""
 _ALL_THE_HOST: Final = 1e9
 _THROUGH: Final = {"runtime": "cudaLaunchKernel", "driver": "cuLaunchKernel"}
 
@@ -72,8 +76,10 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
         "made/s: launches that it made in the end; it spends its time in probes instead if they cost more",
         "cost: CPU time of the process that is not spent without stalltop, percent of one CPU; before: in",
         "the first three seconds, after: mean of the last ten",
-        "held after: seconds until a second's cost is within the budget for the first time; -: none is",
-        "counted: launches that rows have, of those that the process made, in the last ten seconds",
+        "held after: seconds until the cost, as the median of three seconds, stays within the budget to the",
+        "end; -: it does not",
+        "counted: launches that rows have, of those that the process made, in the last ten seconds; both are",
+        "read while it makes none",
     ]
     return [table]
 
@@ -93,17 +99,24 @@ def _measure(table: TextTable, built: Built, rate: int, layer: str, *, sample: b
                 monitor.read()
             caller.change(busy)
             monitor.read()
-            seconds = [_second(monitor, caller, function) for _ in range(_WATCHED_SECONDS)]
+            seconds = [_second(monitor, caller, function) for _ in range(_WATCHED_SECONDS - _LAST_SECONDS)]
+            caller.do("finish")
+            monitor.read()
+            made_before = _launches(caller, function)
+            caller.start(busy)
+            last = [_second(monitor, caller, function) for _ in range(_LAST_SECONDS)]
+            caller.do("finish")
+            counted = sum(one.counted for one in last) + _counted(monitor.read(), caller, function)
+            made = _launches(caller, function) - made_before
         finally:
             monitor.close()
+    seconds += last
     costs = [100.0 * max(one.cpu_ns - one.launches * bare_ns, 0.0) / 1e9 / one.seconds for one in seconds]
-    last = seconds[-10:]
-    after = sum(costs[-10:]) / 10
-    held = next((at for at, cost in enumerate(costs) if cost <= PROCESS_PERCENT), None)
-    told = {
-        f"{one.symbol} {one.text}" for lib in seconds[-1].window.coverage.libraries for one in lib.reduced
-    }
-    over = [one.reason for one in seconds[-1].window.coverage.missing if one.cost]
+    after = sum(costs[-_LAST_SECONDS:]) / _LAST_SECONDS
+    held = held_after(costs, PROCESS_PERCENT)
+    coverage = last[-1].window.coverage
+    told = {f"{one.symbol} {one.text}" for lib in coverage.libraries for one in lib.reduced}
+    over = [one.reason for one in coverage.missing if one.cost]
     table.add(
         f"{rate:,}",
         layer,
@@ -112,9 +125,18 @@ def _measure(table: TextTable, built: Built, rate: int, layer: str, *, sample: b
         measured(sum(costs[:3]) / 3, ".2f"),
         measured(after, ".2f"),
         measured(float(held), ".0f") if held is not None else "-",
-        measured(100.0 * sum(one.counted for one in last) / sum(one.launches for one in last), ".1f"),
+        measured(100.0 * counted / made, ".1f"),
         "; ".join((*sorted(told), *over)) or "-",
     )
+
+
+def held_after(costs: Sequence[float], limit: float) -> int | None:
+    """Returns the first second from which on the cost stays within ``limit`` to the end; None if there is
+    none. The cost of a second is the median of it and its neighbours: other programs disturb single ones."""
+    medians = [statistics.median(costs[max(at - 1, 0) : at + 2]) for at in range(len(costs))]
+    above = [at for at, cost in enumerate(medians) if cost > limit]
+    held = above[-1] + 1 if above else 0
+    return held if held < len(costs) else None
 
 
 def _items(function: str, per_s: int) -> str:
@@ -126,17 +148,20 @@ def _second(monitor: Monitor, caller: Caller, function: str) -> _Second:
     cpu, launches, began = cpu_ns(caller.pid), _launches(caller, function), time.monotonic()
     time.sleep(1.0)
     window = monitor.read()
-    counted = sum(
-        calls
-        for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True)
-        if key.pid == caller.pid and key.operation == function and not key.nested
-    )
     return _Second(
         window,
         _launches(caller, function) - launches,
-        counted,
+        _counted(window, caller, function),
         cpu_ns(caller.pid) - cpu,
         time.monotonic() - began,
+    )
+
+
+def _counted(window: Window, caller: Caller, function: str) -> int:
+    return sum(
+        calls
+        for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True)
+        if key.pid == caller.pid and key.operation == function and not key.nested
     )
 
 

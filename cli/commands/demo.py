@@ -78,6 +78,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
     scenario = load_scenario(options.scenario or DEFAULT)
 
     from stalltop.cli.messages import ScreenMessages
+    from stalltop.probes import helpers
     from stalltop.tui.reading.own_cost import OwnCost
 
     once = options.once or options.json or not sys.stdout.isatty()
@@ -115,7 +116,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
         recorded=source,
         progress=progress,
         caption=caption,
-        own_cost=OwnCost(),
+        own_cost=OwnCost(helpers.running),
         paced=lambda: host is not None and host.paced,
     )
     try:

@@ -38,6 +38,7 @@ def _shown(options: argparse.Namespace) -> int:
     from stalltop.cli.messages import ScreenMessages
     from stalltop.model.merge.history import History
     from stalltop.model.progress import Progress
+    from stalltop.probes import helpers
     from stalltop.tui.reading.own_cost import OwnCost
 
     progress, history, messages = Progress(), History(), ScreenMessages()
@@ -58,7 +59,7 @@ def _shown(options: argparse.Namespace) -> int:
         options,
         recorded=source,
         progress=progress,
-        own_cost=OwnCost(),
+        own_cost=OwnCost(helpers.running),
         history=history,
         paced=lambda: any(host.paced for host in joined),
         suspend_note=lambda: "".join(host.suspend_note() for host in joined),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -102,10 +102,11 @@ class BudgetKeeper:
         self._timing = Timing.SOME
         """How their calls are counted."""
 
-    def take(self, counts: Counts, seconds: float) -> None:
-        """Takes the counts of a window of ``seconds`` into account."""
+    def take(self, counts: Counts, extra: Mapping[int, float], seconds: float) -> None:
+        """Takes the counts of a window of ``seconds`` into account, and what ``pauses.extra_calls`` returned
+        for it."""
         with self._lock:
-            quiet = self._planner.is_quiet(calls_by_process(counts), seconds)
+            quiet = self._planner.is_quiet(calls_by_process(counts, extra), seconds)
         self._passed_over = self._passed_over + 1 if quiet else QUIET_WINDOWS
         if self._passed_over < QUIET_WINDOWS:
             # Nothing has to be decided, which is so on most hosts at most times.
@@ -114,7 +115,7 @@ class BudgetKeeper:
             return
         self._passed_over = 0
         self._covered += seconds
-        rates = self._demand.add(counts, seconds)
+        rates = self._demand.add(counts, extra, seconds)
         if rates is None:
             return
         functions = self._libraries.functions()

@@ -52,7 +52,7 @@ class Planner:
         """Processes that stay above their limit although every step was taken that may be: by PID, the cost
         in percent of one CPU. PID 0 stands for all processes of the host together."""
 
-    def is_quiet(self, calls: Mapping[int, int], seconds: float) -> bool:
+    def is_quiet(self, calls: Mapping[int, float], seconds: float) -> bool:
         """Returns whether nothing is reduced and nothing is near a limit, so that ``observe`` may be called
         seldom. ``calls`` has the calls of ``seconds`` by PID."""
         percent = self._percent_of_rate / seconds

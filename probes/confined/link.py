@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from stalltop.model.text.clean import clean
+from stalltop.probes import helpers
 from stalltop.probes.confined.coding import decoded, encoded
 from stalltop.probes.confined.examiner import Examiner
 from stalltop.probes.confined.messages import Received, packed, send
@@ -242,6 +243,7 @@ class _Process:
             raise
         finally:
             theirs.close()
+        helpers.started(self._process)
         self._received = Received(self._connection)
         self._poll = select.poll()
         self._poll.register(self._connection, select.POLLIN)

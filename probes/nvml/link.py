@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from stalltop.probes import helpers
 from stalltop.probes.python_path import python_path
 
 _READ_BYTES: Final = 1 << 16
@@ -64,6 +65,7 @@ class ReaderLink:
             env={**os.environ, **environment, "PYTHONPATH": python_path()},
             start_new_session=True,  # Signals of the terminal must not reach the process.
         )
+        helpers.started(self._process)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout

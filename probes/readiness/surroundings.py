@@ -151,7 +151,7 @@ def _trace_for_a_moment() -> tuple[str, str]:
         way = ways.get(kernel.way, kernel.way)
         return (
             f"a function was traced through {way}: every call counted, "
-            f"{kernel.probe_ns / 1000:.2f} µs a call, ready after {seconds:.1f} s"
+            f"{kernel.probe_time.call_ns / 1000:.2f} µs a call, ready after {seconds:.1f} s"
         ), kernel.not_kept
     finally:
         kernel.close()

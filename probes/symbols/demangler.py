@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from stalltop.probes import helpers
 from stalltop.probes.symbols.demangler_process import LIBRARIES
 
 WAIT_SECONDS: Final = 0.01
@@ -177,6 +178,7 @@ class _DemanglerProcess:
             env={},
             start_new_session=True,  # Signals of the terminal must not reach the process.
         )
+        helpers.started(self._process)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()

@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +22,34 @@ from stalltop.probes.tracer.calibration import Measured, OwnFunction
 OWN: Final = Function(layout.FUNCTIONS - 1, "", 512, "")
 """The function that is called for calibration. Its operation id is higher than that of every real
 operation."""
-_CALLS: Final = 4000
+_CALLS: Final = 2000
 _ROUNDS: Final = 3
+_PAUSES: Final = 17
 _THREAD_END_SECONDS: Final = 10.0
 """Maximum time, in seconds, that the Linux kernel may take to end a thread that has returned."""
+
+
+class ProbeTime(NamedTuple):
+    """How much time the probes add to a counted call."""
+
+    call_ns: float
+    """To a call that follows others closely."""
+    pause_ns: float
+    """So much more to the first call after a pause of ``calibration.PAUSE_NS``, in which other code has
+    taken the caches."""
+
+    @property
+    def pause_calls(self) -> float:
+        """Returns ``pause_ns`` as a number of calls."""
+        return self.pause_ns / self.call_ns if self.call_ns else 0.0
 
 
 def calibrate(
     attach: Callable[[str, Sequence[Point]], Attachment],
     slots: Slots,
     threads: Callable[[], NDArray[np.void]],
-) -> float:
-    """Returns how much time the probes add to one counted call, ns.
+) -> ProbeTime:
+    """Returns how much time the probes add to counted calls.
 
     ``attach`` probes points of a file; ``threads`` returns the records of threads. Raises TracingError if a
     call is not counted, and UnsafeTracingError if a traced program is killed.
@@ -44,7 +60,7 @@ def calibrate(
         probes = attach(function.path, [Point(function.offset, OWN.id)])
         if probes.failed:
             raise TracingError(f"the kernel refused a probe: {probes.failed[0][1]}")
-        probed = function.measure(_CALLS, _ROUNDS)
+        probed = function.measure(_CALLS, _ROUNDS, _PAUSES)
         child, signal_number = function.killed_in_sandbox()
     finally:
         function.close()
@@ -56,7 +72,9 @@ def calibrate(
         )
     _wait_for_end(probed, threads)
     _compare({os.getpid(): probed.calls} | ({child: 1} if child else {}), slots)
-    return max(probed.ns - bare.ns, 0.0)
+    call_ns = max(probed.ns - bare.ns, 0.0)
+    # Without probes, the function takes no time that matters, also after a pause.
+    return ProbeTime(call_ns, max(probed.paused_ns - call_ns, 0.0))
 
 
 def _wait_for_end(probed: Measured, threads: Callable[[], NDArray[np.void]]) -> None:

@@ -40,7 +40,7 @@ from stalltop.probes.programs.task_offsets import (
     task_offsets,
 )
 from stalltop.probes.tracer.attach import Attachment, Point
-from stalltop.probes.tracer.calibrating import OWN, calibrate
+from stalltop.probes.tracer.calibrating import OWN, ProbeTime, calibrate
 from stalltop.probes.tracer.cuda_side import CudaSide
 from stalltop.probes.tracer.kernel_evidence import KernelEvidence
 from stalltop.probes.tracer.probing import Probing
@@ -84,8 +84,8 @@ class KernelSide:
         """Functions whose calls are counted. Their ids are the attach cookies of their probes."""
         self.way: str
         """How probes are attached: ``multi`` or ``perf``."""
-        self.probe_ns: float
-        """How much time the probes add to one counted call on this host, ns."""
+        self.probe_time: ProbeTime
+        """How much time the probes add to counted calls on this host."""
         self.no_splits: TracingError | None = None
         """Why calls cannot be split; None if they are split, or if that was not requested."""
         self.evidence: KernelEvidence
@@ -175,7 +175,7 @@ class KernelSide:
                 self._open = OpenCalls(lambda: programs.threads)
                 self._quotas = Quotas(programs)
                 self._evictions = Evictions(programs)
-                self.probe_ns = calibrate(self._probing.attach, self._slots, lambda: programs.threads)
+                self.probe_time = calibrate(self._probing.attach, self._slots, lambda: programs.threads)
                 self._kept.read(time.monotonic_ns())
                 self.losses()
                 self._end = undo.pop_all()

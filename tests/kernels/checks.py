@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from stalltop.demo.build import Built
 from stalltop.model.errors import TracingError
-from stalltop.probes.programs.task_offsets import knows_uprobe_multi
+from stalltop.probes.programs.task_offsets import knows_sessions, knows_uprobe_multi
 from stalltop.probes.stacks.layout import SAMPLE_NS
 from stalltop.probes.tracer.kernel_side import KernelSide, Way
 from tests.kernels import host_checks, traced
@@ -25,6 +25,7 @@ from tests.kernels.verifier import Verified, watched_loads
 
 FIRST_WITH_MULTI: Final = (6, 6)
 """The first kernel with ``uprobe_multi`` links."""
+FIRST_WITH_SESSIONS: Final = (6, 13)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,13 @@ def run(settings: dict[str, Any]) -> None:
     """Run every check and report it; after a failure the others continue."""
     programs = CheckedPrograms(**{name: Path(path) for name, path in settings["programs"].items()})
     report = Report(settings["report"])
-    report("kernel", release=platform.release(), cpus=os.cpu_count(), knows_multi=knows_uprobe_multi())
+    report(
+        "kernel",
+        release=platform.release(),
+        cpus=os.cpu_count(),
+        knows_multi=knows_uprobe_multi(),
+        knows_sessions=knows_sessions(),
+    )
     for way in ways():
         for splits in (True, False):
             _in_one_way(report, programs, way, splits)
@@ -115,6 +122,12 @@ def _in_one_way(report: Report, programs: CheckedPrograms, way: Way, splits: boo
             kernel.samples.follow({threading.get_native_id()})
             assert not kernel.samples.failure, kernel.samples.failure
         side = traced.TracedSide(kernel, programs.driver, programs.waiter, programs.relay, programs.built)
+        if kernel.sessions:
+            with report.check("counts in sessions", variant=variant) as found, watched_loads() as loads:
+                try:
+                    traced.count_sessions(side, found)
+                finally:
+                    report.loaded(variant, loads)
         checks: list[tuple[str, Callable[..., None]]] = [("counts", traced.count_calls)]
         if splits:
             checks += [

@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
-from tests.kernels.checks import FIRST_WITH_MULTI
+from stalltop.probes.programs.recipes import SESSION
+from tests.kernels.checks import FIRST_WITH_MULTI, FIRST_WITH_SESSIONS
 from tests.kernels.machine import SECONDS, GuestReport
 from tests.kernels.matrix import MAX_INSTRUCTIONS
 
 # The first test of a kernel also boots the guest, so its time limit includes the boot and all checks.
 pytestmark = pytest.mark.timeout(SECONDS + 120)
+
+
+def kernel_of(booted: GuestReport) -> tuple[dict[str, Any], tuple[int, int]]:
+    """Return what the guest said of its kernel, and the kernel's version."""
+    (kernel,) = booted.of("kernel") or [pytest.fail(booted.problem())]
+    version = re.match(r"(\d+)\.(\d+)", kernel["release"])
+    assert version
+    return kernel, (int(version[1]), int(version[2]))
 
 
 def variants(booted: GuestReport, *, without_splits: bool = True) -> list[str]:
@@ -21,10 +30,8 @@ def variants(booted: GuestReport, *, without_splits: bool = True) -> list[str]:
     There is one for each way of attaching that the kernel has, and with ``without_splits`` another one
     without splits.
     """
-    (kernel,) = booted.of("kernel") or [pytest.fail(booted.problem())]
-    version = re.match(r"(\d+)\.(\d+)", kernel["release"])
-    assert version
-    new = (int(version[1]), int(version[2])) >= FIRST_WITH_MULTI
+    kernel, version = kernel_of(booted)
+    new = version >= FIRST_WITH_MULTI
     assert kernel["knows_multi"] == new, "the BTF of the kernel does not show whether it has uprobe_multi"
     ways = ("multi", "perf") if new else ("perf",)
     kinds = ("with splits", "without splits") if without_splits else ("with splits",)
@@ -59,6 +66,17 @@ def test_calls_of_several_threads_are_counted(booted: GuestReport) -> None:
     for variant in variants(booted):
         found = passed(booted, "counts", variant=variant)
         assert found["counted"] == found["made"] > 0
+
+
+def test_calls_are_counted_if_only_some_are_timed(booted: GuestReport) -> None:
+    kernel, version = kernel_of(booted)
+    assert kernel["knows_sessions"] == (version >= FIRST_WITH_SESSIONS)
+    if not kernel["knows_sessions"]:
+        pytest.skip("the kernel has no sessions")
+    for variant in ("multi, with splits", "multi, without splits"):
+        found = passed(booted, "counts in sessions", variant=variant)
+        assert found["counted"] == found["made"] > 0
+        assert booted.of("program", variant=variant, name=SESSION)
 
 
 def test_cuda_calls_are_counted_in_their_cgroup(booted: GuestReport) -> None:

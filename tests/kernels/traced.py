@@ -188,6 +188,23 @@ def _count_frames(side: TracedSide, program: TracedProgram, found: dict[str, Any
     assert side.lost() == {"abandoned": 5}
 
 
+def count_sessions(side: TracedSide, found: dict[str, Any]) -> None:
+    """Check calls in several threads of which only some are timed. This loads the program of sessions."""
+    library = side.driver.with_name("libtraced.so")
+    attachment = side.kernel.attach_sessions(
+        str(library), points(library, [OWN[name] for name in BEGINNINGS])
+    )
+    with contextlib.closing(attachment), TracedProgram(side.driver) as program:
+        assert not attachment.failed, attachment.failed
+        side.read()
+        for name in BEGINNINGS:
+            program(f"threads {THREADS} {name} {CALLS}")
+        counted = {name: row.calls for (tgid, _, name, _), row in side.read().items() if tgid == program.pid}
+    found["made"], found["counted"] = len(BEGINNINGS) * THREADS * CALLS, sum(counted.values())
+    assert counted == dict.fromkeys(BEGINNINGS, THREADS * CALLS)
+    assert (lost := side.lost()) == {}, lost
+
+
 def count_cuda(side: TracedSide, found: dict[str, object]) -> None:
     """Check the calls that two processes in two cgroups make to the stand-in CUDA libraries, which are probed
     like real ones."""
