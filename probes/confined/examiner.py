@@ -73,6 +73,15 @@ class ProcessFiles(NamedTuple):
     mapped: MappedFiles
 
 
+class RunningProgram(NamedTuple):
+    """What a process runs."""
+
+    command: bytes
+    """The beginning of its command line."""
+    is_python: bool
+    """Whether that is an interpreter of Python, or a program that contains one."""
+
+
 class FilePlace(NamedTuple):
     """A place in a file where a traced function can be probed."""
 
@@ -167,17 +176,16 @@ class Examiner:
         read."""
         return has_static_runtime(pid)
 
-    def command(self, root: str, pid: int) -> bytes:
-        """Returns the beginning of the command line of a process; ``root`` contains ``/proc``."""
-        with open(f"{root}/proc/{pid}/cmdline", "rb", buffering=0) as file:
-            return file.read(_MOST_COMMAND_BYTES)
-
-    def runs_python(self, root: str, pid: int) -> bool:
-        """Returns whether a process runs Python: an interpreter, or a program that contains one."""
-        folder = Path(root) / f"proc/{pid}"
-        if _PYTHON.search(os.readlink(folder / "exe").removesuffix(" (deleted)")):
-            return True
-        return any(b"/libpython" in piece for piece in map_lines(str(folder)))
+    def running(self, root: str, pid: int) -> RunningProgram:
+        """Returns what a process runs; ``root`` contains ``/proc``."""
+        folder = f"{root}/proc/{pid}"
+        with open(f"{folder}/cmdline", "rb", buffering=0) as file:
+            command = file.read(_MOST_COMMAND_BYTES)
+        python = False
+        with contextlib.suppress(OSError):  # A Linux kernel thread has no program.
+            program = os.readlink(f"{folder}/exe").removesuffix(" (deleted)")
+            python = bool(_PYTHON.search(program)) or any(b"/libpython" in part for part in map_lines(folder))
+        return RunningProgram(command, python)
 
     def sight(self, pid: int) -> Sight:
         """Returns the environment and the device files of a process."""
@@ -186,11 +194,11 @@ class Examiner:
     def names(self, root: str, container_id: str, pod_uid: str, uid: int | None) -> Names:
         """Returns the names in the state files below ``root`` (`NameFiles.look_up`)."""
         with _any_error_as_os_error():  # A state file may contain anything.
-            return self._name_files(root).look_up(container_id, pod_uid, uid)
+            return self._names.setdefault(root, NameFiles(Path(root))).look_up(container_id, pod_uid, uid)
 
     def user(self, root: str, uid: int) -> str:
         """Returns the name of a user, from the files below ``root``."""
-        return self._name_files(root).user(uid)
+        return self._names.setdefault(root, NameFiles(Path(root))).user(uid)
 
     def job(self, pid: int) -> Job | None:
         """Returns the job of a process."""
@@ -225,9 +233,6 @@ class Examiner:
                 return received_status(connection)
         finally:
             os.close(connection)
-
-    def _name_files(self, root: str) -> NameFiles:
-        return self._names.setdefault(root, NameFiles(Path(root)))
 
     def memory(self, pid: int, places: tuple[tuple[int, int], ...]) -> tuple[bytes, ...]:
         """Returns what is at ``places`` (address, number of bytes) in the memory of a process."""

@@ -52,7 +52,7 @@ def read(asks: Counting) -> Iterator[ProcessCommands]:
 
 def test_numbers_are_left_out_of_command_lines() -> None:
     confined = Confined()
-    confined.ask(Examiner.command, [("/", os.getpid())])  # waits until it has started
+    confined.ask(Examiner.running, [("/", os.getpid())])  # waits until it has started
     read = ProcessCommands(confined)
     with subprocess.Popen(["sleep", "3600.25"]) as sleeping:
         until = time.monotonic() + 10
