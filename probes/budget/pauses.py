@@ -1,8 +1,8 @@
 """Estimates what calls cost that come after pauses, as a number of calls that follow others closely.
 
 In a pause, other code takes the caches, and the next call waits for memory in the trap and in the programs.
-The longer the pause, the longer that takes: measured for pauses of 50 µs to 4 ms, about as the square root of
-the pause.
+The longer the pause, the longer that takes: measured for pauses of 0.05 to 4 ms, about as the square root of
+the pause, but hardly less after 0.05 ms than after 0.25 ms.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from stalltop.probes.tracer.calibration import PAUSE_NS
 
 _LEAST_NS: Final = 50_000
 """In a shorter gap between calls, hardly anything is taken from the caches."""
+_FEW_NS: Final = 250_000
+"""After a shorter pause, a call costs hardly less."""
 _MOST_NS: Final = 16_000_000
 """After a longer pause, a call costs no more."""
 
 
 def _weights() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     ns = lowest_ns(np.arange(COUNTERS))
-    return np.where(ns < _LEAST_NS, 0.0, np.sqrt(np.minimum(ns, _MOST_NS) / PAUSE_NS))
+    return np.where(ns < _LEAST_NS, 0.0, np.sqrt(np.clip(ns, _FEW_NS, _MOST_NS) / PAUSE_NS))
 
 
 _WEIGHTS: Final = _weights()

@@ -1,24 +1,37 @@
 """Tests that probes whose cost exceeds the budget are removed from real processes, that calls around them are
-still counted exactly, and that everything is traced again later."""
+still counted exactly, and that everything is traced again later.
+
+``STALLTOP_EXACT_CALLS=10000000`` makes ten million calls while probes are reduced.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
+from stalltop.demo.cgroups import hierarchy
 from stalltop.model.window import UNCOUNTED, Window
 from stalltop.probes.budget import planner, reduced
 from stalltop.probes.budget.limits import Budget
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
 from stalltop.probes.programs.task_offsets import knows_sessions
-from tests.kernel.harness import Workplace, wait_until
+from tests.kernel.harness import Workplace, wait_until, workplace_in
 from tests.kernel.processes.watched import WatchedMonitor
 
 CYCLES = 500
+CALLS = int(os.environ.get("STALLTOP_EXACT_CALLS", "200000"))
+THREADS = 2
 ALL_THE_HOST = 1e9
+
+pytestmark = pytest.mark.timeout(120 + CALLS // 20_000)
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +39,21 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "ENGAGE_SECONDS", 1.0)
     monkeypatch.setattr(planner, "NESTED_SECONDS", 2.0)
     monkeypatch.setattr(planner, "RELEASE_SECONDS", 2.0)
+
+
+@pytest.fixture
+def workplace(built: Built, tmp_path: Path) -> Iterator[Workplace]:
+    """A workplace with libraries of its own: a step is taken only if it suits every process that uses the
+    library, and other programs of this host may use those of ``built``."""
+    own = tmp_path / "libraries"
+    shutil.copytree(built.folder, own)
+    with workplace_in(Built(own)) as place:
+        yield place
+
+
+def monitor_of(cgroup: Path, budget: Budget) -> Monitor:
+    """Trace only the processes in ``cgroup``."""
+    return Monitor(MonitorOptions(budget=budget, within=f"/{cgroup.relative_to(hierarchy())}"))
 
 
 def told(window: Window) -> dict[str, str]:
@@ -53,13 +81,33 @@ def traced(watched: WatchedMonitor, caller: Caller) -> int:
     return watched.calls("cudaLaunchKernel", caller.pid)
 
 
+def make_many(watched: WatchedMonitor, caller: Caller, function: str) -> int:
+    """Make ``CALLS`` calls of ``function`` and read windows meanwhile; return their number."""
+
+    def made() -> int:
+        return caller.report()[function].calls
+
+    cycles, before = CALLS // THREADS, made()
+    caller.start(function, threads=THREADS, cycles=cycles)
+    wait_until(
+        lambda: watched.read() and made() - before == THREADS * cycles,
+        what="all calls made",
+        step=0.2,
+        deadline=60.0 + CALLS / 20_000,
+    )
+    caller.do("finish")
+    watched.read()
+    return THREADS * cycles
+
+
 def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monitor = Monitor(MonitorOptions(budget=Budget(0.05, ALL_THE_HOST)))
+    cgroup = workplace.cgroup()
+    monitor = monitor_of(cgroup, Budget(0.05, ALL_THE_HOST))
     try:
         watched = WatchedMonitor(monitor)
-        caller = workplace.caller(cgroup=workplace.cgroup(), load="cudaLaunchKernel cuLaunchKernel")
+        caller = workplace.caller(cgroup=cgroup, load="cudaLaunchKernel cuLaunchKernel")
         first = traced(watched, caller)
         made = 0
 
@@ -86,9 +134,9 @@ def test_nested_calls_go_uncounted_while_the_calls_around_them_stay_exact(
             what="the process named",
         )
         before = made, watched.calls("cuLaunchKernel", caller.pid)
-        busy()
+        made += make_many(watched, caller, "cudaLaunchKernel")
+        assert told(watched.last) == reduced
         assert watched.calls("cuLaunchKernel", caller.pid) == before[1], "calls without probes were counted"
-        assert made > before[0]
         assert watched.calls("cudaLaunchKernel", caller.pid) == first + made
         # It is looked at again, and stays off.
         look_from_now_on(monitor, monkeypatch)
@@ -114,10 +162,11 @@ def test_with_leave_to_sample_calls_are_counted_for_a_part_of_the_time(
 ) -> None:
     monkeypatch.setattr(reduced, "CYCLE_SECONDS", 5.0)
     monkeypatch.setattr(reduced, "SAMPLED_SECONDS", 0.5)
-    monitor = Monitor(MonitorOptions(budget=Budget(0.2, ALL_THE_HOST, sample=True)))
+    cgroup = workplace.cgroup()
+    monitor = monitor_of(cgroup, Budget(0.2, ALL_THE_HOST, sample=True))
     try:
         watched = WatchedMonitor(monitor)
-        caller = workplace.caller(cgroup=workplace.cgroup(), load="cudaLaunchKernel cuLaunchKernel")
+        caller = workplace.caller(cgroup=cgroup, load="cudaLaunchKernel cuLaunchKernel")
         traced(watched, caller)
 
         def busy(seconds: float) -> Window:
@@ -141,10 +190,11 @@ def test_with_leave_to_sample_calls_are_counted_for_a_part_of_the_time(
 
 @pytest.mark.skipif(not knows_sessions(), reason="the Linux kernel has no sessions")
 def test_direct_calls_stay_exact_while_some_are_timed(workplace: Workplace) -> None:
-    monitor = Monitor(MonitorOptions(budget=Budget(0.2, ALL_THE_HOST)))
+    cgroup = workplace.cgroup()
+    monitor = monitor_of(cgroup, Budget(0.2, ALL_THE_HOST))
     try:
         watched = WatchedMonitor(monitor)
-        caller = workplace.caller(cgroup=workplace.cgroup(), load="cuLaunchKernel")
+        caller = workplace.caller(cgroup=cgroup, load="cuLaunchKernel")
 
         def launched(seconds: float = 0.5) -> Window:
             caller.start("cuLaunchKernel", threads=2)
@@ -152,10 +202,18 @@ def test_direct_calls_stay_exact_while_some_are_timed(workplace: Workplace) -> N
             caller.do("finish")
             return watched.read()
 
-        wait_until(lambda: caller.run("cuLaunchKernel") and watched.read().rows.calls.any(), what="traced")
+        wait_until(
+            lambda: (
+                caller.run("cuLaunchKernel")
+                and watched.read()
+                and watched.calls("cuLaunchKernel", caller.pid)
+            ),
+            what="traced",
+        )
         before = caller.report()["cuLaunchKernel"].calls - watched.calls("cuLaunchKernel", caller.pid)
         wait_until(lambda: told(launched()) == {"cuLaunchKernel": "timed 1 in 8"}, what="some calls timed")
-        launched(2.0)
+        make_many(watched, caller, "cuLaunchKernel")
+        assert told(watched.last) == {"cuLaunchKernel": "timed 1 in 8"}
         # Then the process is quiet, and all of its calls are timed again, also those that it makes just then.
         wait_until(
             lambda: caller.run("cuLaunchKernel", cycles=20) and told(watched.read()) == {},

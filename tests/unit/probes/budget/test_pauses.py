@@ -35,6 +35,7 @@ def test_a_call_after_a_pause_costs_more_the_longer_it_was() -> None:
     assert extra(MS) == pytest.approx(100 * PAUSE_CALLS, rel=0.01)
     assert extra(4 * MS) == pytest.approx(200 * PAUSE_CALLS, rel=0.01)
     assert extra(MS // 4) == pytest.approx(50 * PAUSE_CALLS, rel=0.01)
+    assert extra(MS // 10) == pytest.approx(50 * PAUSE_CALLS, rel=0.01)
     assert extra(5_000) == 0.0, "no pause"
     assert extra(10_000 * MS) == extra(60_000 * MS), "caches are not colder than cold"
 
