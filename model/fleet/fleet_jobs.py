@@ -45,9 +45,15 @@ def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]], entries:
     ranks = tuple(_rank(host, one, arrivals) for _, (host, one) in sorted(by_rank.items()))
     _, first = next(iter(by_rank.values()))
     stands, late = _waiting_for(ranks)
+    waits = arrivals.waits
     job = FleetJob(
         *(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late),
         nccl_hashes=first.nccl_hashes,
+        compared=waits.collectives,
+        compared_seconds=waits.seconds,
+        compared_error_seconds=arrivals.error_seconds,
+        lost_rank_seconds=waits.lost_rank_seconds,
+        waits_for=waits.last,
     )
     found = None if late else arrivals.late
     straggler = tuple(rank for rank in ranks if rank.live and found is not None and rank.rank == found.rank)
@@ -66,8 +72,12 @@ def _rank(host: FleetHost, one: RankSummary, arrivals: Arrivals) -> FleetRank:
     live = host.state == "live"
     problem = _problem_of(host, one) if live else None
     since = one.since_entry_ns / 1e9
-    late = arrivals.late_seconds.get(one.rank)
-    return FleetRank(one.rank, host.address, one.pid, one.process, live, one.entered, since, problem, late)
+    return FleetRank(
+        *(one.rank, host.address, one.pid, one.process, live, one.entered, since, problem),
+        late_seconds=arrivals.late_seconds.get(one.rank),
+        median_late_seconds=arrivals.median_late_seconds.get(one.rank),
+        waited_seconds=arrivals.waits.waited_seconds.get(one.rank),
+    )
 
 
 def _problem_of(host: FleetHost, rank: RankSummary) -> ProblemSummary | None:
