@@ -47,6 +47,7 @@ _DISK: Final = ProblemSummary(
     since=0.0,
     summary="train waits for its data: storage-backup loads nvme0n1",
     fix="ionice -c 3 -p $(pgrep -d ' ' restic)",
+    line="loader.py:88",
 )
 _CPU: Final = _DISK._replace(
     id="cpu_contention/serve",
@@ -63,6 +64,7 @@ _CPU: Final = _DISK._replace(
     lost_ms_per_s=640.0,
     summary="serve waits for a CPU: transcode runs there",
     fix="systemctl set-property transcode.service CPUWeight=20",
+    line="",
 )
 _HEAT: Final = _DISK._replace(
     id="gpu_thermal/GPU 0",
@@ -79,6 +81,7 @@ _HEAT: Final = _DISK._replace(
     lost_ms_per_s=80.0,
     summary="GPU 0 runs slower: clocks throttled by heat",
     fix="",
+    line="",
 )
 
 

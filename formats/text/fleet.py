@@ -66,11 +66,12 @@ def job_loss(job: FleetJob, glyphs: Glyphs = UNICODE) -> str:
 
 
 def problem_text(problem: ProblemSummary) -> str:
-    """Returns a problem of a host in one line, with its culprit."""
+    """Returns a problem of a host in one line, with its culprit and the line of code that loses the time:
+    ``train waits for its disk, because of nightly-backup (loader.py:88)``."""
     said = problem.summary or problem.title
-    if not problem.culprit or problem.culprit in said:
-        return said
-    return f"{said}, because of {problem.culprit}"
+    if problem.culprit and problem.culprit not in said:
+        said += f", because of {problem.culprit}"
+    return f"{said} ({problem.line})" if problem.line and problem.line not in said else said
 
 
 def fleet_state_text(view: FleetView | FleetDigest, *, hosts: bool = True) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -33,6 +34,8 @@ _P99: Final = PERCENTS.index(99.0)
 _NOBODY: Final = Tenant(id="", name="")
 _MOST_TEXT: Final = 160
 """Longest sentence in a summary, in characters."""
+_PLACE: Final = re.compile(r"in (.+?:\d+)(?=[ ,]|$)")
+"""Finds file and line in the text of a link of role ``line``: ``in train.py:88 step, from run.py:4 main``."""
 
 
 def condensed(
@@ -140,7 +143,17 @@ def _problem(chain: Chain, window: Window) -> ProblemSummary:
         summary=chain.summary[:_MOST_TEXT],
         fix=(remedy.command if remedy is not None else advice)[:_MOST_TEXT],
         confidence=round(chain.confidence, 2),
+        line=_line(chain),
     )
+
+
+def _line(chain: Chain) -> str:
+    """Returns the line of the victim's own code that is nearest to the cause: of a problem of a data loader,
+    the line of the loader, not that of the program that waits for it."""
+    own = [link for link in chain.links if link.role == "line" and link.tenant == chain.tenant]
+    nearest = max(own, key=lambda link: link.depth, default=None)
+    found = None if nearest is None else _PLACE.match(nearest.text)
+    return "" if found is None else found[1][:_MOST_TEXT]
 
 
 def _device(device: Device) -> DeviceSummary:

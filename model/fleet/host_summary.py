@@ -73,6 +73,9 @@ class ProblemSummary(NamedTuple):
     """Command or advice; '' if there is none."""
     confidence: float = 0.0
     """``model.chain.Chain.confidence``; 0 from hosts that do not send it."""
+    line: str = ""
+    """File and line of the code of the victim that loses the time, such as ``loader.py:88``; '' if it is not
+    known."""
 
 
 class DeviceSummary(NamedTuple):

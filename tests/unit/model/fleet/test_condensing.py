@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,11 +10,13 @@ import pytest
 from stalltop.cli.tracing import diagnosed
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.fleet.messages.summary_message import encoded
+from stalltop.model.chain import Link
 from stalltop.model.fleet.condensing import ANOTHER, condensed, namespaces, seen_by
+from stalltop.model.fleet.past_problems import chain_of
 from stalltop.model.fleet.problem_changes import ProblemChanges
 from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import Window
-from tests.unit.model.fleet.summaries import problem, summary
+from tests.unit.model.fleet.summaries import at, problem, summary
 from tests.windows.full import full_window
 
 
@@ -56,6 +59,49 @@ def test_a_problem_names_victim_and_culprit() -> None:
     assert told.namespace == window.tenants[chain.tenant].namespace
     culprit = chain.culprits[0]
     assert told.culprit in (window.tenants[culprit.tenant].name if culprit.tenant else "", culprit.process)
+
+
+LINES = (
+    Link("effect", "waits for data", tenant="a", depth=0),
+    Link("line", "in train.py:41 next, from train.py:9 main", tenant="a", depth=1),
+    Link("mechanism", "the loader reads from vda", tenant="a", pid=7, depth=1),
+    Link("line", "in my loader.py:88 load, from loader.py:12 run", tenant="a", pid=7, depth=2),
+    Link("culprit", "reads from vda", tenant="b", depth=2),
+    Link("line", "in backup.py:3 copy", tenant="b", depth=3),
+)
+
+
+@pytest.mark.parametrize(
+    ("links", "told"),
+    [
+        (LINES, "my loader.py:88"),
+        (LINES[:3], "train.py:41"),
+        ((LINES[0], *LINES[4:]), ""),
+        ((LINES[0], Link("line", "in unknown code", tenant="a")), ""),
+        ((LINES[0], Link("line", "in loader.py:88", tenant="a")), "loader.py:88"),
+        ((), ""),
+    ],
+)
+def test_a_problem_has_the_line_of_its_victim_nearest_to_the_cause(
+    links: tuple[Link, ...], told: str
+) -> None:
+    window = full_window()
+    chain = next(one for one in window.chains if one.open and one.severity != "info")
+    changed = replace(window, chains=(replace(chain, tenant="a", links=links),))
+    assert condensed(changed).problems[0].line == told
+
+
+def test_a_namespace_sees_the_line_of_its_own_code() -> None:
+    (seen,) = seen_by(summary(problem(namespace="ml", line="loader.py:88")), "ml").problems
+    assert (seen.culprit, seen.line) == (ANOTHER, "loader.py:88")
+
+
+def test_a_problem_of_the_past_has_its_line() -> None:
+    told = problem(line="loader.py:88")
+    chain = chain_of(at("node-1"), told)
+    assert [link.text for link in chain.links if link.role == "line"] == ["in loader.py:88"]
+    window = replace(full_window(), chains=(replace(chain, open=True),))
+    assert condensed(window).problems[0].line == "loader.py:88"
 
 
 def test_a_namespace_sees_its_own_part_only() -> None:

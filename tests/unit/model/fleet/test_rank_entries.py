@@ -34,6 +34,8 @@ def test_it_is_said_with_the_problem_of_its_host() -> None:
     assert job_line(job).endswith(f"per collective: {said}")
     other = RunningJob(late={5: 0.038}).seen(6, problems=(disk._replace(culprit="indexer"),))
     assert job_line(other).endswith(f"per collective: {said}, because of indexer")
+    line = RunningJob(late={5: 0.038}).seen(6, problems=(disk._replace(line="loader.py:88"),))
+    assert job_line(line).endswith(f"per collective: {said} (loader.py:88)")
     assert "no known problem" in job_line(RunningJob(late={5: 0.038}).seen(6))
 
 
