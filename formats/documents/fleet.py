@@ -68,6 +68,8 @@ def _host(host: FleetHost) -> dict[str, Any]:
                 }
                 for one in summary.devices
             ],
+            "ranks_in_all": max(summary.ranks_in_all, len(summary.ranks)),
+            "ranks_left_out": summary.ranks_left_out,
             "gaps": [one._asdict() for one in summary.gaps],
         },
     }

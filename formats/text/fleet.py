@@ -49,7 +49,8 @@ def job_parts(job: FleetJob, glyphs: Glyphs = UNICODE) -> tuple[str, str]:
         return "", ""
     first, name = job.late[0], job.tenant or job.communicator
     rank = f"rank {first.rank} on {first.address.host}"
-    more = f" and {len(job.late) - 1} more" if len(job.late) > 1 else ""
+    others = len(job.late) - 1 + job.left_out.late
+    more = f" and {others:,} more" if others else ""
     why = "" if first.problem is None else problem_text(first.problem)
     if job.stands_seconds:
         return f"{name} stands for {job.stands_seconds:.0f} s: it waits for {rank}{more}", why

@@ -65,6 +65,7 @@ def condensed(
         problems=tuple(_problem(one, window) for one in faults[:MOST_PROBLEMS]),
         devices=tuple(_device(one) for one in window.devices.devices[:MOST_DEVICES]),
         ranks=_ranks(window),
+        ranks_in_all=len(window.evidence.ranks),
         gaps=tuple(gaps[-MOST_GAPS:]),
     )
 
@@ -84,6 +85,7 @@ def seen_by(summary: HostSummary, namespace: str) -> HostSummary:
         for one in summary.problems
         if one.namespace == namespace
     )
+    ranks = tuple(one for one in summary.ranks if one.namespace == namespace)
     return replace(
         summary,
         calls=sum(one.calls for one in tenants),
@@ -93,7 +95,8 @@ def seen_by(summary: HostSummary, namespace: str) -> HostSummary:
         tenants=tenants,
         problems=problems,
         devices=(),
-        ranks=tuple(one for one in summary.ranks if one.namespace == namespace),
+        ranks=ranks,
+        ranks_in_all=len(ranks),
     )
 
 
@@ -177,9 +180,15 @@ def _ranks(window: Window) -> tuple[RankSummary, ...]:
     for key in window.rows.keys:
         if key.device:
             devices.setdefault(key.pid, set()).add(key.device)
-    return tuple(
-        _rank(one, window.tenants, devices.get(one.pid, set())) for one in window.evidence.ranks[:MOST_RANKS]
-    )
+    ranks = sorted(window.evidence.ranks, key=_importance)
+    return tuple(_rank(one, window.tenants, devices.get(one.pid, set())) for one in ranks[:MOST_RANKS])
+
+
+def _importance(rank: Rank) -> tuple[bool, int, str, int]:
+    """Sort key. If a summary has no room for all ranks, those of communicators that are on this host alone
+    are left out first, because the host itself compares them; then those of small communicators. All hosts
+    leave out the same communicators."""
+    return rank.local_ranks >= rank.ranks, -rank.ranks, rank.communicator, rank.rank
 
 
 def _rank(rank: Rank, tenants: Mapping[str, Tenant], devices: set[str]) -> RankSummary:

@@ -19,6 +19,8 @@ from stalltop.model.fleet.rank_entries import Arrivals, RankEntries
 STANDS_SECONDS: Final = 3.0
 """A job stands if none of its ranks has entered a collective for this long: at least two windows of a
 second."""
+_DIGITS: Final = 6
+"""Decimals of times of ranks, s: hosts tell entries in µs. More would make messages longer."""
 
 
 def jobs_of(hosts: Iterable[FleetHost], entries: RankEntries) -> tuple[FleetJob, ...]:
@@ -50,10 +52,10 @@ def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]], entries:
         *(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late),
         nccl_hashes=first.nccl_hashes,
         compared=waits.collectives,
-        compared_seconds=waits.seconds,
-        compared_error_seconds=arrivals.error_seconds,
-        lost_rank_seconds=waits.lost_rank_seconds,
-        waits_for=waits.last,
+        compared_seconds=round(waits.seconds, _DIGITS),
+        compared_error_seconds=round(arrivals.error_seconds, _DIGITS),
+        lost_rank_seconds=round(waits.lost_rank_seconds, _DIGITS),
+        waits_for=tuple(one._replace(rank_seconds=round(one.rank_seconds, _DIGITS)) for one in waits.last),
     )
     found = None if late else arrivals.late
     straggler = tuple(rank for rank in ranks if rank.live and found is not None and rank.rank == found.rank)
@@ -74,10 +76,14 @@ def _rank(host: FleetHost, one: RankSummary, arrivals: Arrivals) -> FleetRank:
     since = one.since_entry_ns / 1e9
     return FleetRank(
         *(one.rank, host.address, one.pid, one.process, live, one.entered, since, problem),
-        late_seconds=arrivals.late_seconds.get(one.rank),
-        median_late_seconds=arrivals.median_late_seconds.get(one.rank),
-        waited_seconds=arrivals.waits.waited_seconds.get(one.rank),
+        late_seconds=_rounded(arrivals.late_seconds.get(one.rank)),
+        median_late_seconds=_rounded(arrivals.median_late_seconds.get(one.rank)),
+        waited_seconds=_rounded(arrivals.waits.waited_seconds.get(one.rank)),
     )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, _DIGITS)
 
 
 def _problem_of(host: FleetHost, rank: RankSummary) -> ProblemSummary | None:

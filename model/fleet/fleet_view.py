@@ -175,6 +175,18 @@ class FleetRank:
     """For how long it waited for the last rank of these collectives (``job_waits``)."""
 
 
+class LeftOut(NamedTuple):
+    """How much of a job its digest has no room for (``fleet_digest.bounded``)."""
+
+    ranks: int = 0
+    hosts: int = 0
+    late: int = 0
+    """Ranks for which the others wait."""
+
+
+_NOTHING: Final = LeftOut()
+
+
 @dataclass(frozen=True, slots=True)
 class FleetJob:
     """One NCCL communicator and its ranks on all hosts."""
@@ -209,6 +221,7 @@ class FleetJob:
     """For how long all ranks together waited for the last one, in ``compared_seconds`` (``job_waits``)."""
     waits_for: tuple[LastRank, ...] = ()
     """The ranks that were last, first the one for which the others waited longest."""
+    left_out: LeftOut = _NOTHING
 
     @property
     def order(self) -> tuple[FleetRank, ...]:

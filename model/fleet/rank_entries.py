@@ -24,8 +24,9 @@ from stalltop.model.fleet.host_summary import HostAddress, HostSummary
 from stalltop.model.fleet.job_waits import JobWaits, waits_in
 from stalltop.model.hosts.collectives import entries_in
 
-MOST_KEPT: Final = 128
-"""Newest collectives of a communicator that are kept: those of about 20 s."""
+MOST_KEPT: Final = 64
+"""Newest collectives of a communicator that are kept: hosts choose about eight a second, so those of 8 s or
+more."""
 RECENT_SECONDS: Final = 2.0
 """Collectives of this time are compared, so that a rank is called late soon after it has become late."""
 LEAST_COMPARED: Final = 6

@@ -241,18 +241,21 @@ def _jobs(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) ->
         Column("said", "state", _LEAST_SAID, right=False),
     )
     empty = ("No host has ranks of an NCCL communicator.",)
-    return TableData(_title(choice, len(rows)), columns, rows, "said", empty=empty)
+    title = _title(choice, len(rows))
+    if view.jobs_left_out:
+        title += ((f"  and {view.jobs_left_out:,} more that are not listed", "dim"),)
+    return TableData(title, columns, rows, "said", empty=empty)
 
 
 def _job_row(job: FleetJob, glyphs: Glyphs) -> TableRow:
-    said = job_line(job)
+    said, hosts = job_line(job), len(job.hosts) + job.left_out.hosts
     cells = (
         Cell(job.tenant or job.communicator),
         Cell(job.communicator, "dim"),
-        Cell(f"{len(job.ranks):,} of {job.size:,}"),
-        Cell(figures.count(len(job.hosts), glyphs)),
+        Cell(f"{len(job.ranks) + job.left_out.ranks:,} of {job.size:,}"),
+        Cell(figures.count(hosts, glyphs)),
         Cell(figures.count(max(rank.entered for rank in job.ranks), glyphs)),
-        Cell(said or f"runs on {numbered(len(job.hosts), 'host')}", "bad" if said else "good"),
+        Cell(said or f"runs on {numbered(hosts, 'host')}", "bad" if said else "good"),
     )
     return TableRow(job.communicator, cells, job.tenant)
 
@@ -286,6 +289,8 @@ def _ranks(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -
     title = _title(choice, len(rows))
     if job is not None and (loss := job_loss(job, glyphs)):
         title += (("  " + loss, "dim"),)
+    if job is not None and job.left_out.ranks:
+        title += ((f"  and {job.left_out.ranks:,} more that are not listed", "dim"),)
     columns = tuple(_RANK_COLUMNS[at] for at in shown)
     empty = ("No host has ranks of this job any more.",) if job is None else ("No rank matches.",)
     return TableData(title, columns, tuple(rows), "late", empty=empty)
