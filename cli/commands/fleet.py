@@ -36,6 +36,9 @@ DEMO_HOSTS, DEMO_TRACED = 64, 4
 MOST_HOSTS = 10_000
 DEMO_SECONDS = 3.0
 """How long the demo runs before it is printed, once all of its hosts make calls."""
+JOB_SECONDS = 4.0
+"""How long ranks are followed before jobs are printed: a rank is called late if it is late for more than a
+second, and three messages of a host tell how far its clock is ahead."""
 START_SECONDS = 60.0
 """Longest wait for the hosts of the demo: traced ones load BPF programs and start tenants."""
 
@@ -160,6 +163,8 @@ def _printed(options: argparse.Namespace, watch: FleetWatch) -> int:
         say(f"the summaries of all hosts did not come within {JOIN_SECONDS:g} s; what came is printed")
     if options.what == "demo":
         _await_demo(options, watch)
+    elif any(job.size > 1 for job in watch.view().jobs):
+        time.sleep(JOB_SECONDS)
     view = watch.view()
     if options.json:
         import json

@@ -15,6 +15,7 @@ from stalltop.model.fleet.host_summary import (
     RankSummary,
     TenantSummary,
 )
+from stalltop.model.hosts.collectives import chosen, entries_text
 
 CLUSTER: Final = "demo"
 HOSTS_OF_RACK: Final = 32
@@ -23,6 +24,12 @@ BACKED_UP: Final = 41
 JOB_RANKS: Final = 8
 _NAMESPACES: Final = ("ml", "search", "speech")
 _COLLECTIVES_PER_S: Final = 40
+_LATE_SECONDS: Final = 0.038
+"""By how much one rank of the job enters its collectives late."""
+_LEAST_RANKS: Final = 4
+"""A job with fewer ranks has no late one."""
+_EPOCH_SECONDS: Final = 1e6
+"""The job counts its collectives anew after this time."""
 
 _DISK: Final = ProblemSummary(
     id="loader_disk/train",
@@ -40,6 +47,7 @@ _DISK: Final = ProblemSummary(
     since=0.0,
     summary="train waits for its data: storage-backup loads nvme0n1",
     fix="ionice -c 3 -p $(pgrep -d ' ' restic)",
+    line="loader.py:88",
 )
 _CPU: Final = _DISK._replace(
     id="cpu_contention/serve",
@@ -56,6 +64,7 @@ _CPU: Final = _DISK._replace(
     lost_ms_per_s=640.0,
     summary="serve waits for a CPU: transcode runs there",
     fix="systemctl set-property transcode.service CPUWeight=20",
+    line="",
 )
 _HEAT: Final = _DISK._replace(
     id="gpu_thermal/GPU 0",
@@ -72,13 +81,14 @@ _HEAT: Final = _DISK._replace(
     lost_ms_per_s=80.0,
     summary="GPU 0 runs slower: clocks throttled by heat",
     fix="",
+    line="",
 )
 
 
 class SimulatedFleet:
     """``hosts`` hosts in racks of 32. On some of them a backup loads the disk from which a training job
-    reads; on one, a tenant takes the CPUs of another one; a GPU is hot. The same seed and time give the same
-    summaries."""
+    reads, and one of its ranks is late; on one, a tenant takes the CPUs of another one; a GPU is hot. The
+    same seed and time give the same summaries."""
 
     def __init__(self, hosts: int, seed: int = 1, program: str = "") -> None:
         self._program = program
@@ -135,11 +145,21 @@ class SimulatedFleet:
         rank = self._ranks.get(host)
         if rank is None:
             return ()
-        entered = round((now % 1e6) * _COLLECTIVES_PER_S)
         size = len(self._ranks)
-        return (
-            RankSummary("5ca1ab1e0ddba115", rank, size, "ml", "train", 4200, "python3", entered, 12_000_000),
-        )
+        late = _LATE_SECONDS if size >= _LEAST_RANKS and rank == size // 2 else 0.0
+        began = now // _EPOCH_SECONDS * _EPOCH_SECONDS + late
+        entered = max(int((now - began) * _COLLECTIVES_PER_S), 0)
+        entries = [
+            (number, round((began + (number + 1) / _COLLECTIVES_PER_S) * 1e9) + _noise_ns(number, rank))
+            for number in chosen(max(entered - _COLLECTIVES_PER_S, 0), entered)
+        ]
+        known = "5ca1ab1e0ddba115", rank, size, "ml", "train", 4200, "python3", entered, 12_000_000
+        return (RankSummary(*known, entries_text(entries)),)
+
+
+def _noise_ns(number: int, rank: int) -> int:
+    """Returns by how much a rank enters a collective later than planned: less than 1 ms."""
+    return (number * 7919 + rank * 104_729) % 1000 * 1000
 
 
 def _healthy(random: Random, number: int) -> HostSummary:

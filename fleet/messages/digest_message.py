@@ -10,7 +10,7 @@ from typing import Final
 
 from stalltop.fleet.messages.record_format import RecordFormat
 from stalltop.fleet.subjects import DIGEST, VERSION, token
-from stalltop.model.fleet.fleet_digest import FleetDigest
+from stalltop.model.fleet.fleet_digest import FleetDigest, bounded
 
 FORMAT_VERSION: Final = 1
 _RACK, _CLUSTER = "rack", "all"
@@ -23,8 +23,9 @@ decoded_digest = _FORMAT.decoded
 
 
 def encoded_digest(digest: FleetDigest) -> bytes:
-    """Returns ``digest`` as a message. Raises ValueError if a figure is not finite."""
-    return _FORMAT.encoded(digest, _LEVEL)
+    """Returns ``digest`` as a message, with as many ranks and jobs as it has room for. Raises ValueError if a
+    figure is not finite."""
+    return _FORMAT.encoded(bounded(digest), _LEVEL)
 
 
 def of_rack(cluster: str, rack: str) -> str:

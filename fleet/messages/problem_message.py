@@ -23,7 +23,8 @@ def decoded_change(content: bytes) -> ProblemChange:
     """Returns the change in a message. Raises ValueError if it is none."""
     try:
         found = json.loads(content)
-        values = [found[name] for name in ProblemSummary._fields if name in found]
+        known = {**ProblemSummary._field_defaults, **found}
+        values = [known[name] for name in ProblemSummary._fields]
         change, at = found["change"], float(found["at"])
     except (TypeError, KeyError, RecursionError, OverflowError) as error:
         raise ValueError(f"no change of a problem: {error}") from None

@@ -68,6 +68,8 @@ def _host(host: FleetHost) -> dict[str, Any]:
                 }
                 for one in summary.devices
             ],
+            "ranks_in_all": max(summary.ranks_in_all, len(summary.ranks)),
+            "ranks_left_out": summary.ranks_left_out,
             "gaps": [one._asdict() for one in summary.gaps],
         },
     }
@@ -93,6 +95,12 @@ def _job(job: FleetJob) -> dict[str, Any]:
         "late_seconds": job.late_seconds,
         "late_error_seconds": job.late_error_seconds,
         "waiting_share": job.waiting_share,
+        "compared_collectives": job.compared,
+        "compared_seconds": job.compared_seconds if job.compared else None,
+        "compared_error_seconds": job.compared_error_seconds if job.compared else None,
+        "lost_rank_seconds": job.lost_rank_seconds if job.compared else None,
+        "order": [rank.rank for rank in job.order],
+        "waits_for": [one._asdict() for one in job.waits_for],
         "sentence": job_line(job),
         "ranks": [_rank(rank) for rank in job.ranks],
         "late": [rank.rank for rank in job.late],
@@ -109,5 +117,7 @@ def _rank(rank: FleetRank) -> dict[str, Any]:
         "entered": rank.entered,
         "since_entry_seconds": rank.since_entry_seconds,
         "late_seconds": rank.late_seconds,
+        "median_late_seconds": rank.median_late_seconds,
+        "waited_seconds": rank.waited_seconds,
         "problem": None if rank.problem is None else _problem(rank.problem),
     }

@@ -39,23 +39,40 @@ def fleet_sentence(problem: FleetProblem, glyphs: Glyphs = UNICODE) -> Sentence:
 
 def job_line(job: FleetJob, glyphs: Glyphs = UNICODE) -> str:
     """Returns for which rank a job waits, as one line; '' if it waits for none."""
+    what, why = job_parts(job, glyphs)
+    return f"{what}: {why}" if why else what
+
+
+def job_parts(job: FleetJob, glyphs: Glyphs = UNICODE) -> tuple[str, str]:
+    """Returns for which rank a job waits, and why that is late; '' for each that is not known."""
     if not job.late:
-        return ""
+        return "", ""
     first, name = job.late[0], job.tenant or job.communicator
     rank = f"rank {first.rank} on {first.address.host}"
-    more = f" and {len(job.late) - 1} more" if len(job.late) > 1 else ""
-    why = f": {_cause_text(first.problem)}" if first.problem is not None else ""
+    others = len(job.late) - 1 + job.left_out.late
+    more = f" and {others:,} more" if others else ""
+    why = "" if first.problem is None else problem_text(first.problem)
     if job.stands_seconds:
-        return f"{name} stands for {job.stands_seconds:.0f} s: it waits for {rank}{more}{why}"
+        return f"{name} stands for {job.stands_seconds:.0f} s: it waits for {rank}{more}", why
     late = f"{name} waits for {rank}, late by {amount(job.late_seconds * 1e9, glyphs)} per collective"
-    return late + (why or "; its host has no known problem")
+    return (late, why) if why else (f"{late}; its host has no known problem", "")
 
 
-def _cause_text(problem: ProblemSummary) -> str:
+def job_loss(job: FleetJob, glyphs: Glyphs = UNICODE) -> str:
+    """Returns how much time its ranks lose, such as ``wait 266 ms per collective together``; '' if
+    unknown."""
+    if not job.compared:
+        return ""
+    return f"wait {amount(job.lost_per_collective * 1e9, glyphs)} per collective together"
+
+
+def problem_text(problem: ProblemSummary) -> str:
+    """Returns a problem of a host in one line, with its culprit and the line of code that loses the time:
+    ``train waits for its disk, because of nightly-backup (loader.py:88)``."""
     said = problem.summary or problem.title
-    if not problem.culprit or problem.culprit in said:
-        return said
-    return f"{said}, because of {problem.culprit}"
+    if problem.culprit and problem.culprit not in said:
+        said += f", because of {problem.culprit}"
+    return f"{said} ({problem.line})" if problem.line and problem.line not in said else said
 
 
 def fleet_state_text(view: FleetView | FleetDigest, *, hosts: bool = True) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -33,6 +34,8 @@ _P99: Final = PERCENTS.index(99.0)
 _NOBODY: Final = Tenant(id="", name="")
 _MOST_TEXT: Final = 160
 """Longest sentence in a summary, in characters."""
+_PLACE: Final = re.compile(r"in (.+?:\d+)(?=[ ,]|$)")
+"""Finds file and line in the text of a link of role ``line``: ``in train.py:88 step, from run.py:4 main``."""
 
 
 def condensed(
@@ -62,6 +65,7 @@ def condensed(
         problems=tuple(_problem(one, window) for one in faults[:MOST_PROBLEMS]),
         devices=tuple(_device(one) for one in window.devices.devices[:MOST_DEVICES]),
         ranks=_ranks(window),
+        ranks_in_all=len(window.evidence.ranks),
         gaps=tuple(gaps[-MOST_GAPS:]),
     )
 
@@ -81,6 +85,7 @@ def seen_by(summary: HostSummary, namespace: str) -> HostSummary:
         for one in summary.problems
         if one.namespace == namespace
     )
+    ranks = tuple(one for one in summary.ranks if one.namespace == namespace)
     return replace(
         summary,
         calls=sum(one.calls for one in tenants),
@@ -90,7 +95,8 @@ def seen_by(summary: HostSummary, namespace: str) -> HostSummary:
         tenants=tenants,
         problems=problems,
         devices=(),
-        ranks=tuple(one for one in summary.ranks if one.namespace == namespace),
+        ranks=ranks,
+        ranks_in_all=len(ranks),
     )
 
 
@@ -140,7 +146,17 @@ def _problem(chain: Chain, window: Window) -> ProblemSummary:
         summary=chain.summary[:_MOST_TEXT],
         fix=(remedy.command if remedy is not None else advice)[:_MOST_TEXT],
         confidence=round(chain.confidence, 2),
+        line=_line(chain),
     )
+
+
+def _line(chain: Chain) -> str:
+    """Returns the line of the victim's own code that is nearest to the cause: of a problem of a data loader,
+    the line of the loader, not that of the program that waits for it."""
+    own = [link for link in chain.links if link.role == "line" and link.tenant == chain.tenant]
+    nearest = max(own, key=lambda link: link.depth, default=None)
+    found = None if nearest is None else _PLACE.match(nearest.text)
+    return "" if found is None else found[1][:_MOST_TEXT]
 
 
 def _device(device: Device) -> DeviceSummary:
@@ -164,9 +180,15 @@ def _ranks(window: Window) -> tuple[RankSummary, ...]:
     for key in window.rows.keys:
         if key.device:
             devices.setdefault(key.pid, set()).add(key.device)
-    return tuple(
-        _rank(one, window.tenants, devices.get(one.pid, set())) for one in window.evidence.ranks[:MOST_RANKS]
-    )
+    ranks = sorted(window.evidence.ranks, key=_importance)
+    return tuple(_rank(one, window.tenants, devices.get(one.pid, set())) for one in ranks[:MOST_RANKS])
+
+
+def _importance(rank: Rank) -> tuple[bool, int, str, int]:
+    """Sort key. If a summary has no room for all ranks, those of communicators that are on this host alone
+    are left out first, because the host itself compares them; then those of small communicators. All hosts
+    leave out the same communicators."""
+    return rank.local_ranks >= rank.ranks, -rank.ranks, rank.communicator, rank.rank
 
 
 def _rank(rank: Rank, tenants: Mapping[str, Tenant], devices: set[str]) -> RankSummary:

@@ -6,7 +6,7 @@ Digests of racks are merged to one of the cluster, and those of clusters to one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
@@ -17,12 +17,23 @@ from stalltop.model.fleet.fleet_view import (
     FleetView,
     HostLine,
     HostState,
+    LeftOut,
 )
 from stalltop.model.fleet.grouping import merge_problems, merge_tenants
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary
 
 MOST_TENANTS: Final = 2000
 """Maximum number of tenants in a digest, the ones that lose most first."""
+MOST_JOBS: Final = 1000
+"""Maximum number of jobs in a digest: those that stand or wait for a late rank, then the largest."""
+MOST_JOB_RANKS: Final = 3000
+"""Maximum number of ranks of all jobs in a digest together, without those of jobs that are cut. A rank takes
+50 bytes, and one with a problem 130; a server accepts messages of 1 MB by default."""
+MOST_OF_CUT_JOB: Final = 4
+"""Number of ranks, at most, of a job for whose other ranks there is no room."""
+MOST_RANKED: Final = 12_000
+"""Maximum number of ranks that the hosts in the digest of a rack have together, of about 50 bytes each: a
+rack of 250 hosts with 48 ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,8 @@ class FleetDigest:
     """Empty in the digest of a rack: a job may have ranks in other racks."""
     ranked: tuple[RankedHost, ...] = ()
     """What the hosts of a rack that have ranks said since its last digest. Empty in other digests."""
+    jobs_left_out: int = 0
+    """Number of jobs that ``jobs`` has no room for."""
 
     def count(self, state: HostState) -> int:
         """Returns the number of hosts in ``state``."""
@@ -73,4 +86,32 @@ def merged(digests: Sequence[FleetDigest], jobs: Iterable[FleetJob] | None = Non
         merge_tenants(one for digest in digests for one in digest.tenants)[:MOST_TENANTS],
         merge_problems(one for digest in digests for one in digest.problems),
         tuple(found),
+        jobs_left_out=sum(one.jobs_left_out for one in digests) if jobs is None else 0,
     )
+
+
+def bounded(digest: FleetDigest) -> FleetDigest:
+    """Returns ``digest`` with as many ranks and jobs as a message has room for. A job that is cut keeps the
+    ranks for which the others wait, and those that usually arrive last."""
+    room, jobs = MOST_JOB_RANKS, []
+    for job in digest.jobs[:MOST_JOBS]:
+        shown = job if len(job.ranks) <= room else _cut(job)
+        room = max(room - len(shown.ranks), 0)
+        jobs.append(shown)
+    ranked, most = digest.ranked, MOST_RANKED // max(len(digest.ranked), 1)
+    if any(len(host.summary.ranks) > most for host in ranked):
+        ranked = tuple(
+            replace(host, summary=replace(host.summary, ranks=host.summary.ranks[:most])) for host in ranked
+        )
+    left = digest.jobs_left_out + max(len(digest.jobs) - MOST_JOBS, 0)
+    return replace(digest, jobs=tuple(jobs), ranked=ranked, jobs_left_out=left)
+
+
+def _cut(job: FleetJob) -> FleetJob:
+    late = job.late[:MOST_OF_CUT_JOB]
+    wanted = list(dict.fromkeys((*late, *reversed(job.order), *job.ranks)))[:MOST_OF_CUT_JOB]
+    kept = [rank if rank in late else replace(rank, problem=None) for rank in wanted]
+    kept.sort(key=lambda rank: rank.rank)
+    cut = replace(job, ranks=tuple(kept), late=late, waits_for=job.waits_for[:MOST_OF_CUT_JOB])
+    hosts = len(job.hosts) - len(cut.hosts)
+    return replace(cut, left_out=LeftOut(len(job.ranks) - len(kept), hosts, len(job.late) - len(late)))

@@ -19,6 +19,8 @@ from stalltop.model.fleet.rank_entries import Arrivals, RankEntries
 STANDS_SECONDS: Final = 3.0
 """A job stands if none of its ranks has entered a collective for this long: at least two windows of a
 second."""
+_DIGITS: Final = 6
+"""Decimals of times of ranks, s: hosts tell entries in µs. More would make messages longer."""
 
 
 def jobs_of(hosts: Iterable[FleetHost], entries: RankEntries) -> tuple[FleetJob, ...]:
@@ -45,9 +47,15 @@ def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]], entries:
     ranks = tuple(_rank(host, one, arrivals) for _, (host, one) in sorted(by_rank.items()))
     _, first = next(iter(by_rank.values()))
     stands, late = _waiting_for(ranks)
+    waits = arrivals.waits
     job = FleetJob(
         *(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late),
         nccl_hashes=first.nccl_hashes,
+        compared=waits.collectives,
+        compared_seconds=round(waits.seconds, _DIGITS),
+        compared_error_seconds=round(arrivals.error_seconds, _DIGITS),
+        lost_rank_seconds=round(waits.lost_rank_seconds, _DIGITS),
+        waits_for=tuple(one._replace(rank_seconds=round(one.rank_seconds, _DIGITS)) for one in waits.last),
     )
     found = None if late else arrivals.late
     straggler = tuple(rank for rank in ranks if rank.live and found is not None and rank.rank == found.rank)
@@ -66,8 +74,16 @@ def _rank(host: FleetHost, one: RankSummary, arrivals: Arrivals) -> FleetRank:
     live = host.state == "live"
     problem = _problem_of(host, one) if live else None
     since = one.since_entry_ns / 1e9
-    late = arrivals.late_seconds.get(one.rank)
-    return FleetRank(one.rank, host.address, one.pid, one.process, live, one.entered, since, problem, late)
+    return FleetRank(
+        *(one.rank, host.address, one.pid, one.process, live, one.entered, since, problem),
+        late_seconds=_rounded(arrivals.late_seconds.get(one.rank)),
+        median_late_seconds=_rounded(arrivals.median_late_seconds.get(one.rank)),
+        waited_seconds=_rounded(arrivals.waits.waited_seconds.get(one.rank)),
+    )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, _DIGITS)
 
 
 def _problem_of(host: FleetHost, rank: RankSummary) -> ProblemSummary | None:

@@ -111,6 +111,9 @@ def _host(address: HostAddress, known: _KnownHost, now: float, newest: tuple[int
             remarks.append(f"does not trace: {summary.tracing}")
         if summary.lost_calls:
             remarks.append(f"{summary.lost_calls:,} calls not counted")
+        if summary.ranks_left_out:
+            left, whole = summary.ranks_left_out, summary.ranks_in_all
+            remarks.append(f"{left:,} of its {whole:,} ranks are left out: a summary has no room for them")
         remarks += [f"{gap.end - gap.start:.0f} s of windows missing: {gap.reason}" for gap in summary.gaps]
     return FleetHost(address, state, known.at, summary, ahead, tuple(remarks))
 

@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from stalltop.model.chain import SEVERITIES, Severity, loss_step
 from stalltop.model.fleet.host_summary import UNKNOWN, HostAddress, HostSummary, ProblemSummary
+from stalltop.model.fleet.job_waits import LastRank
 
 HostState = Literal["live", "silent", "unreadable"]
 """``silent``: its last summary is too old. ``unreadable``: it sends what this program cannot read."""
@@ -168,6 +169,22 @@ class FleetRank:
     late_seconds: float | None = None
     """Mean time from the median of the other ranks to its own entry into the newest collectives, s; negative
     if it is early; None if it cannot be compared."""
+    median_late_seconds: float | None = None
+    """The median of the same."""
+    waited_seconds: float | None = None
+    """For how long it waited for the last rank of these collectives (``job_waits``)."""
+
+
+class LeftOut(NamedTuple):
+    """How much of a job its digest has no room for (``fleet_digest.bounded``)."""
+
+    ranks: int = 0
+    hosts: int = 0
+    late: int = 0
+    """Ranks for which the others wait."""
+
+
+_NOTHING: Final = LeftOut()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +211,30 @@ class FleetJob:
     """``model.evidence.Rank.nccl_hashes``."""
     waiting_share: float = 0.0
     """Share of the waiting for a last rank that was for that one, 0 to 1."""
+    compared: int = 0
+    """Number of collectives whose entries were compared; 0: they cannot be compared."""
+    compared_seconds: float = 0.0
+    """The time of these, ``job_waits.JobWaits.seconds``."""
+    compared_error_seconds: float = 0.0
+    """By how much the entries of two ranks may be wrong relative to each other, at most."""
+    lost_rank_seconds: float = 0.0
+    """For how long all ranks together waited for the last one, in ``compared_seconds`` (``job_waits``)."""
+    waits_for: tuple[LastRank, ...] = ()
+    """The ranks that were last, first the one for which the others waited longest."""
+    left_out: LeftOut = _NOTHING
+
+    @property
+    def order(self) -> tuple[FleetRank, ...]:
+        """Its ranks in the order in which they usually enter a collective, without those that cannot be
+        compared."""
+        late = {rank.rank: rank.median_late_seconds for rank in self.ranks}
+        known = [rank for rank in self.ranks if late[rank.rank] is not None]
+        return tuple(sorted(known, key=lambda rank: (late[rank.rank] or 0.0, rank.rank)))
+
+    @property
+    def lost_per_collective(self) -> float:
+        """Rank-seconds lost per compared collective; 0 if none is compared."""
+        return self.lost_rank_seconds / self.compared if self.compared else 0.0
 
     @property
     def hosts(self) -> tuple[HostAddress, ...]:

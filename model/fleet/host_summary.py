@@ -12,7 +12,9 @@ MOST_TENANTS: Final = 12
 MOST_PROBLEMS: Final = 8
 """Maximum number of problems in a summary, the worst first."""
 MOST_DEVICES: Final = 16
-MOST_RANKS: Final = 16
+MOST_RANKS: Final = 64
+"""Maximum number of ranks in a summary: 8 GPUs in 8 communicators. Those of world, tensor, pipeline, data and
+expert parallelism are 5 or 6; 64 ranks take 3 KB of the message, and 16 KB of its JSON."""
 MOST_GAPS: Final = 4
 UNKNOWN: Final = -1.0
 """Value of a figure of a device that is not known."""
@@ -73,6 +75,9 @@ class ProblemSummary(NamedTuple):
     """Command or advice; '' if there is none."""
     confidence: float = 0.0
     """``model.chain.Chain.confidence``; 0 from hosts that do not send it."""
+    line: str = ""
+    """File and line of the code of the victim that loses the time, such as ``loader.py:88``; '' if it is not
+    known."""
 
 
 class DeviceSummary(NamedTuple):
@@ -156,3 +161,11 @@ class HostSummary:
     """Unix time in seconds at which this is sent, on the host's clock."""
     round_trip_ns: int = -1
     """How long the server took to answer just before, ns; -1: not known."""
+    ranks_in_all: int = 0
+    """Number of ranks on the host, also of those that ``ranks`` leaves out; 0 from hosts that do not send
+    it."""
+
+    @property
+    def ranks_left_out(self) -> int:
+        """Number of ranks that ``ranks`` leaves out."""
+        return max(self.ranks_in_all - len(self.ranks), 0)

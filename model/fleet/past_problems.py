@@ -53,6 +53,8 @@ def chain_of(address: HostAddress, problem: ProblemSummary) -> Chain:
     victim = _tenant(problem.namespace, problem.victim)
     lost = problem.lost_ms_per_s * 1e6 or None
     links = [Link("effect", problem.operation or problem.title, ns_per_s=lost, tenant=victim, depth=0)]
+    if problem.line:
+        links.append(Link("line", f"in {problem.line}", tenant=victim))
     if problem.culprit:
         culprit = _tenant(problem.culprit_namespace, problem.culprit) if problem.culprit_namespace else ""
         process = "" if culprit else problem.culprit

@@ -13,17 +13,20 @@ may be wrong. Entries are what programs do: a slow GPU behind programs that run 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from stalltop.model.fleet.host_clock import ClockOffset, HostClock
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary
+from stalltop.model.fleet.job_waits import JobWaits, waits_in
 from stalltop.model.hosts.collectives import entries_in
 
-MOST_KEPT: Final = 128
-"""Newest collectives of a communicator that are kept: those of about 20 s."""
+MOST_KEPT: Final = 64
+"""Newest collectives of a communicator that are kept: hosts choose about eight a second, so those of 8 s or
+more."""
 RECENT_SECONDS: Final = 2.0
 """Collectives of this time are compared, so that a rank is called late soon after it has become late."""
 LEAST_COMPARED: Final = 6
@@ -69,6 +72,11 @@ class Arrivals(NamedTuple):
     early. Ranks that cannot be compared are missing."""
     late: LateRank | None
     """The rank for which the others wait; None if there is none."""
+    median_late_seconds: Mapping[int, float] = MappingProxyType({})
+    """As ``late_seconds``, but the median over the collectives: one pause of a rank does not change it."""
+    waits: JobWaits = JobWaits()
+    error_seconds: float = 0.0
+    """By how much the entries of two ranks may be wrong relative to each other, at most."""
 
 
 UNKNOWN_ARRIVALS: Final = Arrivals({}, None)
@@ -146,9 +154,8 @@ class RankEntries:
             return UNKNOWN_ARRIVALS
         late: dict[int, list[float]] = {}
         for times in compared:
-            for rank, time in times.items():
-                others = median(other for one, other in times.items() if one != rank)
-                late.setdefault(rank, []).append(time - others)
+            for rank, seconds in _lateness(times).items():
+                late.setdefault(rank, []).append(seconds)
         means = {rank: fmean(found) for rank, found in late.items()}
         newest = max(compared[0].values())
         found = _late(compared, means, offsets, known.places)
@@ -156,7 +163,13 @@ class RankEntries:
             known.late, known.late_at = found, newest
         elif known.late is not None and abs(newest - known.late_at) > HELD_SECONDS:
             known.late = None
-        return Arrivals(means, known.late)
+        return Arrivals(
+            means,
+            known.late,
+            {rank: median(found) for rank, found in late.items()},
+            waits_in(compared[::-1]),
+            _largest_error({known.places[rank]: offsets[rank].error for rank in means}),
+        )
 
     def _offsets(self, known: _Communicator) -> dict[int, ClockOffset]:
         """Returns the clocks of the ranks, all relative to one clock: that of the NATS server, or the one
@@ -197,6 +210,28 @@ def _compared(known: _Communicator, offsets: Mapping[int, ClockOffset]) -> list[
             break
         found.append({rank: times[rank] for rank in ranks})
     return found
+
+
+def _lateness(times: Mapping[int, float]) -> dict[int, float]:
+    """Returns the time from the median of the other ranks to the entry of each rank, s."""
+    order = sorted(times, key=lambda rank: times[rank])
+    entries = [times[rank] for rank in order]
+    return {rank: entries[at] - _median_without(entries, at) for at, rank in enumerate(order)}
+
+
+def _median_without(values: Sequence[float], at: int) -> float:
+    """Returns the median of sorted ``values``, at least two, without the one at ``at``."""
+    middle, odd = divmod(len(values) - 1, 2)
+
+    def other(number: int) -> float:
+        return values[number if number < at else number + 1]
+
+    return other(middle) if odd else (other(middle - 1) + other(middle)) / 2
+
+
+def _largest_error(errors: Mapping[HostAddress, float]) -> float:
+    """Returns the largest error of the difference of two clocks, s. ``errors``: of the clock of each host."""
+    return sum(sorted(errors.values())[-2:]) if len(errors) > 1 else 0.0
 
 
 def _usual(compared: list[dict[int, float]], late: int) -> float:

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Input
 
-from stalltop.formats.text.fleet import fleet_sentence, fleet_state_text, job_line
+from stalltop.formats.text.fleet import fleet_sentence, fleet_state_text, job_line, job_parts
 from stalltop.model.errors import StalltopError
 from stalltop.model.fleet.fleet_digest import FleetDigest
 from stalltop.model.fleet.host_summary import HostAddress
@@ -23,7 +23,7 @@ from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.text.words import numbered
 from stalltop.tui.fleet.fleet_help import FleetHelp
 from stalltop.tui.fleet.fleet_keys import fleet_bindings, key_line
-from stalltop.tui.fleet.fleet_tables import FleetChoice, FleetPage, fleet_table, hosts_of
+from stalltop.tui.fleet.fleet_tables import FleetChoice, FleetPage, fleet_table, hosts_of, job_of
 from stalltop.tui.keys.actions import bindings, choose, keymap
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.settings.colours import Colours
@@ -156,7 +156,9 @@ class FleetApp(TerminalApp):
         table.show(replace(data, legend=((state + figures.clock(view.now), "dim"),)))
 
     def _answer(self, view: FleetDigest) -> AnswerState:
-        standing = [line for job in view.jobs if (line := job_line(job))]
+        if self.choice.page == "ranks":
+            return self._answer_of_job(view)
+        standing = [line for job in view.jobs if (line := job_line(job, self.glyphs))]
         others = tuple(
             f"{one.culprit}: {one.title}" if one.culprit else one.title for one in view.problems[1:]
         )
@@ -171,12 +173,25 @@ class FleetApp(TerminalApp):
         text = f"No problems on {numbered(view.count('live'), 'host')}" if view.hosts else "Waiting for hosts"
         return AnswerState(role="good" if view.hosts else "text", text=text)
 
+    def _answer_of_job(self, view: FleetDigest) -> AnswerState:
+        job = job_of(view, self.choice)
+        if job is None:
+            return AnswerState(text="This job has ended, or its hosts are not there any more")
+        name, (what, why) = job.tenant or job.communicator, job_parts(job, self.glyphs)
+        if what:
+            return AnswerState("C", "critical", "critical", text=what, slowest=why)
+        if not job.compared:
+            return AnswerState(text=f"{name} runs; when its ranks enter collectives cannot be compared")
+        return AnswerState(role="good", text=f"{name} runs, and waits for no rank in particular")
+
     # ---- keys
 
     @on(Table.RowChosen)
     def _opened(self, message: Table.RowChosen) -> None:
-        """Open the host of the row, or show the hosts of another row."""
+        """Open the host of the row, or show the hosts or the ranks of another row."""
         key: Hashable = message.key
+        if self.choice.page == "ranks":
+            key, _ = cast("tuple[HostAddress, int]", key)
         if isinstance(key, HostAddress):
             self.chosen = key
             self.exit()
@@ -190,7 +205,10 @@ class FleetApp(TerminalApp):
                 self._go,
             )
             return
-        self._go(FleetChoice("hosts", hosts_of(self._shown, self.choice.page, key), label))
+        if self.choice.page == "jobs":
+            self._go(FleetChoice("ranks", of=label, job=cast("str", key)))
+            return
+        self._go(FleetChoice("hosts", hosts_of(self._shown, key), label))
 
     def _meanwhile(self, said: str, work: Callable[[], T], then: Callable[[T], object]) -> None:
         """Does ``work`` in a thread, and calls ``then`` with its result. Says an error."""

@@ -6,18 +6,19 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from stalltop.formats.text.fleet import job_line
+from stalltop.formats.text.fleet import job_line, job_loss, problem_text
 from stalltop.model.fleet.fleet_digest import FleetDigest
-from stalltop.model.fleet.fleet_view import FleetJob, FleetProblem, FleetTenant, HostLine
+from stalltop.model.fleet.fleet_view import FleetJob, FleetProblem, FleetRank, FleetTenant, HostLine
 from stalltop.model.fleet.host_summary import UNKNOWN, HostAddress
+from stalltop.model.fleet.job_waits import LastRank
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.words import numbered
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow, TableRows
 
-FleetPage = Literal["hosts", "problems", "tenants", "jobs"]
+FleetPage = Literal["hosts", "problems", "tenants", "jobs", "ranks"]
 PAGES: Final[tuple[FleetPage, ...]] = ("hosts", "problems", "tenants", "jobs")
-"""The tables of the screen, in the order of their keys 1 to 4."""
+"""The tables that keys show, in the order of their keys 1 to 4. The ranks are those of one job."""
 _ROLES: Final[dict[str, Role]] = {
     "critical": "critical",
     "high": "bad",
@@ -44,7 +45,9 @@ class FleetChoice:
     hosts: Collection[HostAddress] | None = None
     """Only these hosts; None: all."""
     of: str = ""
-    """What ``hosts`` have in common, such as a problem or a tenant; shown in the title."""
+    """What the rows have in common, such as a problem, a tenant or a job; shown in the title."""
+    job: str = ""
+    """The communicator whose ranks are shown."""
     filter: str = ""
     """Only rows whose text contains this, in any case."""
 
@@ -74,11 +77,14 @@ def _text_width(column: Column, at: int, rows: Sequence[TableRow]) -> int:
     return min(max((len(column.title) + 1, *(len(row.cells[at].text) for row in rows))), column.width)
 
 
-def hosts_of(view: FleetDigest, page: FleetPage, key: Hashable) -> tuple[HostAddress, ...]:
-    """Returns the hosts of the row ``key`` of the table of problems or jobs."""
-    if page == "problems":
-        return next((one.hosts for one in view.problems if _problem_key(one) == key), ())
-    return next((one.hosts for one in view.jobs if one.communicator == key), ())
+def hosts_of(view: FleetDigest, key: Hashable) -> tuple[HostAddress, ...]:
+    """Returns the hosts of the row ``key`` of the table of problems."""
+    return next((one.hosts for one in view.problems if _problem_key(one) == key), ())
+
+
+def job_of(view: FleetDigest, choice: FleetChoice) -> FleetJob | None:
+    """Returns the job whose ranks are shown; None if other rows are, or if it has ended."""
+    return next((one for one in view.jobs if one.communicator == choice.job), None)
 
 
 def _matches(choice: FleetChoice, *texts: str) -> bool:
@@ -235,20 +241,87 @@ def _jobs(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) ->
         Column("said", "state", _LEAST_SAID, right=False),
     )
     empty = ("No host has ranks of an NCCL communicator.",)
-    return TableData(_title(choice, len(rows)), columns, rows, "said", empty=empty)
+    title = _title(choice, len(rows))
+    if view.jobs_left_out:
+        title += ((f"  and {view.jobs_left_out:,} more that are not listed", "dim"),)
+    return TableData(title, columns, rows, "said", empty=empty)
 
 
 def _job_row(job: FleetJob, glyphs: Glyphs) -> TableRow:
-    said = job_line(job)
+    said, hosts = job_line(job), len(job.hosts) + job.left_out.hosts
     cells = (
         Cell(job.tenant or job.communicator),
         Cell(job.communicator, "dim"),
-        Cell(f"{len(job.ranks):,} of {job.size:,}"),
-        Cell(figures.count(len(job.hosts), glyphs)),
+        Cell(f"{len(job.ranks) + job.left_out.ranks:,} of {job.size:,}"),
+        Cell(figures.count(hosts, glyphs)),
         Cell(figures.count(max(rank.entered for rank in job.ranks), glyphs)),
-        Cell(said or f"runs on {numbered(len(job.hosts), 'host')}", "bad" if said else "good"),
+        Cell(said or f"runs on {numbered(hosts, 'host')}", "bad" if said else "good"),
     )
     return TableRow(job.communicator, cells, job.tenant)
+
+
+_RANK_COLUMNS: Final = (
+    Column("name", "RANK", _LEAST_NAME, right=False, fixed=True, ends_differ=True),
+    Column("late", "late", 6),
+    Column("last", "last", 5),
+    Column("costs", "costs", 6),
+    Column("waits", "waits", 6),
+    Column("entered", "collectives", 11),
+    Column("pid", "PID", 7),
+    Column("said", "problem", _LEAST_SAID, right=False),
+)
+_RANKS_ONLY_WIDE: Final = ("entered", "pid")
+_SAME_SECONDS: Final = 0.003
+"""Ranks whose lateness differs by less are in the order of their numbers. None is called late for less."""
+
+
+def _ranks(view: FleetDigest, choice: FleetChoice, glyphs: Glyphs, width: int) -> TableData:
+    """Returns the ranks of one job, the one that usually arrives last first."""
+    job = job_of(view, choice)
+    shown = [at for at, one in enumerate(_RANK_COLUMNS) if width >= _WIDE or one.id not in _RANKS_ONLY_WIDE]
+    rows: list[TableRow] = []
+    if job is not None:
+        last = {one.rank: one for one in job.waits_for}
+        for rank in sorted(job.ranks, key=_latest_first):
+            whole = _rank_row(job, rank, last.get(rank.rank), glyphs)
+            if _matches(choice, whole.label, rank.process, whole.cells[-1].text):
+                rows.append(replace(whole, cells=tuple(whole.cells[at] for at in shown)))
+    title = _title(choice, len(rows))
+    if job is not None and (loss := job_loss(job, glyphs)):
+        title += (("  " + loss, "dim"),)
+    if job is not None and job.left_out.ranks:
+        title += ((f"  and {job.left_out.ranks:,} more that are not listed", "dim"),)
+    columns = tuple(_RANK_COLUMNS[at] for at in shown)
+    empty = ("No host has ranks of this job any more.",) if job is None else ("No rank matches.",)
+    return TableData(title, columns, tuple(rows), "late", empty=empty)
+
+
+def _latest_first(rank: FleetRank) -> tuple[int, int]:
+    """Sort key. Ranks whose lateness differs by noise only keep their places."""
+    return -round(max(rank.median_late_seconds or 0.0, 0.0) / _SAME_SECONDS), rank.rank
+
+
+def _rank_row(job: FleetJob, rank: FleetRank, last: LastRank | None, glyphs: Glyphs) -> TableRow:
+    name = f"{rank.rank} on {rank.address.host}"
+    waited_for, problem = rank in job.late, rank.problem
+    late, late_ns, share, costs, waits = rank.median_late_seconds, None, None, None, None
+    if late is not None and job.compared:
+        late_ns = max(late, 0.0) * 1e9
+        share = 100 * (last.times if last is not None else 0) / job.compared
+        costs = (last.rank_seconds if last is not None else 0.0) / job.compared * 1e9
+        waits = (rank.waited_seconds or 0.0) / job.compared * 1e9
+    said = "" if problem is None else problem_text(problem)
+    cells = (
+        Cell(name, "bad" if waited_for else "" if rank.live else "dim"),
+        Cell(figures.duration(late_ns, glyphs), "bad" if waited_for else ""),
+        Cell(figures.percent(share, glyphs)),
+        Cell(figures.duration(costs, glyphs)),
+        Cell(figures.duration(waits, glyphs)),
+        Cell(figures.count(rank.entered, glyphs)),
+        Cell(str(rank.pid)),
+        Cell(said if rank.live else "its host is silent", "text" if said else "dim"),
+    )
+    return TableRow((rank.address, rank.rank), cells, name)
 
 
 _MAKERS: Final[dict[FleetPage, Callable[[FleetDigest, FleetChoice, Glyphs, int], TableData]]] = {
@@ -256,4 +329,5 @@ _MAKERS: Final[dict[FleetPage, Callable[[FleetDigest, FleetChoice, Glyphs, int],
     "problems": _problems,
     "tenants": _tenants,
     "jobs": _jobs,
+    "ranks": _ranks,
 }

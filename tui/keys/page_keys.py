@@ -55,7 +55,7 @@ PAGES = (
         (("u",), "Reset to the usual columns"),
     )),
     PageKeys("Fleet", ("FleetScreen",), (
-        (("enter",), "Open the live screen of a host; q returns; of another row: show its hosts"),
+        (("enter",), "Open the live screen of a host; q returns; of a job: show its ranks; else: its hosts"),
         (("1",), "Show the hosts, the worst first"),
         (("2",), "Show the problems of all hosts by culprit"),
         (("3",), "Show the tenants of all hosts"),

@@ -19,6 +19,7 @@ from stalltop.tui.keys.actions import BY_ID, choose
 from stalltop.tui.keys.page_keys import PAGES
 from stalltop.tui.settings.settings import Settings
 from stalltop.widgets.table import Table
+from tests.unit.model.fleet.running_job import RunningJob
 from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
 
 
@@ -255,3 +256,44 @@ async def test_a_narrow_screen_shows_what_is_wrong_with_each_host() -> None:
         assert "problem" in heading
         assert "tenants" not in heading
         assert "train waits for" in screen.text().splitlines()[4]
+
+
+async def test_enter_on_a_job_shows_its_ranks_and_enter_on_a_rank_opens_its_host() -> None:
+    state, job = FleetState(), RunningJob(late={2: 0.04}, ranks=4)
+    for second in range(1, 7):
+        for one in range(4):
+            now = second + job.looks[one]
+            more = problem(summary="train waits for its disk") if one == 2 else problem(severity="low")
+            said = job.summary(one, now, problems=(more,), problems_in_all=1)
+            state.take(at(f"node-{one}"), said, NOW + now + 0.01)
+    for width in (80, 120):
+        async with shown(state, width=width) as screen:
+            screen.now[0] = NOW + 7
+            await screen.drawn()
+            await screen.press("4", "enter")
+            lines = screen.text().splitlines()
+            assert "train waits for rank 2 on node-2, late by 40" in lines[0]
+            assert "train waits for its disk" in lines[0] + lines[1]
+            assert "4 ranks of train  wait" in lines[2]
+            assert "per collective together" in lines[2]
+            assert screen.names()[0] == "2 on node-2"
+            assert screen.names() == [f"{one} on node-{one}" for one in (2, 0, 1, 3)]
+            assert ("PID" in lines[3]) is (width == 120)
+            await screen.press("slash", *"node-3", "enter")
+            assert screen.names() == ["3 on node-3"]
+            await screen.press("enter")
+            assert screen.app.chosen == at("node-3")
+
+
+async def test_a_job_that_has_ended_is_said_to_have_ended() -> None:
+    state = FleetState()
+    state.take(at("a"), summary(ranks=(rank(0, 500, 0.1),)), NOW)
+    async with shown(state) as screen:
+        await screen.press("4", "enter")
+        assert "cannot be compared" in screen.text()
+        assert screen.names() == ["0 on a"]
+        state.take(at("a"), summary(end=NOW + 1), NOW + 1)
+        await screen.drawn()
+        assert "This job has ended" in screen.text().splitlines()[0]
+        await screen.press("escape")
+        assert "No host has ranks" in screen.text()

@@ -27,9 +27,21 @@ from stalltop.fleet.messages.digest_message import decoded_digest, encoded_diges
 from stalltop.fleet.messages.summary_message import encoded
 from stalltop.fleet.rollup import Rack
 from stalltop.fleet.streams import make_streams
-from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
+from stalltop.formats.text.fleet import job_line
+from stalltop.model.fleet.fleet_digest import (
+    MOST_JOBS,
+    MOST_OF_CUT_JOB,
+    MOST_RANKED,
+    FleetDigest,
+    RankedHost,
+    digest_of,
+    merged,
+)
 from stalltop.model.fleet.fleet_state import FleetState
+from stalltop.model.fleet.fleet_view import FleetJob, FleetRank
 from stalltop.model.fleet.server_clock import ServerClock
+from stalltop.model.text.glyphs import UNICODE
+from stalltop.tui.fleet.fleet_tables import FleetChoice, fleet_table
 from tests.unit.fleet.clients import run, until
 from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
 
@@ -73,6 +85,50 @@ def test_a_digest_that_was_encoded_is_decoded() -> None:
     for content in (b"", b"\x01x", encoded_digest(one)[:-3]):
         with pytest.raises(ValueError, match=r"\w"):
             decoded_digest(content)
+
+
+def job(number: int, ranks: int, late: int = 0) -> FleetJob:
+    known = tuple(
+        FleetRank(
+            *(one, at(f"node-{number}-{one}"), 4_000 + one, "python3", True, 5 * number, 0.5),
+            problem=problem(lost=one + 0.5),
+            median_late_seconds=one / 1e3,
+        )
+        for one in range(ranks)
+    )
+    return FleetJob(f"{number:016x}", "ml", "train", ranks, known, 9.0 if late else 0.0, known[:late])
+
+
+def test_a_digest_has_room_for_the_jobs_of_a_large_cluster() -> None:
+    digest = FleetDigest(
+        NOW, jobs=(job(0, 100), job(1, 10_000, late=6_000), *(job(n, 8) for n in range(1500)))
+    )
+    content = encoded_digest(digest)
+    assert len(content) < 700_000, len(content)
+    found = decoded_digest(content)
+    assert (len(found.jobs), found.jobs_left_out) == (MOST_JOBS, 502)
+    whole, large = found.jobs[:2]
+    assert whole == digest.jobs[0]
+    assert len(large.ranks) == MOST_OF_CUT_JOB
+    assert large.left_out == (10_000 - MOST_OF_CUT_JOB, 10_000 - MOST_OF_CUT_JOB, 6_000 - MOST_OF_CUT_JOB)
+    assert job_line(large).startswith("train stands for 9 s: it waits for rank 0 on node-1-0 and 5,999 more")
+    assert large.late[0].problem is not None
+    # The ranks that usually arrive last, without their problems.
+    assert [rank.rank for rank in found.jobs[-1].ranks] == [4, 5, 6, 7]
+    assert {rank.problem for rank in found.jobs[-1].ranks} == {None}
+    table = fleet_table(found, FleetChoice("jobs"), UNICODE, 120)
+    assert "and 502 more that are not listed" in "".join(text for text, _ in table.title)
+    assert table.rows[1].cells[2].text == "10,000 of 10,000"
+    assert table.rows[1].cells[3].text.strip() == "10.0k"
+    assert merged([found, found]).jobs_left_out == 2 * 502
+
+
+def test_the_digest_of_a_large_rack_leaves_out_ranks_but_no_hosts() -> None:
+    ranks = tuple(rank(number, 5, communicator=f"c{number}") for number in range(64))
+    said = tuple(RankedHost(at(f"n{one}"), NOW, summary(ranks=ranks)) for one in range(400))
+    found = decoded_digest(encoded_digest(FleetDigest(NOW, ranked=said)))
+    assert len(found.ranked) == 400
+    assert {host.summary.ranks for host in found.ranked} == {ranks[: MOST_RANKED // 400]}
 
 
 class _Message:

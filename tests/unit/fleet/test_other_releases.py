@@ -71,6 +71,13 @@ def test_an_old_host_is_part_of_a_new_fleet(server: LocalServer) -> None:
     assert [decoded_change(old["change"]).problem.id] == [one.id for one in decoded(old["summary"]).problems]
 
 
+def test_what_old_hosts_do_not_say_is_empty() -> None:
+    told = decoded(first_messages()["summary"])
+    assert told.problems
+    assert {problem.line for problem in told.problems} == {""}
+    assert decoded_change(first_messages()["change"]).problem.line == ""
+
+
 def test_an_old_fleet_reads_what_a_new_host_sends() -> None:
     old = _plain(first_messages()["summary"])
     new = _plain(encoded(decoded(first_messages()["summary"])))

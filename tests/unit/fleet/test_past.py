@@ -148,6 +148,8 @@ def test_a_change_of_a_problem_survives_the_wire() -> None:
     older = json.loads(encoded_change(one))
     del older["confidence"]
     assert decoded_change(json.dumps(older).encode()).problem.confidence == 0.0
+    del older["line"]
+    assert decoded_change(json.dumps(older).encode()).problem.line == ""
     for content in (b"", b"[]", b"{}", b'{"version": 1, "change": "opened", "at": 1}', b"\xff", b"[" * 9999):
         with pytest.raises(ValueError, match=r"\w"):
             decoded_change(content)
