@@ -19,6 +19,7 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError, FleetLoop, ServerAccess, close, connected
 from stalltop.fleet.messages.window_message import decoded_window
+from stalltop.fleet.server_place import Rack, jetstream_of
 from stalltop.fleet.streams import ANSWER_SECONDS
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.merge.history import History
@@ -113,9 +114,10 @@ class RemoteHostSource:
         async def take(message: Msg) -> None:
             self._arrived.put(message.data)
 
+        rack = Rack(self._address.cluster, self._address.rack)
         try:
             since = datetime.fromtimestamp(time.time() - PAST_SECONDS, UTC)
-            await client.jetstream(timeout=ANSWER_SECONDS).subscribe(
+            await jetstream_of(client, rack, ANSWER_SECONDS).subscribe(
                 subject,
                 stream="ST1_WIN",
                 cb=take,

@@ -8,7 +8,8 @@ counted exactly once, whoever is killed when, and however often a message is sen
 worker published first makes this one void.
 
 Workers share the work by a queue group: for each period, whoever comes first asks for the racks that have new
-windows (``st1.job.TIER.CLUSTER.RACK``), and the server gives each request to one worker.
+windows (``st1.job.TIER.CLUSTER.RACK``), and the server gives each request to one worker. Workers at the
+server of a rack hear only the requests for that rack: sequence numbers are those of its streams.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from nats.js.client import JetStreamContext
 from stalltop.fleet import subjects
 from stalltop.fleet.messages.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
 from stalltop.fleet.messages.window_message import decoded_window
+from stalltop.fleet.server_place import Rack, jetstream_of, place_of
 from stalltop.fleet.stored import READ_SECONDS, decoded_messages, stored_messages
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.rolling import period_of, rolled
@@ -46,13 +48,6 @@ _WRONG_SEQUENCE: Final = 10071
 _TOO_LARGE: Final = 10054
 _LATE_SECONDS: Final = 1.0
 """A period is merged this long after its end, so that its last windows have arrived."""
-
-
-class Rack(NamedTuple):
-    """A rack of a cluster."""
-
-    cluster: str
-    rack: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +155,15 @@ def _merged(tier: RollTier, rack: Rack, messages: list[Msg]) -> RolledBatch:
 async def batches(
     client: Client, tier: RollTier, rack: Rack | None = None, cluster: str = ""
 ) -> list[RolledBatch]:
-    """Returns the results of a tier that its stream keeps, oldest first: of one rack, of one cluster, or of
-    all. Raises FleetError if they cannot be read."""
-    every = subjects.every(f"{subjects.ROLLED}.{tier.name}", cluster)
-    subject = every if rack is None else tier.subject(rack)
+    """Returns the results of a tier that its stream keeps, oldest first: of one rack, wherever they are kept;
+    or of one cluster or all of them, if the server keeps them. Raises FleetError if they cannot be read."""
+    if rack is None:
+        js = client.jetstream(timeout=READ_SECONDS)
+        subject = subjects.every(f"{subjects.ROLLED}.{tier.name}", cluster)
+    else:
+        js, subject = jetstream_of(client, rack, READ_SECONDS), tier.subject(rack)
     return await decoded_messages(
-        client, tier.target, subject, "the merged windows", lambda message: decoded_batch(message.data)
+        js, tier.target, subject, "the merged windows", lambda message: decoded_batch(message.data)
     )
 
 
@@ -183,7 +181,9 @@ class RollupWorker:
 
     async def run(self) -> None:
         """Works until it is cancelled."""
-        every = ".".join((subjects.VERSION, subjects.JOB, subjects.ALL, subjects.ALL, subjects.ALL))
+        rack = place_of(self._client).rack
+        names = (subjects.ALL, subjects.ALL) if rack is None else map(subjects.token, rack)
+        every = ".".join((subjects.VERSION, subjects.JOB, subjects.ALL, *names))
         await self._client.subscribe(every, cb=self._heard)
         await self._client.subscribe(every, queue=QUEUE, cb=self._work)
         while True:

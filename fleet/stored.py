@@ -16,6 +16,7 @@ from nats.js.client import JetStreamContext
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError
 from stalltop.fleet.messages.problem_message import decoded_change
+from stalltop.fleet.server_place import Rack, jetstream_of
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.problem_changes import ProblemChange
 
@@ -54,12 +55,12 @@ async def stored_messages(
 
 
 async def decoded_messages(
-    client: Client, stream: str, subject: str, what: str, decode: Callable[[Msg], T]
+    js: JetStreamContext, stream: str, subject: str, what: str, decode: Callable[[Msg], T]
 ) -> list[T]:
     """Returns what ``decode`` makes of the messages of ``subject`` that ``stream`` keeps, oldest first; those
     for which it raises ValueError are left out. Raises FleetError: ``what`` cannot be read."""
     try:
-        messages = await stored_messages(client.jetstream(timeout=READ_SECONDS), stream, subject)
+        messages = await stored_messages(js, stream, subject)
     except (nats.errors.Error, TimeoutError) as error:
         raise FleetError(
             f"{what} cannot be read: {error or 'the server does not permit it'}", "see stalltop fleet check"
@@ -71,12 +72,17 @@ async def decoded_messages(
     return found
 
 
-async def problem_changes(client: Client, cluster: str) -> list[tuple[HostAddress, ProblemChange]]:
-    """Returns the changes of problems that the server keeps, of one cluster or of all (''). Raises FleetError
-    if they cannot be read."""
+async def problem_changes(
+    client: Client, cluster: str, rack: Rack | None = None
+) -> list[tuple[HostAddress, ProblemChange]]:
+    """Returns the changes of problems: of one rack, wherever they are kept; or of one cluster or all (''), if
+    the server keeps them. Raises FleetError if they cannot be read."""
 
     def decode(message: Msg) -> tuple[HostAddress, ProblemChange]:
         return subjects.address_in(message.subject), decoded_change(message.data)
 
-    every = subjects.every(subjects.PROBLEM, cluster)
-    return await decoded_messages(client, "ST1_CHAIN", every, "the past problems", decode)
+    if rack is None:
+        js, every = client.jetstream(timeout=READ_SECONDS), subjects.every(subjects.PROBLEM, cluster)
+    else:
+        js, every = jetstream_of(client, rack, READ_SECONDS), subjects.every(subjects.PROBLEM, *rack)
+    return await decoded_messages(js, "ST1_CHAIN", every, "the past problems", decode)

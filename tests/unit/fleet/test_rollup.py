@@ -19,7 +19,8 @@ import stalltop
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ServerAccess
 from stalltop.fleet.messages.window_message import ID, encoded_window
-from stalltop.fleet.rollup import TIERS, Rack, advance, batches, racks_in
+from stalltop.fleet.rollup import TIERS, advance, batches, racks_in
+from stalltop.fleet.server_place import Rack
 from stalltop.fleet.streams import make_streams
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.rolling import percentiles_by_tenant, rolled
