@@ -40,6 +40,8 @@ from stalltop.model.window import Window
 from stalltop.recordings.message.decoding import MessageDecoder
 
 QUEUE: Final = "stalltop-rollup"
+WHICH_RACKS: Final = f"{subjects.VERSION}.{subjects.JOB}.racks"
+"""Subject of a request that workers at servers of racks answer with the domain of their rack."""
 EXPECTED_LAST: Final = "Nats-Expected-Last-Subject-Sequence"
 MOST_MESSAGES: Final = 1000
 """Messages of the source that one batch counts at most."""
@@ -153,18 +155,21 @@ def _merged(tier: RollTier, rack: Rack, messages: list[Msg]) -> RolledBatch:
 
 
 async def batches(
-    client: Client, tier: RollTier, rack: Rack | None = None, cluster: str = ""
+    client: Client, tier: RollTier, rack: Rack | None = None, cluster: str = "", since: float = 0.0
 ) -> list[RolledBatch]:
-    """Returns the results of a tier that its stream keeps, oldest first: of one rack, wherever they are kept;
-    or of one cluster or all of them, if the server keeps them. Raises FleetError if they cannot be read."""
+    """Returns the results of a tier that its stream has stored since a Unix time, oldest first: of one rack,
+    wherever they are kept; or of one cluster or all of them, if the server keeps them. Raises FleetError if
+    they cannot be read."""
     if rack is None:
         js = client.jetstream(timeout=READ_SECONDS)
         subject = subjects.every(f"{subjects.ROLLED}.{tier.name}", cluster)
     else:
         js, subject = jetstream_of(client, rack, READ_SECONDS), tier.subject(rack)
-    return await decoded_messages(
-        js, tier.target, subject, "the merged windows", lambda message: decoded_batch(message.data)
-    )
+
+    def decode(message: Msg) -> RolledBatch:
+        return decoded_batch(message.data)
+
+    return await decoded_messages(js, tier.target, subject, "the merged windows", decode, since)
 
 
 class RollupWorker:
@@ -184,6 +189,13 @@ class RollupWorker:
         rack = place_of(self._client).rack
         names = (subjects.ALL, subjects.ALL) if rack is None else map(subjects.token, rack)
         every = ".".join((subjects.VERSION, subjects.JOB, subjects.ALL, *names))
+        if rack is not None:
+            domain = rack.domain.encode()
+
+            async def tell(message: Msg) -> None:
+                await message.respond(domain)
+
+            await self._client.subscribe(WHICH_RACKS, cb=tell)
         await self._client.subscribe(every, cb=self._heard)
         await self._client.subscribe(every, queue=QUEUE, cb=self._work)
         while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import nats.errors
@@ -26,21 +27,31 @@ READ_SECONDS: Final = 5.0
 
 
 async def stored_messages(
-    js: JetStreamContext, stream: str, subject: str, after: int = 0, most: int | None = None
+    js: JetStreamContext,
+    stream: str,
+    subject: str,
+    after: int = 0,
+    most: int | None = None,
+    since: float = 0.0,
 ) -> list[Msg]:
     """Returns the messages of ``subject`` (with wildcards) that ``stream`` keeps after the sequence number
-    ``after``, oldest first, at most ``most``. Raises nats.errors.Error and TimeoutError.
+    ``after``, or stored at the Unix time ``since`` or later, oldest first, at most ``most``. Raises
+    nats.errors.Error and TimeoutError.
 
     The sequence number of the last message says where to end. The number of pending messages does not:
     nats-server 2.9 now and then says one too many.
     """
     try:
-        end = int((await js.get_last_msg(stream, subject)).seq or 0)
+        last = await js.get_last_msg(stream, subject)
     except nats.js.errors.NotFoundError:
         return []
-    if end <= after:
+    end = int(last.seq or 0)
+    if end <= after or (last.time is not None and last.time.timestamp() < since):
         return []
     config = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=after + 1)
+    if since:
+        start = datetime.fromtimestamp(since, UTC)
+        config = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=start)
     subscription = await js.subscribe(subject, stream=stream, ordered_consumer=True, config=config)
     found: list[Msg] = []
     try:
@@ -55,12 +66,18 @@ async def stored_messages(
 
 
 async def decoded_messages(
-    js: JetStreamContext, stream: str, subject: str, what: str, decode: Callable[[Msg], T]
+    js: JetStreamContext,
+    stream: str,
+    subject: str,
+    what: str,
+    decode: Callable[[Msg], T],
+    since: float = 0.0,
 ) -> list[T]:
-    """Returns what ``decode`` makes of the messages of ``subject`` that ``stream`` keeps, oldest first; those
-    for which it raises ValueError are left out. Raises FleetError: ``what`` cannot be read."""
+    """Returns what ``decode`` makes of the messages of ``subject`` that ``stream`` keeps and has stored at
+    the Unix time ``since`` or later, oldest first; those for which it raises ValueError are left out. Raises
+    FleetError: ``what`` cannot be read."""
     try:
-        messages = await stored_messages(js, stream, subject)
+        messages = await stored_messages(js, stream, subject, since=since)
     except (nats.errors.Error, TimeoutError) as error:
         raise FleetError(
             f"{what} cannot be read: {error or 'the server does not permit it'}", "see stalltop fleet check"

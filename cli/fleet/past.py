@@ -35,6 +35,8 @@ FINE_SECONDS: Final = 12 * 3600.0
 LAST_SECONDS: Final = 3600.0
 HOST: Final = "fleet"
 """Name of the host of the windows, if no cluster is given."""
+CLOCK_SECONDS: Final = 60.0
+"""The clock of a host may be ahead of its server's by this much."""
 RACKS_AT_ONCE: Final = 8
 """Racks whose servers are asked at a time."""
 _BOUNDS: Final = Bounds(1 << 40, 400 * 86_400.0)
@@ -116,7 +118,7 @@ async def _read(access: ServerAccess, cluster: str, since: float, *, coarse: boo
 
     async def add(rack: Rack | None) -> None:
         async with at_once:
-            merged = await batches(client, tier, rack, cluster)
+            merged = await batches(client, tier, rack, cluster, since - CLOCK_SECONDS)
             changes = await problem_changes(client, cluster, rack)
         found.windows.extend(one for batch in merged for one in batch.windows if one.end > since)
         found.changes.extend(changes)

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,21 +17,25 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
+import stalltop
 from stalltop.cli import main as cli
 from stalltop.cli.whole_file import whole_file
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetLoop, close, connected
 from stalltop.fleet.digest_worker import DigestWorker
+from stalltop.fleet.known_racks import known_racks
 from stalltop.fleet.messages.summary_message import encoded
 from stalltop.fleet.messages.window_message import encoded_window
 from stalltop.fleet.remote_host import RemoteHostSource
 from stalltop.fleet.rollup import TIERS, RollupWorker, advance, batches
 from stalltop.fleet.server_place import HUB_DOMAIN, Rack, ServerPlace, place_in, place_of
+from stalltop.fleet.streams import missing_streams
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.rolling import rolled
 from stalltop.model.merge.history import History
 from stalltop.model.window import Window
+from tests.tui.pseudo_terminal import PseudoTerminal
 from tests.unit.fleet.clients import agent, run, until, watching
 from tests.unit.fleet.shipped import Authority, ShippedServer, free_port
 from tests.unit.model.fleet.summaries import summary
@@ -308,6 +316,16 @@ def test_the_past_is_read_from_beyond_the_racks(
             assert {key.host for key in found.rows.keys} == {"r1", "r2"}
         assert cli.main(["query", "fleet:prod@1h", sql, "--format", "json"]) == 0
         assert json.loads(capsys.readouterr().out)[0]["n"] == wanted
+        source = str(Path(stalltop.__file__).parents[1])
+        shown = ("-m", "stalltop", "fleet", "--no-state", "--no-config")
+        with PseudoTerminal(*shown, size=(120, 40), PYTHONPATH=source) as terminal:
+            terminal.sees("prod/r2/node-1")
+            terminal.press("[")
+            terminal.sees("RECORDED")
+            terminal.press("q")
+            terminal.sees("prod/r2/node-1")
+            terminal.press("q")
+            assert terminal.wait() == 0
         # The past of a rack whose server is away is missing, and that is said.
         second.kill()
         assert cli.main(["query", "fleet:", sql, "--format", "json"]) == 0
@@ -318,6 +336,41 @@ def test_the_past_is_read_from_beyond_the_racks(
         second.start()
         loop.wait(close(client))
         loop.stop()
+
+
+def started(server: ShippedServer) -> subprocess.Popen[str]:
+    """Starts a worker at the server."""
+    command = [sys.executable, "-P", "-m", "stalltop", "rollup", *server.options("ROLLUP")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(stalltop.__file__).parents[1])}
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_a_worker_does_what_belongs_to_the_place_of_its_server(fleet: Topology) -> None:
+    """At a rack it makes streams in memory again when the server has lost them, and says which rack it has,
+    so that its past can be found when no host sends."""
+    rack = fleet.racks[RACKS[0]]
+    workers = [started(fleet.hub), started(rack)]
+
+    async def racks(client: Client) -> list[Rack]:
+        return await known_racks(client, "prod")
+
+    async def streams(client: Client) -> tuple[str, ...]:
+        return await missing_streams(client)
+
+    try:
+        until(lambda: RACKS[0] in run(fleet.hub.access("VIEWER"), racks))
+        rack.server.kill()
+        rack.server.start()
+        assert run(rack.access("VIEWER"), streams) == ("ST1_SUM", "ST1_NS")
+        until(lambda: not run(rack.access("VIEWER"), streams))
+    finally:
+        for worker in workers:
+            worker.send_signal(signal.SIGINT)
+        said = [worker.communicate()[1] for worker in workers]
+    assert "making digests" in said[0]
+    assert "the server of the rack prod/r1" in said[1]
+    assert "made 0 digests" in said[1]
+    until(lambda: len(fleet.hub.leaves()) == 2)
 
 
 def test_three_servers_beyond_the_racks_stand_in_for_each_other(

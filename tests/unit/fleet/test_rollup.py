@@ -108,6 +108,23 @@ def test_windows_that_come_late_are_added(access: ServerAccess, cluster: str) ->
     run(access, work)
 
 
+def test_results_are_read_from_a_moment_on(access: ServerAccess, cluster: str) -> None:
+    rack, windows = Rack(cluster, "r1"), all_windows(1, 20)
+
+    async def work(client: Client) -> None:
+        await publish(client, cluster, windows[:10])
+        await roll_all(client, rack)
+        await asyncio.sleep(0.2)
+        since = time.time()
+        await publish(client, cluster, windows[10:])
+        await roll_all(client, rack)
+        found = [one for batch in await batches(client, TIERS[0], rack, since=since) for one in batch.windows]
+        same_calls(found, windows[10:])
+        assert not await batches(client, TIERS[0], rack, since=time.time())
+
+    run(access, work)
+
+
 def test_an_open_period_waits(access: ServerAccess, cluster: str) -> None:
     async def work(client: Client) -> None:
         await publish(client, cluster, all_windows(1, 3))
