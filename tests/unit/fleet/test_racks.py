@@ -22,7 +22,7 @@ from stalltop.cli import main as cli
 from stalltop.cli.whole_file import whole_file
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.fleet import subjects
-from stalltop.fleet.connection import FleetLoop, close, connected
+from stalltop.fleet.connection import FleetError, FleetLoop, close, connected
 from stalltop.fleet.digest_worker import DigestWorker
 from stalltop.fleet.known_racks import known_racks
 from stalltop.fleet.messages.summary_message import encoded
@@ -36,7 +36,7 @@ from stalltop.model.fleet.rolling import rolled
 from stalltop.model.merge.history import History
 from stalltop.model.window import Window
 from tests.tui.pseudo_terminal import PseudoTerminal
-from tests.unit.fleet.clients import agent, run, until, watching
+from tests.unit.fleet.clients import agent, run, second, until, watching
 from tests.unit.fleet.shipped import Authority, ShippedServer, free_port
 from tests.unit.model.fleet.summaries import summary
 from tests.windows.by_hand import row_table
@@ -187,6 +187,41 @@ def test_windows_cross_the_line_only_while_somebody_looks(
     run(admin, wiped)
 
 
+def test_a_screen_beyond_the_rack_goes_on_when_the_server_of_the_rack_is_back(fleet: Topology) -> None:
+    server, address = fleet.racks[RACKS[1]], HostAddress(*RACKS[1], "node-9")
+    subject = subjects.of_host(subjects.WINDOW, address)
+    start = time.time()
+
+    async def publish(client: Client) -> None:
+        for number in range(3):
+            window = second(number, address.host, start)
+            await client.jetstream().publish(subject, encoded_window(window, 1 << 20))
+
+    source = RemoteHostSource(fleet.hub.access("VIEWER"), address)
+
+    def read_all() -> None:
+        while True:
+            source.read()
+
+    try:
+        run(server.access("ADMIN"), publish)
+        until(lambda: source.read().end >= start)
+        server.server.kill()
+        with pytest.raises(FleetError, match="has sent no window"):
+            read_all()
+        server.server.start()
+        start += 100
+        run(server.access("ADMIN"), publish)
+        until(lambda: source.read().end >= start)
+    finally:
+        source.close()
+
+    async def wiped(client: Client) -> None:
+        await client.jetstream().purge_stream("ST1_WIN", subject=subject)
+
+    run(server.access("ADMIN"), wiped)
+
+
 @pytest.mark.parametrize("who", ["another authority", "a name that is not listed", "no certificate"])
 def test_a_stranger_is_no_leaf_of_the_hub(fleet: Topology, tmp_path: Path, who: str) -> None:
     authority = Authority(tmp_path / "strangers") if who == "another authority" else fleet.authority
@@ -304,7 +339,7 @@ def test_the_past_is_read_from_beyond_the_racks(
     whole = rolled([one for rack in RACKS for one in sent[rack]], "fleet", 0, 1)
     wanted = int(whole.rows.calls.sum())
     sql = "SELECT SUM(calls) AS n FROM operations"
-    second = fleet.racks[RACKS[1]].server
+    other = fleet.racks[RACKS[1]].server
     try:
         until(known)
         for last in ("1h", "1d"):
@@ -327,13 +362,13 @@ def test_the_past_is_read_from_beyond_the_racks(
             terminal.press("q")
             assert terminal.wait() == 0
         # The past of a rack whose server is away is missing, and that is said.
-        second.kill()
+        other.kill()
         assert cli.main(["query", "fleet:", sql, "--format", "json"]) == 0
         told = capsys.readouterr()
         assert json.loads(told.out)[0]["n"] < wanted
         assert "without prod/r2: no answer" in told.err
     finally:
-        second.start()
+        other.start()
         loop.wait(close(client))
         loop.stop()
 
