@@ -29,7 +29,7 @@ from stalltop.fleet.messages.summary_message import encoded
 from stalltop.fleet.messages.window_message import encoded_window
 from stalltop.fleet.remote_host import RemoteHostSource
 from stalltop.fleet.rollup import TIERS, RollupWorker, advance, batches
-from stalltop.fleet.server_place import HUB_DOMAIN, Rack, ServerPlace, place_in, place_of
+from stalltop.fleet.server_place import HUB_DOMAIN, Rack, ServerPlace, place_of
 from stalltop.fleet.streams import missing_streams
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.rolling import rolled
@@ -114,14 +114,6 @@ def sent(fleet: Topology) -> dict[Rack, list[Window]]:
 
 def size(windows: list[Window]) -> int:
     return sum(len(encoded_window(window, 1 << 20)) for window in windows)
-
-
-def test_the_domain_of_a_server_says_its_place() -> None:
-    assert place_in("") == place_in("somewhere") == ServerPlace()
-    assert place_in(HUB_DOMAIN) == ServerPlace(hub=True)
-    for rack in (*RACKS, Rack("", "r.1"), Rack("a-b", "ü")):
-        assert place_in(rack.domain) == ServerPlace(rack)
-    assert place_in("a/=FF").whole
 
 
 def test_each_server_has_the_streams_of_its_place(
