@@ -265,7 +265,8 @@ class FleetAgent:
         subject = subjects.of_host(subjects.WINDOW, self._options.address)
         headers = {ID: window.id, START: repr(window.start), END: repr(window.end)}
         if not await _stored(js, subject, window.content, headers):
-            self._say_once("the NATS server keeps no windows: it has no stream ST1_WIN")
+            place = f"{self._options.address.cluster}/{self._options.address.rack}"
+            self._say_once(f"the NATS server keeps no windows of the rack {place}; see stalltop fleet check")
 
     async def _resume(self, js: JetStreamContext) -> None:
         """Once, finds out which windows the server lacks since an earlier run of the agent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Final
 
 import nats.errors
@@ -13,7 +14,11 @@ from stalltop.fleet import subjects
 from stalltop.fleet.connection import ConnectionListener, FleetError, ServerAccess, close, connected
 from stalltop.fleet.digest_watch import WAIT_SECONDS
 from stalltop.fleet.messages.digest_message import of_cluster
-from stalltop.fleet.streams import ANSWER_SECONDS, make_streams, missing_streams
+from stalltop.fleet.messages.rolled_message import decoded_batch
+from stalltop.fleet.rollup import TIERS
+from stalltop.fleet.server_place import Rack, place_of
+from stalltop.fleet.stored import READ_SECONDS
+from stalltop.fleet.streams import ANSWER_SECONDS, make_streams, missing_streams, plans_of, subject_in
 from stalltop.fleet.subjects import STREAMS
 from stalltop.model.finding import Finding
 from stalltop.model.fleet.fleet_view import FleetView
@@ -23,6 +28,8 @@ LEAST_VERSION: Final = (2, 10, 23)
 """Earlier servers could lose whole streams when they were killed."""
 _MOST_NAMED: Final = 5
 _FULL: Final = 0.9
+_MERGED_SECONDS: Final = 60.0
+"""The newest merged window is younger than this if a worker runs, and clocks are as they should be."""
 
 
 async def server_findings(access: ServerAccess, *, make: bool, replicas: int) -> list[Finding]:
@@ -33,6 +40,7 @@ async def server_findings(access: ServerAccess, *, make: bool, replicas: int) ->
     try:
         return [
             _version(client),
+            Finding("place", "ok", place_of(client).text),
             _encryption(access),
             *await _streams(client, make, replicas),
             await _workers(client),
@@ -65,17 +73,31 @@ async def _streams(client: Client, make: bool, replicas: int) -> list[Finding]:
         missing = await missing_streams(client)
     except FleetError as error:
         return [Finding("streams", "fail", error.reason, error.remedy)]
-    js = client.jetstream(timeout=ANSWER_SECONDS)
-    found = []
+    js, place = client.jetstream(timeout=ANSWER_SECONDS), place_of(client)
+    found, plans = [], plans_of(place)
     for plan in STREAMS:
+        if plan not in plans:
+            with contextlib.suppress(nats.errors.Error):
+                await js.stream_info(plan.name)
+                said = "a server beyond the racks has it: all racks send their messages here"
+                found.append(Finding(plan.name, "warn", said, f"nats stream rm {plan.name}"))
+            continue
         if plan.name in missing:
             remedy = "stalltop fleet check --make-streams"
             found.append(Finding(plan.name, "fail", f"there is no stream for {plan.about}", remedy))
             continue
         info = await js.stream_info(plan.name)
         limit, used = info.config.max_bytes or -1, info.state.bytes
-        text = f"{info.state.messages:,} messages, {used / (1 << 20):,.0f} MiB"
-        if limit <= 0:
+        text, subject = (
+            f"{info.state.messages:,} messages, {used / (1 << 20):,.0f} MiB",
+            subject_in(plan, place),
+        )
+        if info.config.subjects != [subject]:
+            said = f"it keeps {', '.join(info.config.subjects or ())}, not {subject}"
+            found.append(
+                Finding(plan.name, "warn", said, f"nats stream edit {plan.name} --subjects '{subject}'")
+            )
+        elif limit <= 0:
             found.append(Finding(plan.name, "warn", f"{text}, without a limit", "give it max_bytes"))
         elif used > _FULL * limit:
             said = f"{text} of {limit >> 20:,} MiB: the oldest are dropped before their time"
@@ -87,7 +109,11 @@ async def _streams(client: Client, make: bool, replicas: int) -> list[Finding]:
 
 
 async def _workers(client: Client) -> Finding:
-    """Says whether a worker of ``stalltop rollup`` makes digests."""
+    """Says whether a worker of ``stalltop rollup`` makes digests; at the server of a rack, whether one merges
+    windows."""
+    rack = place_of(client).rack
+    if rack is not None:
+        return await _merging(client, rack)
     subscription = await client.subscribe(of_cluster())
     try:
         await subscription.next_msg(WAIT_SECONDS)
@@ -98,6 +124,20 @@ async def _workers(client: Client) -> Finding:
         with contextlib.suppress(nats.errors.Error):
             await subscription.unsubscribe()
     return Finding("rollup", "ok", "windows are merged, and screens read digests")
+
+
+async def _merging(client: Client, rack: Rack) -> Finding:
+    """Says whether a worker of ``stalltop rollup`` merges the windows of ``rack``."""
+    end = 0.0
+    with contextlib.suppress(nats.errors.Error, TimeoutError, ValueError):
+        js = client.jetstream(timeout=READ_SECONDS)
+        last = await js.get_last_msg(TIERS[0].target, TIERS[0].subject(rack))
+        end = max((one.end for one in decoded_batch(last.data or b"").windows), default=0.0)
+    if time.time() - end < _MERGED_SECONDS:
+        return Finding("rollup", "ok", "windows are merged")
+    return Finding(
+        "rollup", "warn", "no worker merges windows: the rack has no past", "start stalltop rollup"
+    )
 
 
 async def _isolation(client: Client, refused: list[str]) -> Finding:

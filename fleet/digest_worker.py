@@ -34,7 +34,8 @@ from stalltop.fleet.messages.digest_message import (
     of_racks,
 )
 from stalltop.fleet.messages.summary_message import taken
-from stalltop.fleet.rollup import Rack, racks_in
+from stalltop.fleet.rollup import racks_in
+from stalltop.fleet.server_place import Rack
 from stalltop.fleet.stored import READ_SECONDS
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.watch import stamp

@@ -19,7 +19,9 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError, FleetLoop, ServerAccess, close, connected
 from stalltop.fleet.messages.window_message import decoded_window
+from stalltop.fleet.server_place import Rack, jetstream_of
 from stalltop.fleet.streams import ANSWER_SECONDS
+from stalltop.fleet.watch import stamp
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.merge.history import History
 from stalltop.model.merge.merging import merge
@@ -32,8 +34,13 @@ ASK_SECONDS: Final = 10.0
 """How often the host is asked for windows: it may send them only while somebody asks."""
 AGAIN_SECONDS: Final = 1.0
 """How soon a host is asked again that did not answer: its agent may have just started."""
+RENEW_SECONDS: Final = 4.0
+"""Without a window for this long, the subscription is made anew: the server, or the line to the rack, may
+have failed, and the client library gives up then."""
 SILENT_SECONDS: Final = 10.0
 _AT_ONCE: Final = 32
+_NEXT_SECONDS: Final = 1e-3
+"""The next window of a host is stored at least this long after the one before."""
 
 
 class RemoteHostSource:
@@ -49,6 +56,11 @@ class RemoteHostSource:
         self._closed = False
         self._asked = float("-inf")
         self._asking: Future[bytes] | None = None
+        self._subscription: Any = None
+        self._since = time.time() - PAST_SECONDS
+        """Windows that the server stores from this Unix time on are still to come."""
+        self._renewed = time.monotonic()
+        self._renewing: Future[None] | None = None
         self._loop = FleetLoop("stalltop-remote-host")
         self._client: Client | None = None
         try:
@@ -71,6 +83,7 @@ class RemoteHostSource:
             try:
                 content = self._arrived.get(timeout=min(max(until - time.monotonic(), 0.01), 1.0))
             except queue.Empty:
+                self._renew()
                 if time.monotonic() > until:
                     raise FleetError(
                         f"{self._address.text} has sent no window for {SILENT_SECONDS:g} s",
@@ -79,6 +92,7 @@ class RemoteHostSource:
                 continue
             if content is None or self._closed:
                 raise RuntimeError("read after close")
+            self._renewed = time.monotonic()
             try:
                 windows.append(decoded_window(content, self._decoder))
             except ValueError as error:
@@ -107,27 +121,44 @@ class RemoteHostSource:
             self._asked = now
             self._asking = self._loop.begin(_request(self._client, self._address, {"what": "windows"}))
 
+    def _renew(self) -> None:
+        """Subscribes anew if no window has come for long."""
+        now = time.monotonic()
+        busy = self._renewing is not None and not self._renewing.done()
+        if now - self._renewed >= RENEW_SECONDS and not busy and self._client is not None:
+            self._renewed = now
+            self._renewing = self._loop.begin(self._subscribe(self._client))
+
     async def _subscribe(self, client: Client) -> None:
         subject = subjects.of_host(subjects.WINDOW, self._address)
+        before, self._subscription = self._subscription, None
+        if before is not None:
+            with contextlib.suppress(nats.errors.Error, TimeoutError):
+                await before.unsubscribe()
 
-        async def take(message: Msg) -> None:
+        async def kept(message: Msg) -> None:
+            self._since = stamp(message)[0] + _NEXT_SECONDS
             self._arrived.put(message.data)
 
+        async def live(message: Msg) -> None:
+            self._since = time.time()
+            self._arrived.put(message.data)
+
+        rack = Rack(self._address.cluster, self._address.rack)
         try:
-            since = datetime.fromtimestamp(time.time() - PAST_SECONDS, UTC)
-            await client.jetstream(timeout=ANSWER_SECONDS).subscribe(
+            self._subscription = await jetstream_of(client, rack, ANSWER_SECONDS).subscribe(
                 subject,
                 stream="ST1_WIN",
-                cb=take,
+                cb=kept,
                 ordered_consumer=True,
                 config=ConsumerConfig(
                     name=client.new_inbox().rpartition(".")[2],
                     deliver_policy=DeliverPolicy.BY_START_TIME,
-                    opt_start_time=since,
+                    opt_start_time=datetime.fromtimestamp(self._since, UTC),
                 ),
             )
         except (nats.errors.Error, TimeoutError):
-            await client.subscribe(subject, cb=take)
+            self._subscription = await client.subscribe(subject, cb=live)
 
 
 async def _request(

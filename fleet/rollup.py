@@ -8,7 +8,8 @@ counted exactly once, whoever is killed when, and however often a message is sen
 worker published first makes this one void.
 
 Workers share the work by a queue group: for each period, whoever comes first asks for the racks that have new
-windows (``st1.job.TIER.CLUSTER.RACK``), and the server gives each request to one worker.
+windows (``st1.job.TIER.CLUSTER.RACK``), and the server gives each request to one worker. Workers at the
+server of a rack hear only the requests for that rack: sequence numbers are those of its streams.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from nats.js.client import JetStreamContext
 from stalltop.fleet import subjects
 from stalltop.fleet.messages.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
 from stalltop.fleet.messages.window_message import decoded_window
+from stalltop.fleet.server_place import Rack, jetstream_of, place_of
 from stalltop.fleet.stored import READ_SECONDS, decoded_messages, stored_messages
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.rolling import period_of, rolled
@@ -38,6 +40,8 @@ from stalltop.model.window import Window
 from stalltop.recordings.message.decoding import MessageDecoder
 
 QUEUE: Final = "stalltop-rollup"
+WHICH_RACKS: Final = f"{subjects.VERSION}.{subjects.JOB}.racks"
+"""Subject of a request that workers at servers of racks answer with the domain of their rack."""
 EXPECTED_LAST: Final = "Nats-Expected-Last-Subject-Sequence"
 MOST_MESSAGES: Final = 1000
 """Messages of the source that one batch counts at most."""
@@ -46,13 +50,6 @@ _WRONG_SEQUENCE: Final = 10071
 _TOO_LARGE: Final = 10054
 _LATE_SECONDS: Final = 1.0
 """A period is merged this long after its end, so that its last windows have arrived."""
-
-
-class Rack(NamedTuple):
-    """A rack of a cluster."""
-
-    cluster: str
-    rack: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +155,21 @@ def _merged(tier: RollTier, rack: Rack, messages: list[Msg]) -> RolledBatch:
 
 
 async def batches(
-    client: Client, tier: RollTier, rack: Rack | None = None, cluster: str = ""
+    client: Client, tier: RollTier, rack: Rack | None = None, cluster: str = "", since: float = 0.0
 ) -> list[RolledBatch]:
-    """Returns the results of a tier that its stream keeps, oldest first: of one rack, of one cluster, or of
-    all. Raises FleetError if they cannot be read."""
-    every = subjects.every(f"{subjects.ROLLED}.{tier.name}", cluster)
-    subject = every if rack is None else tier.subject(rack)
-    return await decoded_messages(
-        client, tier.target, subject, "the merged windows", lambda message: decoded_batch(message.data)
-    )
+    """Returns the results of a tier that its stream has stored since a Unix time, oldest first: of one rack,
+    wherever they are kept; or of one cluster or all of them, if the server keeps them. Raises FleetError if
+    they cannot be read."""
+    if rack is None:
+        js = client.jetstream(timeout=READ_SECONDS)
+        subject = subjects.every(f"{subjects.ROLLED}.{tier.name}", cluster)
+    else:
+        js, subject = jetstream_of(client, rack, READ_SECONDS), tier.subject(rack)
+
+    def decode(message: Msg) -> RolledBatch:
+        return decoded_batch(message.data)
+
+    return await decoded_messages(js, tier.target, subject, "the merged windows", decode, since)
 
 
 class RollupWorker:
@@ -183,7 +186,16 @@ class RollupWorker:
 
     async def run(self) -> None:
         """Works until it is cancelled."""
-        every = ".".join((subjects.VERSION, subjects.JOB, subjects.ALL, subjects.ALL, subjects.ALL))
+        rack = place_of(self._client).rack
+        names = (subjects.ALL, subjects.ALL) if rack is None else map(subjects.token, rack)
+        every = ".".join((subjects.VERSION, subjects.JOB, subjects.ALL, *names))
+        if rack is not None:
+            domain = rack.domain.encode()
+
+            async def tell(message: Msg) -> None:
+                await message.respond(domain)
+
+            await self._client.subscribe(WHICH_RACKS, cb=tell)
         await self._client.subscribe(every, cb=self._heard)
         await self._client.subscribe(every, queue=QUEUE, cb=self._work)
         while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import nats.errors
@@ -16,6 +17,7 @@ from nats.js.client import JetStreamContext
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError
 from stalltop.fleet.messages.problem_message import decoded_change
+from stalltop.fleet.server_place import Rack, jetstream_of
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.problem_changes import ProblemChange
 
@@ -25,21 +27,31 @@ READ_SECONDS: Final = 5.0
 
 
 async def stored_messages(
-    js: JetStreamContext, stream: str, subject: str, after: int = 0, most: int | None = None
+    js: JetStreamContext,
+    stream: str,
+    subject: str,
+    after: int = 0,
+    most: int | None = None,
+    since: float = 0.0,
 ) -> list[Msg]:
     """Returns the messages of ``subject`` (with wildcards) that ``stream`` keeps after the sequence number
-    ``after``, oldest first, at most ``most``. Raises nats.errors.Error and TimeoutError.
+    ``after``, or stored at the Unix time ``since`` or later, oldest first, at most ``most``. Raises
+    nats.errors.Error and TimeoutError.
 
     The sequence number of the last message says where to end. The number of pending messages does not:
     nats-server 2.9 now and then says one too many.
     """
     try:
-        end = int((await js.get_last_msg(stream, subject)).seq or 0)
+        last = await js.get_last_msg(stream, subject)
     except nats.js.errors.NotFoundError:
         return []
-    if end <= after:
+    end = int(last.seq or 0)
+    if end <= after or (last.time is not None and last.time.timestamp() < since):
         return []
     config = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=after + 1)
+    if since:
+        start = datetime.fromtimestamp(since, UTC)
+        config = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=start)
     subscription = await js.subscribe(subject, stream=stream, ordered_consumer=True, config=config)
     found: list[Msg] = []
     try:
@@ -54,12 +66,18 @@ async def stored_messages(
 
 
 async def decoded_messages(
-    client: Client, stream: str, subject: str, what: str, decode: Callable[[Msg], T]
+    js: JetStreamContext,
+    stream: str,
+    subject: str,
+    what: str,
+    decode: Callable[[Msg], T],
+    since: float = 0.0,
 ) -> list[T]:
-    """Returns what ``decode`` makes of the messages of ``subject`` that ``stream`` keeps, oldest first; those
-    for which it raises ValueError are left out. Raises FleetError: ``what`` cannot be read."""
+    """Returns what ``decode`` makes of the messages of ``subject`` that ``stream`` keeps and has stored at
+    the Unix time ``since`` or later, oldest first; those for which it raises ValueError are left out. Raises
+    FleetError: ``what`` cannot be read."""
     try:
-        messages = await stored_messages(client.jetstream(timeout=READ_SECONDS), stream, subject)
+        messages = await stored_messages(js, stream, subject, since=since)
     except (nats.errors.Error, TimeoutError) as error:
         raise FleetError(
             f"{what} cannot be read: {error or 'the server does not permit it'}", "see stalltop fleet check"
@@ -71,12 +89,17 @@ async def decoded_messages(
     return found
 
 
-async def problem_changes(client: Client, cluster: str) -> list[tuple[HostAddress, ProblemChange]]:
-    """Returns the changes of problems that the server keeps, of one cluster or of all (''). Raises FleetError
-    if they cannot be read."""
+async def problem_changes(
+    client: Client, cluster: str, rack: Rack | None = None
+) -> list[tuple[HostAddress, ProblemChange]]:
+    """Returns the changes of problems: of one rack, wherever they are kept; or of one cluster or all (''), if
+    the server keeps them. Raises FleetError if they cannot be read."""
 
     def decode(message: Msg) -> tuple[HostAddress, ProblemChange]:
         return subjects.address_in(message.subject), decoded_change(message.data)
 
-    every = subjects.every(subjects.PROBLEM, cluster)
-    return await decoded_messages(client, "ST1_CHAIN", every, "the past problems", decode)
+    if rack is None:
+        js, every = client.jetstream(timeout=READ_SECONDS), subjects.every(subjects.PROBLEM, cluster)
+    else:
+        js, every = jetstream_of(client, rack, READ_SECONDS), subjects.every(subjects.PROBLEM, *rack)
+    return await decoded_messages(js, "ST1_CHAIN", every, "the past problems", decode)

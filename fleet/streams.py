@@ -1,7 +1,9 @@
-"""Makes the streams of a fleet, and says which are missing."""
+"""Makes the streams that a NATS server has by its place in the fleet, and says which are missing."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Final
 
 import nats.errors
@@ -10,19 +12,34 @@ from nats.aio.client import Client
 from nats.js import api
 
 from stalltop.fleet.connection import FleetError
+from stalltop.fleet.server_place import ServerPlace, place_of
 from stalltop.fleet.subjects import STREAMS, StreamPlan
 
 ANSWER_SECONDS: Final = 2.0
 """Longest wait for an answer of JetStream. The server does not answer what it does not permit."""
+LOOK_SECONDS: Final = 5.0
+"""How often `keep_streams` looks for streams that are missing."""
 
 
-def configured(plan: StreamPlan, replicas: int = 1, most_bytes: int | None = None) -> api.StreamConfig:
+def plans_of(place: ServerPlace) -> tuple[StreamPlan, ...]:
+    """Returns the streams of a server in ``place``."""
+    return tuple(plan for plan in STREAMS if plan.hub) if place.hub else STREAMS
+
+
+def subject_in(plan: StreamPlan, place: ServerPlace) -> str:
+    """Returns the subjects that a stream keeps on a server in ``place``."""
+    return plan.subject if place.rack is None else plan.subject_of(*place.rack)
+
+
+def configured(
+    plan: StreamPlan, place: ServerPlace, replicas: int = 1, most_bytes: int | None = None
+) -> api.StreamConfig:
     """Returns the configuration of a stream. ``most_bytes`` lowers its limit."""
     limit = plan.max_bytes if most_bytes is None else min(plan.max_bytes, most_bytes)
     return api.StreamConfig(
         name=plan.name,
         description=plan.about,
-        subjects=[plan.subject],
+        subjects=[subject_in(plan, place)],
         storage=api.StorageType.MEMORY if plan.storage == "memory" else api.StorageType.FILE,
         max_age=plan.max_age_seconds,
         max_bytes=limit,
@@ -39,13 +56,13 @@ async def make_streams(client: Client, replicas: int = 1, most_bytes: int | None
     Raises FleetError if JetStream is off, has too little storage, or does not permit it.
     """
     js = client.jetstream(timeout=ANSWER_SECONDS)
-    made = []
-    for plan in STREAMS:
+    made, place = [], place_of(client)
+    for plan in plans_of(place):
         try:
             await js.stream_info(plan.name)
         except nats.js.errors.NotFoundError:
             try:
-                await js.add_stream(configured(plan, replicas, most_bytes))
+                await js.add_stream(configured(plan, place, replicas, most_bytes))
             except nats.js.errors.APIError as error:
                 raise FleetError(
                     f"cannot make the stream {plan.name}: {error.description}",
@@ -61,6 +78,14 @@ async def make_streams(client: Client, replicas: int = 1, most_bytes: int | None
     return tuple(made)
 
 
+async def keep_streams(client: Client) -> None:
+    """Makes streams again that are missing, until it is cancelled: those in memory end with the server."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        with contextlib.suppress(FleetError, nats.errors.Error, TimeoutError):
+            await make_streams(client)
+
+
 def _refused() -> FleetError:
     return FleetError(
         "the NATS server does not let this user see its streams",
@@ -72,7 +97,7 @@ async def missing_streams(client: Client) -> tuple[str, ...]:
     """Returns the names of streams that do not exist. Raises FleetError as `make_streams` does."""
     js = client.jetstream(timeout=ANSWER_SECONDS)
     found = []
-    for plan in STREAMS:
+    for plan in plans_of(place_of(client)):
         try:
             await js.stream_info(plan.name)
         except nats.js.errors.NotFoundError:

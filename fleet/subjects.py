@@ -27,10 +27,11 @@ _MOST_TOKEN: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """A stream of JetStream: which subjects it keeps, how many, and for how long."""
+    """A stream of JetStream: which messages it keeps, how many, and for how long."""
 
     name: str
-    subject: str
+    kind: str
+    """Kind of the messages."""
     about: str
     storage: Literal["memory", "file"]
     max_age_seconds: float
@@ -39,12 +40,28 @@ class StreamPlan:
     """Messages kept of each subject; -1: all."""
     duplicate_seconds: float = 0.0
     """For how long a message with an id that was there before is dropped; 0: never."""
+    hub: bool = False
+    """Whether a server beyond the racks has it. A stream there lets the messages of all racks come."""
+
+    @property
+    def subject(self) -> str:
+        """The subjects of a server that has the whole fleet."""
+        return every(self.kind)
+
+    def subject_of(self, cluster: str, rack: str) -> str:
+        """Returns the subjects of the server of a rack. It must have no others: a stream is interest, for
+        which the servers of all other racks would send their messages here."""
+        if self.kind == NAMESPACE:
+            return ".".join((VERSION, NAMESPACE, token(cluster), ALL, token(rack), ">"))
+        if self.kind.startswith(f"{ROLLED}."):
+            return ".".join((VERSION, self.kind, token(cluster), token(rack)))
+        return every(self.kind, cluster, rack)
 
 
 STREAMS: Final = (
     StreamPlan(
         "ST1_SUM",
-        f"{VERSION}.{SUMMARY}.>",
+        SUMMARY,
         "the last summary of each host: what a screen shows at once when it joins",
         "memory",
         # The last message of a host that ended would stay, while the sequence numbers after it are deleted:
@@ -52,19 +69,21 @@ STREAMS: Final = (
         30.0,
         256 << 20,
         per_subject=1,
+        hub=True,
     ),
     StreamPlan(
         "ST1_NS",
-        f"{VERSION}.{NAMESPACE}.>",
+        NAMESPACE,
         "the last summary of each host and namespace: the part that its members may see",
         "memory",
         30.0,
         512 << 20,
         per_subject=1,
+        hub=True,
     ),
     StreamPlan(
         "ST1_WIN",
-        f"{VERSION}.{WINDOW}.>",
+        WINDOW,
         "the windows of each host, with their histograms: the past of a host, and what is rolled up",
         "file",
         3600.0,
@@ -73,7 +92,7 @@ STREAMS: Final = (
     ),
     StreamPlan(
         "ST1_CHAIN",
-        f"{VERSION}.{PROBLEM}.>",
+        PROBLEM,
         "problems when they open, change and close",
         "file",
         30 * 86_400.0,
@@ -82,7 +101,7 @@ STREAMS: Final = (
     ),
     StreamPlan(
         "ST1_ROLL_10S",
-        f"{VERSION}.{ROLLED}.10s.>",
+        f"{ROLLED}.10s",
         "windows of a rack merged, 10 s each",
         "file",
         12 * 3600.0,
@@ -90,7 +109,7 @@ STREAMS: Final = (
     ),
     StreamPlan(
         "ST1_ROLL_1M",
-        f"{VERSION}.{ROLLED}.1m.>",
+        f"{ROLLED}.1m",
         "windows of a rack merged, 1 min each",
         "file",
         14 * 86_400.0,

@@ -22,6 +22,7 @@ from nats.aio.client import Client
 from bench.fleet.breakable_line import BreakableLine
 from bench.fleet.feeding import (
     CLUSTER,
+    RACK,
     FedAgents,
     KeptWindows,
     calls_in,
@@ -37,15 +38,15 @@ from stalltop.demo.build import Built
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ConnectionListener, ServerAccess, close, connected
 from stalltop.fleet.local_server import LocalServer
-from stalltop.fleet.rollup import TIERS, Rack, advance, batches
-from stalltop.fleet.streams import configured, make_streams
+from stalltop.fleet.rollup import TIERS, advance, batches
+from stalltop.fleet.server_place import HUB_DOMAIN
+from stalltop.fleet.streams import make_streams
 from stalltop.fleet.subjects import STREAMS
 from stalltop.fleet.watch import FleetWatch
 from stalltop.model.errors import StalltopError
 from stalltop.model.fleet.host_summary import HostAddress
 
 SUMMARY: Final = "a fleet whose server, line, disk, readers, workers, clocks and hosts fail: what is lost"
-RACK: Final = Rack(CLUSTER, "r1")
 STREAM_BYTES: Final = 64 << 20
 """Limit of each stream on a small disk, which then has room for them."""
 _ENDLESS: Final = 4_000_000_000.0
@@ -114,11 +115,11 @@ def rack_server(folder: Path) -> Iterator[tuple[LocalServer, LocalServer, Breaka
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     store = 'jetstream {{ store_dir: "{}", domain: {} }}\n'
-    hub = (
-        store.format(folder / "hub", "hub") + f'server_name: hub\nleafnodes {{ listen: "127.0.0.1:{port}" }}'
+    hub = store.format(folder / "hub", HUB_DOMAIN) + (
+        f'server_name: hub\nleafnodes {{ listen: "127.0.0.1:{port}" }}'
     )
     with LocalServer(jetstream=False, configuration=hub) as far, BreakableLine(port) as relay:
-        leaf = store.format(folder / "rack", "rack") + (
+        leaf = store.format(folder / "rack", RACK.domain) + (
             "server_name: rack\n"
             f'leafnodes {{ reconnect: 1, remotes: [{{ url: "nats-leaf://127.0.0.1:{relay.port}" }}] }}'
         )
@@ -130,8 +131,9 @@ def leaf_cut(folder: Path, seconds: float) -> Row:
     """Cuts the line of a rack's server for ``seconds``: nothing passes, and no connection is closed."""
     with rack_server(folder) as (far, near, relay):
         access = ServerAccess((near.url,))
-        with_client(ServerAccess((far.url,)), _summaries_only)
-        watch = FleetWatch(ServerAccess((far.url,)))
+        beyond = ServerAccess((far.url,))
+        with_client(beyond, make_streams)
+        watch = FleetWatch(beyond)
         with fed(access, 4, hz=2.0) as agents:
             try:
                 watch.start()
@@ -144,17 +146,12 @@ def leaf_cut(folder: Path, seconds: float) -> Row:
                 after = until(lambda: watch.view().count("live") == 4, 600.0)
             finally:
                 watch.stop()
-        kept = kept_windows(access, agents)
-    more = f"shown as silent after {silent:.1f} s; {waited} windows waited: the rack's server took them"
+        kept = kept_windows(beyond, agents)
+    more = (
+        f"shown as silent after {silent:.1f} s; {waited} windows waited: the rack's server took them; "
+        "counted from beyond the line"
+    )
     return _row(f"line of a rack cut for {seconds:.0f} s", kept, after, more)
-
-
-async def _summaries_only(client: Client) -> None:
-    """Makes the streams of a server beyond the racks: windows stay in the racks."""
-    js = client.jetstream()
-    for plan in STREAMS:
-        if plan.name in ("ST1_SUM", "ST1_CHAIN"):
-            await js.add_stream(configured(plan))
 
 
 def disk_full(folder: Path) -> Row:

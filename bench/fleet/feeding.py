@@ -17,6 +17,7 @@ from stalltop.fleet import subjects
 from stalltop.fleet.agent import AgentOptions, FleetAgent
 from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
 from stalltop.fleet.messages.window_message import START
+from stalltop.fleet.server_place import Rack, jetstream_of
 from stalltop.fleet.stored import READ_SECONDS, stored_messages
 from stalltop.model.errors import StalltopError
 from stalltop.model.fleet.host_summary import HostAddress
@@ -25,6 +26,7 @@ from stalltop.model.window import Window
 T = TypeVar("T")
 
 CLUSTER: Final = "bench"
+RACK: Final = Rack(CLUSTER, "r1")
 WAIT_SECONDS: Final = 120.0
 
 
@@ -76,12 +78,12 @@ class FedAgents:
 
 
 @contextmanager
-def fed(access: ServerAccess, hosts: int, hz: float = 10.0, rack: str = "r1") -> Iterator[FedAgents]:
+def fed(access: ServerAccess, hosts: int, hz: float = 10.0) -> Iterator[FedAgents]:
     """Runs agents, and feeds them until the end of the block. Then all that they have is sent."""
     source = SimulatedSource()
     pattern = source.read()
     source.close()
-    addresses = [HostAddress(CLUSTER, rack, f"n{number}") for number in range(hosts)]
+    addresses = [HostAddress(*RACK, f"n{number}") for number in range(hosts)]
     ended = threading.Event()
     with ExitStack() as ending:
         agents = {}
@@ -121,10 +123,11 @@ class KeptWindows:
 
 
 def kept_windows(access: ServerAccess, given: FedAgents) -> KeptWindows:
-    """Compares what agents were given with what the server keeps."""
+    """Compares what agents were given with what the server of their rack keeps, which is asked through
+    ``access``."""
 
     async def read(client: Client) -> Counter[tuple[str, str]]:
-        js = client.jetstream(timeout=READ_SECONDS)
+        js = jetstream_of(client, RACK, READ_SECONDS)
         messages = await stored_messages(js, "ST1_WIN", subjects.every(subjects.WINDOW, CLUSTER))
         return Counter((one.subject, (one.headers or {}).get(START, "")) for one in messages)
 

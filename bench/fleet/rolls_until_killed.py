@@ -9,7 +9,8 @@ import os
 import nats.errors
 
 from stalltop.fleet.connection import ServerAccess, connected
-from stalltop.fleet.rollup import TIERS, Rack, advance
+from stalltop.fleet.rollup import TIERS, advance
+from stalltop.fleet.server_place import Rack
 
 
 async def main() -> None:

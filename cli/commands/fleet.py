@@ -230,7 +230,7 @@ def _past(options: argparse.Namespace, access: ServerAccess) -> int:
     from stalltop.tui.app import run
 
     try:
-        with as_file(access, FleetPast(options.cluster)) as path:
+        with as_file(access, FleetPast(options.cluster), say) as path:
             return run(OpenedRecording(open_file(path)), run_options(options, print_last=False))
     except StalltopError as error:
         say(str(error))

@@ -2,7 +2,8 @@
 
 Counts and histograms add up exactly. Also makes a digest of each rack and each cluster a second, which a
 screen reads instead of the summaries of all hosts. Any number of these may run, and any may be killed: they
-share the work, and each window counts once. Runs until a signal ends it, with exit code 0.
+share the work, and each window counts once. At the server of a rack they merge its windows; beyond the racks
+they make the digests. Runs until a signal ends it, with exit code 0.
 """
 
 from __future__ import annotations
@@ -31,16 +32,23 @@ def run(options: argparse.Namespace) -> int:
     from stalltop.fleet.connection import ConnectionListener, close, connected
     from stalltop.fleet.digest_worker import DigestWorker
     from stalltop.fleet.rollup import RollupWorker
-    from stalltop.fleet.streams import make_streams
+    from stalltop.fleet.server_place import place_of
+    from stalltop.fleet.streams import keep_streams, make_streams
 
     async def work() -> None:
         client = await connected(access, "stalltop rollup", ConnectionListener(refused=say))
         worker, digests = RollupWorker(client, say), DigestWorker(client, say)
         try:
             await make_streams(client)
-            say(f"merging windows at {access.shown}; press Ctrl-C to stop")
+            place = place_of(client)
+            does = "making digests" if place.hub else "merging windows"
+            say(f"{does} at {access.shown}, {place.text}; press Ctrl-C to stop")
+            # Beyond the racks there are no windows to merge. Digests are made where all racks are known: the
+            # parts of several servers would overwrite each other.
+            parts = [] if place.hub else [worker.run()]
+            parts.append(digests.run() if place.rack is None else keep_streams(client))
             async with asyncio.timeout(options.seconds):
-                await asyncio.gather(worker.run(), digests.run())
+                await asyncio.gather(*parts)
         except TimeoutError:
             pass
         finally:

@@ -26,10 +26,11 @@ def fleets_as_files(options: argparse.Namespace) -> Iterator[None]:
         if fleets:
             from stalltop.cli.fleet.options import add_server_options, server_access
             from stalltop.cli.fleet.past import as_file, past_named
+            from stalltop.cli.tracing import say
 
             named = argparse.ArgumentParser()
             add_server_options(named)
             access = server_access(named.parse_args([]))
             for name, text in fleets.items():
-                setattr(options, name, ending.enter_context(as_file(access, past_named(text))))
+                setattr(options, name, ending.enter_context(as_file(access, past_named(text), say)))
         yield

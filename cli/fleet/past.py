@@ -8,14 +8,16 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from stalltop.cli.durations import duration
-from stalltop.fleet.connection import ServerAccess, close, connected
+from stalltop.fleet.connection import FleetError, ServerAccess, close, connected
+from stalltop.fleet.known_racks import known_racks
 from stalltop.fleet.rollup import TIERS, batches
+from stalltop.fleet.server_place import Rack, place_of
 from stalltop.fleet.stored import problem_changes
 from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.fleet.host_summary import HostAddress
@@ -33,6 +35,10 @@ FINE_SECONDS: Final = 12 * 3600.0
 LAST_SECONDS: Final = 3600.0
 HOST: Final = "fleet"
 """Name of the host of the windows, if no cluster is given."""
+CLOCK_SECONDS: Final = 60.0
+"""The clock of a host may be ahead of its server's by this much."""
+RACKS_AT_ONCE: Final = 8
+"""Racks whose servers are asked at a time."""
 _BOUNDS: Final = Bounds(1 << 40, 400 * 86_400.0)
 """Nothing is left out: the streams have limits of their own."""
 
@@ -60,8 +66,15 @@ def save_past(access: ServerAccess, past: FleetPast, path: Path, *, overwrite: b
     """
     if path.exists() and not overwrite:
         raise UsageError(f"{path} exists", "choose another name, or use --force")
+    what, without = _written(access, past, path)
+    return f"written: {path}: {what}" + (f"; {without}" if without else "")
+
+
+def _written(access: ServerAccess, past: FleetPast, path: Path) -> tuple[str, str]:
+    """Writes the past, and returns what it is, and what is missing ('': nothing)."""
     since = time.time() - past.seconds
-    windows, changes = asyncio.run(_read(access, past.cluster, since, coarse=past.seconds > FINE_SECONDS))
+    found = asyncio.run(_read(access, past.cluster, since, coarse=past.seconds > FINE_SECONDS))
+    windows, changes = found.windows, found.changes
     if not windows:
         raise StalltopError(
             "the fleet has no merged windows of that time", "run stalltop rollup; it merges what is kept"
@@ -76,9 +89,7 @@ def save_past(access: ServerAccess, past: FleetPast, path: Path, *, overwrite: b
         recording = Recording(unfinished, _BOUNDS)
         try:
             for start in sorted(periods):
-                racks = [
-                    rolled(found, rack, start, found[0].seconds) for rack, found in periods[start].items()
-                ]
+                racks = [rolled(some, rack, start, some[0].seconds) for rack, some in periods[start].items()]
                 whole = problems.upto(side_by_side(racks, past.cluster or HOST))
                 calls += int(whole.rows.calls.sum())
                 recording.add(whole)
@@ -86,25 +97,60 @@ def save_past(access: ServerAccess, past: FleetPast, path: Path, *, overwrite: b
             recording.close()
         os.replace(unfinished, path)
     span = f"{moment(min(periods))} to {moment(max(one.end for one in windows))}"
-    return f"written: {path}: {numbered(calls, 'call')} of {span}"
+    without = f"without {', '.join(found.without)}: no answer of the server there" if found.without else ""
+    return f"{numbered(calls, 'call')} of {span}", without
 
 
-async def _read(
-    access: ServerAccess, cluster: str, since: float, *, coarse: bool
-) -> tuple[list[Window], list[tuple[HostAddress, ProblemChange]]]:
+class _PartialPast(NamedTuple):
+    windows: list[Window]
+    changes: list[tuple[HostAddress, ProblemChange]]
+    without: list[str]
+    """Racks whose servers do not answer."""
+
+
+async def _read(access: ServerAccess, cluster: str, since: float, *, coarse: bool) -> _PartialPast:
+    """Reads the past from the server, or beyond the racks from the server of each rack. Raises FleetError if
+    it cannot be read, also if no rack answers."""
     client = await connected(access, "stalltop fleet")
+    tier = TIERS[coarse]
+    found = _PartialPast([], [], [])
+    at_once = asyncio.Semaphore(RACKS_AT_ONCE)
+
+    async def add(rack: Rack | None) -> None:
+        async with at_once:
+            merged = await batches(client, tier, rack, cluster, since - CLOCK_SECONDS)
+            changes = await problem_changes(client, cluster, rack)
+        found.windows.extend(one for batch in merged for one in batch.windows if one.end > since)
+        found.changes.extend(changes)
+
     try:
-        found = await batches(client, TIERS[coarse], cluster=cluster)
-        changes = await problem_changes(client, cluster)
+        if place_of(client).whole:
+            await add(None)
+            return found
+        racks = await known_racks(client, cluster)
+        results = await asyncio.gather(*map(add, racks), return_exceptions=True)
     finally:
         await close(client)
-    return [window for batch in found for window in batch.windows if window.end > since], changes
+    for rack, error in zip(racks, results, strict=True):
+        if isinstance(error, FleetError):
+            found.without.append(rack.text)
+        elif error is not None:
+            raise error
+    if racks and len(found.without) == len(racks):
+        raise FleetError(
+            f"no server of a rack answers: {', '.join(found.without)}", "see stalltop fleet check"
+        )
+    found.changes.sort(key=lambda one: one[1].at)
+    return found
 
 
 @contextmanager
-def as_file(access: ServerAccess, past: FleetPast) -> Iterator[Path]:
-    """Yields a file with the past of the fleet, which is removed afterwards."""
+def as_file(access: ServerAccess, past: FleetPast, say: Callable[[str], object]) -> Iterator[Path]:
+    """Yields a file with the past of the fleet, which is removed afterwards. ``say`` gets a line if a part is
+    missing."""
     with tempfile.TemporaryDirectory(prefix="stalltop-fleet-") as folder:
         path = Path(folder) / f"{past.cluster or HOST}.stalltop"
-        save_past(access, past, path)
+        _, without = _written(access, past, path)
+        if without:
+            say(f"the past of the fleet is {without}")
         yield path

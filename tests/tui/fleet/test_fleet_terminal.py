@@ -13,7 +13,8 @@ from nats.aio.client import Client
 import stalltop
 from stalltop.fleet.connection import ServerAccess
 from stalltop.fleet.local_server import LocalServer
-from stalltop.fleet.rollup import TIERS, Rack, advance
+from stalltop.fleet.rollup import TIERS, advance
+from stalltop.fleet.server_place import Rack
 from tests.tui.pseudo_terminal import PseudoTerminal
 from tests.unit.fleet.clients import run, until, watching
 

@@ -22,7 +22,8 @@ from stalltop.fleet.connection import FleetError, ServerAccess
 from stalltop.fleet.local_server import LocalServer
 from stalltop.fleet.messages.window_message import decoded_window
 from stalltop.fleet.remote_host import RemoteHostSource, ask
-from stalltop.fleet.rollup import TIERS, Rack, advance
+from stalltop.fleet.rollup import TIERS, advance
+from stalltop.fleet.server_place import Rack
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.merge.history import History
 from stalltop.recordings.read.reading import load

@@ -25,7 +25,7 @@ from stalltop.fleet.digest_worker import ClusterPart, RackPart
 from stalltop.fleet.local_server import LocalServer
 from stalltop.fleet.messages.digest_message import decoded_digest, encoded_digest, of_cluster
 from stalltop.fleet.messages.summary_message import encoded
-from stalltop.fleet.rollup import Rack
+from stalltop.fleet.server_place import Rack
 from stalltop.fleet.streams import make_streams
 from stalltop.formats.text.fleet import job_line
 from stalltop.model.fleet.fleet_digest import (

@@ -20,7 +20,8 @@ from stalltop.fleet.local_server import LocalServer
 from stalltop.fleet.messages.problem_message import decoded_change
 from stalltop.fleet.messages.summary_message import decoded, encoded
 from stalltop.fleet.messages.window_message import END, ID, START, decoded_window
-from stalltop.fleet.rollup import TIERS, Rack, advance, batches
+from stalltop.fleet.rollup import TIERS, advance, batches
+from stalltop.fleet.server_place import Rack
 from stalltop.fleet.streams import make_streams
 from stalltop.model.fleet.host_summary import HostAddress
 from tests.unit.fleet.clients import agent, run, until, watching

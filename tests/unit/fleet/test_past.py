@@ -22,7 +22,8 @@ from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.fleet.connection import ServerAccess
 from stalltop.fleet.local_server import LocalServer
 from stalltop.fleet.messages.problem_message import decoded_change, encoded_change
-from stalltop.fleet.rollup import TIERS, Rack, advance
+from stalltop.fleet.rollup import TIERS, advance
+from stalltop.fleet.server_place import Rack
 from stalltop.formats.metrics.exposition import Exposition
 from stalltop.formats.metrics.fleet import pass_on_fleet
 from stalltop.model.fleet.fleet_digest import digest_of

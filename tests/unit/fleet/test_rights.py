@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import nkeys
 import pytest
 from nats.aio.client import Client
 
+from stalltop.cli import main as cli
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import (
     ConnectionListener,
@@ -25,16 +25,17 @@ from stalltop.fleet.digest_watch import DigestWatch
 from stalltop.fleet.digest_worker import DigestWorker
 from stalltop.fleet.local_server import LocalServer
 from stalltop.fleet.messages.summary_message import encoded
-from stalltop.fleet.rollup import TIERS, Rack, advance, batches
+from stalltop.fleet.rollup import TIERS, advance, batches
+from stalltop.fleet.server_place import Rack
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.subjects import STREAMS
 from stalltop.model.fleet.condensing import ANOTHER, seen_by
 from stalltop.model.fleet.host_summary import HostAddress
 from tests.unit.fleet.clients import agent, run, second, until, watching
+from tests.unit.fleet.shipped import USERS, Authority, ShippedServer, permissions, seed_of
 from tests.unit.model.fleet.summaries import problem, summary
 from tests.windows.full import full_window
 
-CONFIGURATIONS = Path(__file__).resolve().parents[3] / "deploy/nats"
 MINE = HostAddress("prod", "r1", "node-1")
 OTHER = HostAddress("prod", "r1", "node-2")
 
@@ -53,14 +54,10 @@ class Guarded:
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("keys")
-    text = (CONFIGURATIONS / "permissions.conf").read_text()
-    seeds = {}
-    for user in ("ADMIN", "AGENT", "TEAM", "VIEWER", "ROLLUP"):
-        seed = nkeys.encode_seed(bytes.fromhex(user.encode().hex().ljust(64, "5")), nkeys.PREFIX_BYTE_USER)
-        seeds[user] = folder / user
-        seeds[user].write_bytes(seed)
-        text = text.replace(f"${user}", nkeys.from_seed(bytearray(seed)).public_key.decode())
-    with LocalServer(configuration=text) as server:
+    seeds = {user: folder / user for user in USERS}
+    for user, path in seeds.items():
+        path.write_bytes(seed_of(user))
+    with LocalServer(configuration=permissions()) as server:
         made = Guarded(server.url, seeds)
         assert run(made.access("ADMIN"), make_streams) == tuple(stream.name for stream in STREAMS)
         yield made
@@ -175,26 +172,13 @@ def test_a_rollup_makes_digests_for_viewers_only(guarded: Guarded) -> None:
     assert not said
 
 
-@pytest.mark.parametrize("name", ["single.conf", "hub.conf", "leaf.conf"])
-def test_the_server_accepts_the_configuration(name: str, tmp_path: Path) -> None:
-    import subprocess
-
-    from stalltop.fleet.local_server import installed_server
-
-    text = (CONFIGURATIONS / name).read_text().replace("/etc/nats", str(tmp_path))
-    if "tls {" in text:
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-        keys = ["-keyout", str(tmp_path / "server.key"), "-out", str(tmp_path / "server.crt")]
-        subprocess.run([*command, *keys], check=True, capture_output=True)
-    (tmp_path / "rack-1.creds").write_text("")
-    permissions = (CONFIGURATIONS / "permissions.conf").read_text()
-    for user in ("ADMIN", "AGENT", "TEAM", "VIEWER", "ROLLUP"):
-        seed = nkeys.encode_seed(bytes.fromhex(user.encode().hex().ljust(64, "5")), nkeys.PREFIX_BYTE_USER)
-        key = nkeys.from_seed(bytearray(seed)).public_key.decode()
-        permissions = permissions.replace(f"${user}", key)
-    (tmp_path / "permissions.conf").write_text(permissions)
-    (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        [installed_server(), "-t", "-c", str(tmp_path / name)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_a_server_of_the_whole_fleet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path / "authority")
+    server = ShippedServer("single.conf", authority, authority.sign("single", "stalltop"))
+    try:
+        assert cli.main(["fleet", "check", "--make-streams", *server.options("ADMIN")]) == 0
+    finally:
+        server.server.close()
+    told = capsys.readouterr().out
+    assert "a server of a whole fleet" in told
+    assert told.count(", made now") == len(STREAMS)

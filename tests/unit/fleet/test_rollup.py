@@ -19,7 +19,8 @@ import stalltop
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import ServerAccess
 from stalltop.fleet.messages.window_message import ID, encoded_window
-from stalltop.fleet.rollup import TIERS, Rack, advance, batches, racks_in
+from stalltop.fleet.rollup import TIERS, advance, batches, racks_in
+from stalltop.fleet.server_place import Rack
 from stalltop.fleet.streams import make_streams
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.rolling import percentiles_by_tenant, rolled
@@ -103,6 +104,23 @@ def test_windows_that_come_late_are_added(access: ServerAccess, cluster: str) ->
         for tier in TIERS:
             merged = [one for batch in await batches(client, tier, rack) for one in batch.windows]
             same_calls(merged, [*windows, late[0], late[-1]])
+
+    run(access, work)
+
+
+def test_results_are_read_from_a_moment_on(access: ServerAccess, cluster: str) -> None:
+    rack, windows = Rack(cluster, "r1"), all_windows(1, 20)
+
+    async def work(client: Client) -> None:
+        await publish(client, cluster, windows[:10])
+        await roll_all(client, rack)
+        await asyncio.sleep(0.2)
+        since = time.time()
+        await publish(client, cluster, windows[10:])
+        await roll_all(client, rack)
+        found = [one for batch in await batches(client, TIERS[0], rack, since=since) for one in batch.windows]
+        same_calls(found, windows[10:])
+        assert not await batches(client, TIERS[0], rack, since=time.time())
 
     run(access, work)
 
