@@ -95,7 +95,8 @@ def _problem_of(host: FleetHost, rank: RankSummary) -> ProblemSummary | None:
         if one.cause.startswith("nccl"):
             return False
         of_tenant = (one.namespace, one.victim) == (rank.namespace, rank.tenant)
-        return of_tenant or (one.device != "" and one.device == rank.device)
+        # Problems name a device as a person does; a rank has its label.
+        return of_tenant or (rank.device != "" and one.device == f"GPU {rank.device}")
 
     return next(filter(concerns, host.summary.problems), None)
 
