@@ -101,7 +101,9 @@ class RackPart:
                 address = subjects.address_in(subject)
                 summary = taken(self._state, address, content, at)
                 if summary is not None and summary.ranks:
-                    ranked.append(RankedHost(address, at, replace(summary, tenants=(), devices=())))
+                    ranked.append(
+                        RankedHost(address, at, replace(summary, tenants=(), devices=summary.rank_devices))
+                    )
         return digest_of(self._state.view(now, jobs=False), ranked)
 
 

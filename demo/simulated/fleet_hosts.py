@@ -28,6 +28,11 @@ _LATE_SECONDS: Final = 0.038
 """By how much one rank of the job enters its collectives late."""
 _LEAST_RANKS: Final = 4
 """A job with fewer ranks has no late one."""
+_JOB_GPU: Final = DeviceSummary("0", "Simulated 80GB", 97.0, 71.0, 62.0, 640.0, 1980.0)
+"""The GPU of a rank of the job."""
+_SLOW_GPU: Final = _JOB_GPU._replace(
+    sm_clock_mhz=1200.0, temperature_celsius=86.0, throttle_reasons="thermal, hardware"
+)
 _EPOCH_SECONDS: Final = 1e6
 """The job counts its collectives anew after this time."""
 
@@ -87,8 +92,8 @@ _HEAT: Final = _DISK._replace(
 
 class SimulatedFleet:
     """``hosts`` hosts in racks of 32. On some of them a backup loads the disk from which a training job
-    reads, and one of its ranks is late; on one, a tenant takes the CPUs of another one; a GPU is hot. The
-    same seed and time give the same summaries."""
+    reads, and one of its ranks is late; the GPU of another rank is slow. On one host, a tenant takes the CPUs
+    of another one; a GPU is hot. The same seed and time give the same summaries."""
 
     def __init__(self, hosts: int, seed: int = 1, program: str = "") -> None:
         self._program = program
@@ -121,9 +126,14 @@ class SimulatedFleet:
         if problems:
             lost = problems[0].lost_ms_per_s
             tenants = (tenants[0]._replace(lost_ms_per_s=lost, p99_ns=tenants[0].p99_ns * 4), *tenants[1:])
+        devices = like.devices
+        if host in self._ranks:
+            slow = len(self._ranks) > _LEAST_RANKS and self._ranks[host] == len(self._ranks) - 1
+            devices = (_SLOW_GPU if slow else _JOB_GPU, *devices[1:])
         return replace(
             like,
             end=now,
+            devices=devices,
             program=self._program,
             calls=sum(one.calls for one in tenants),
             lost_ms_per_s=sum(one.lost_ms_per_s for one in problems),
@@ -154,7 +164,7 @@ class SimulatedFleet:
             for number in chosen(max(entered - _COLLECTIVES_PER_S, 0), entered)
         ]
         known = "5ca1ab1e0ddba115", rank, size, "ml", "train", 4200, "python3", entered, 12_000_000
-        return (RankSummary(*known, entries_text(entries)),)
+        return (RankSummary(*known, entries_text(entries), _JOB_GPU.label),)
 
 
 def _noise_ns(number: int, rank: int) -> int:

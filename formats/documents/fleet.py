@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
-from stalltop.formats.text.fleet import fleet_sentence, job_line
+from stalltop.formats.text.fleet import fleet_sentence, job_line, unlike_text
 from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetProblem, FleetRank, FleetView
 from stalltop.model.fleet.host_summary import UNKNOWN, HostAddress, ProblemSummary
+from stalltop.model.fleet.likeness import UnlikeDevice
 from stalltop.model.text.glyphs import ASCII
 
 SCHEMA: Final = "stalltop.fleet/1"
@@ -101,9 +102,25 @@ def _job(job: FleetJob) -> dict[str, Any]:
         "lost_rank_seconds": job.lost_rank_seconds if job.compared else None,
         "order": [rank.rank for rank in job.order],
         "waits_for": [one._asdict() for one in job.waits_for],
+        "unlike": [_unlike(one) for one in job.unlike],
         "sentence": job_line(job),
         "ranks": [_rank(rank) for rank in job.ranks],
         "late": [rank.rank for rank in job.late],
+    }
+
+
+def _unlike(one: UnlikeDevice) -> dict[str, Any]:
+    return {
+        **_address(one.address),
+        "device": one.device,
+        "rank": one.rank,
+        "figure": one.figure,
+        "value": _known(one.value),
+        "usual": _known(one.usual),
+        "reasons": one.reasons,
+        "compared": one.compared,
+        "confidence": "likeness",
+        "sentence": unlike_text(one),
     }
 
 

@@ -9,6 +9,7 @@ from stalltop.formats.text.chains import amount
 from stalltop.model.fleet.fleet_digest import FleetDigest
 from stalltop.model.fleet.fleet_view import FleetJob, FleetProblem, FleetView
 from stalltop.model.fleet.host_summary import ProblemSummary
+from stalltop.model.fleet.likeness import THROTTLED, UnlikeDevice
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.sentence import Sentence
@@ -17,6 +18,14 @@ from stalltop.model.text.words import numbered
 
 MOST_ROWS: Final = 20
 """Maximum number of hosts and problems in a printed table."""
+
+_UNLIKE: Final = {
+    "sm_clock_mhz": "runs at {value} MHz, the others at {usual} MHz",
+    "utilization_percent": "is busy {value} % of the time, the others {usual} %",
+    "power_watts": "draws {value} W, the others {usual} W",
+    "temperature_celsius": "has {value} degrees C, the others {usual}",
+}
+"""What is said of a GPU that is unlike the others, by the field of ``DeviceSummary``."""
 
 
 def lost_text(ms_per_s: float, glyphs: Glyphs = UNICODE) -> str:
@@ -73,6 +82,19 @@ def problem_text(problem: ProblemSummary) -> str:
     if problem.culprit and problem.culprit not in said:
         said += f", because of {problem.culprit}"
     return f"{said} ({problem.line})" if problem.line and problem.line not in said else said
+
+
+def unlike_text(one: UnlikeDevice) -> str:
+    """Returns in what a GPU is unlike the others of a job, such as ``GPU 3 of node-17 (rank 11) runs at 1200
+    MHz, the others at 1980 MHz``."""
+    return f"GPU {one.device} of {one.address.host} (rank {one.rank}) {unlike_figure(one)}"
+
+
+def unlike_figure(one: UnlikeDevice) -> str:
+    """Returns the same without its subject."""
+    if one.figure == THROTTLED:
+        return f"is throttled ({one.reasons}), the others are not"
+    return _UNLIKE[one.figure].format(value=f"{one.value:.0f}", usual=f"{one.usual:.0f}")
 
 
 def fleet_state_text(view: FleetView | FleetDigest, *, hosts: bool = True) -> str:

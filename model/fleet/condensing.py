@@ -78,7 +78,7 @@ def namespaces(summary: HostSummary) -> set[str]:
 
 def seen_by(summary: HostSummary, namespace: str) -> HostSummary:
     """Returns the part of ``summary`` that members of ``namespace`` may see: their own tenants, problems and
-    ranks. Culprits of other namespaces, and of the host, have no name."""
+    ranks, and the GPUs of these ranks. Culprits of other namespaces, and of the host, have no name."""
     tenants = tuple(one for one in summary.tenants if one.namespace == namespace)
     problems = tuple(
         one if one.culprit_namespace == namespace or not one.culprit else _without_culprit(one)
@@ -86,17 +86,16 @@ def seen_by(summary: HostSummary, namespace: str) -> HostSummary:
         if one.namespace == namespace
     )
     ranks = tuple(one for one in summary.ranks if one.namespace == namespace)
+    part = replace(summary, ranks=ranks, ranks_in_all=len(ranks))
     return replace(
-        summary,
+        part,
         calls=sum(one.calls for one in tenants),
         lost_ms_per_s=round(sum(one.lost_ms_per_s for one in problems), 1),
         tenants_in_all=len(tenants),
         problems_in_all=len(problems),
         tenants=tenants,
         problems=problems,
-        devices=(),
-        ranks=ranks,
-        ranks_in_all=len(ranks),
+        devices=part.rank_devices,
     )
 
 
@@ -168,6 +167,8 @@ def _device(device: Device) -> DeviceSummary:
         round(100.0 * used / total, 1) if used is not None and total else UNKNOWN,
         _figure(device.temperature_celsius),
         _figure(device.power_watts),
+        _figure(device.sm_clock_mhz),
+        "; ".join(device.throttle_reasons),
     )
 
 

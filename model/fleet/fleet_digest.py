@@ -44,7 +44,7 @@ class RankedHost:
     at: float
     """Unix time of its summary, s, on the server's clock."""
     summary: HostSummary
-    """Without tenants and devices."""
+    """Without tenants, and of its devices only those that its ranks use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Final
 
 from stalltop.model.fleet.fleet_view import FleetHost, FleetJob, FleetRank
 from stalltop.model.fleet.host_summary import ProblemSummary, RankSummary
+from stalltop.model.fleet.likeness import DeviceSamples, RankDevice
 from stalltop.model.fleet.rank_entries import Arrivals, RankEntries
 
 STANDS_SECONDS: Final = 3.0
@@ -23,21 +24,26 @@ _DIGITS: Final = 6
 """Decimals of times of ranks, s: hosts tell entries in µs. More would make messages longer."""
 
 
-def jobs_of(hosts: Iterable[FleetHost], entries: RankEntries) -> tuple[FleetJob, ...]:
+def jobs_of(hosts: Iterable[FleetHost], entries: RankEntries, devices: DeviceSamples) -> tuple[FleetJob, ...]:
     """Returns the jobs of ``hosts``: those that stand first, then those that wait for a late rank, then by
-    size. ``entries`` has the entries of their ranks."""
+    size. ``entries`` has the entries of their ranks, ``devices`` the figures of their GPUs."""
     groups: dict[str, list[tuple[FleetHost, RankSummary]]] = {}
     for host in hosts:
         for one in host.summary.ranks if host.summary is not None else ():
             groups.setdefault(one.communicator, []).append((host, one))
     entries.keep(groups)
-    found = [_job(communicator, group, entries) for communicator, group in groups.items()]
+    found = [_job(communicator, group, entries, devices) for communicator, group in groups.items()]
     return tuple(
         sorted(found, key=lambda job: (-job.stands_seconds, -job.late_seconds, -job.size, job.communicator))
     )
 
 
-def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]], entries: RankEntries) -> FleetJob:
+def _job(
+    communicator: str,
+    group: list[tuple[FleetHost, RankSummary]],
+    entries: RankEntries,
+    devices: DeviceSamples,
+) -> FleetJob:
     by_rank: dict[int, tuple[FleetHost, RankSummary]] = {}
     for host, one in group:
         # A rank that moved to another host is still in the last summary of the old one.
@@ -48,6 +54,11 @@ def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]], entries:
     _, first = next(iter(by_rank.values()))
     stands, late = _waiting_for(ranks)
     waits = arrivals.waits
+    gpus = [
+        RankDevice(host.address, one.device, one.rank)
+        for host, one in by_rank.values()
+        if one.device and host.state == "live"
+    ]
     job = FleetJob(
         *(communicator, first.namespace, first.tenant, first.ranks, ranks, stands, late),
         nccl_hashes=first.nccl_hashes,
@@ -56,6 +67,7 @@ def _job(communicator: str, group: list[tuple[FleetHost, RankSummary]], entries:
         compared_error_seconds=round(arrivals.error_seconds, _DIGITS),
         lost_rank_seconds=round(waits.lost_rank_seconds, _DIGITS),
         waits_for=tuple(one._replace(rank_seconds=round(one.rank_seconds, _DIGITS)) for one in waits.last),
+        unlike=devices.unlike(gpus),
     )
     found = None if late else arrivals.late
     straggler = tuple(rank for rank in ranks if rank.live and found is not None and rank.rank == found.rank)
@@ -95,7 +107,8 @@ def _problem_of(host: FleetHost, rank: RankSummary) -> ProblemSummary | None:
         if one.cause.startswith("nccl"):
             return False
         of_tenant = (one.namespace, one.victim) == (rank.namespace, rank.tenant)
-        return of_tenant or (one.device != "" and one.device == rank.device)
+        # Problems name a device as a person does; a rank has its label.
+        return of_tenant or (rank.device != "" and one.device == f"GPU {rank.device}")
 
     return next(filter(concerns, host.summary.problems), None)
 

@@ -10,6 +10,7 @@ from stalltop.model.fleet.fleet_jobs import jobs_of
 from stalltop.model.fleet.fleet_view import FleetHost, FleetView, HostState, Urgency, urgency
 from stalltop.model.fleet.grouping import merge_problems, merge_tenants, problems_of, tenants_of
 from stalltop.model.fleet.host_summary import HostAddress, HostSummary
+from stalltop.model.fleet.likeness import DeviceSamples
 from stalltop.model.fleet.rank_entries import RankEntries
 from stalltop.model.fleet.server_clock import is_repeated
 
@@ -39,6 +40,7 @@ class FleetState:
     def __init__(self) -> None:
         self._hosts: dict[HostAddress, _KnownHost] = {}
         self._entries = RankEntries()
+        self._devices = DeviceSamples()
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -50,6 +52,7 @@ class FleetState:
         if known is not None and not is_repeated(at, known.at):
             known.summary, known.at, known.fault, known.ahead = summary, at, "", summary.end - at
             self._entries.take(address, summary, at)
+            self._devices.take(address, summary)
 
     def refuse(self, address: HostAddress, reason: str, at: float) -> None:
         """Notes that a message of a host cannot be read. ``reason`` follows the name of the host in a
@@ -68,6 +71,7 @@ class FleetState:
         """Returns the fleet at the Unix time ``now``, on the server's clock. ``jobs``: with its jobs."""
         for address in [one for one, known in self._hosts.items() if now - known.at > FORGET_SECONDS]:
             del self._hosts[address]
+            self._devices.forget(address)
         newest = max((_version(known) for known in self._hosts.values()), default=())
         hosts = [_host(address, known, now, newest) for address, known in self._hosts.items()]
         live = [host for host in hosts if host.state == "live" and host.summary is not None]
@@ -76,7 +80,7 @@ class FleetState:
             tuple(sorted(hosts, key=_worst_first)),
             merge_tenants(one for host in live for one in tenants_of(host)),
             merge_problems(one for host in live for one in problems_of(host)),
-            jobs_of(hosts, self._entries) if jobs else (),
+            jobs_of(hosts, self._entries, self._devices) if jobs else (),
         )
 
     def _known(self, address: HostAddress) -> _KnownHost | None:

@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple
 from stalltop.model.chain import SEVERITIES, Severity, loss_step
 from stalltop.model.fleet.host_summary import UNKNOWN, HostAddress, HostSummary, ProblemSummary
 from stalltop.model.fleet.job_waits import LastRank
+from stalltop.model.fleet.likeness import UnlikeDevice
 
 HostState = Literal["live", "silent", "unreadable"]
 """``silent``: its last summary is too old. ``unreadable``: it sends what this program cannot read."""
@@ -222,6 +223,8 @@ class FleetJob:
     waits_for: tuple[LastRank, ...] = ()
     """The ranks that were last, first the one for which the others waited longest."""
     left_out: LeftOut = _NOTHING
+    unlike: tuple[UnlikeDevice, ...] = ()
+    """GPUs of its ranks that are unlike the others (``likeness``): a hint, not a cause."""
 
     @property
     def order(self) -> tuple[FleetRank, ...]:

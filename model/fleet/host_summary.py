@@ -89,6 +89,14 @@ class DeviceSummary(NamedTuple):
     memory_percent: float
     temperature_celsius: float
     power_watts: float
+    sm_clock_mhz: float = UNKNOWN
+    throttle_reasons: str = ""
+    """``model.devices.device.Device.throttle_reasons``, separated by semicolons."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Its throttle reasons."""
+        return tuple(self.throttle_reasons.split("; ")) if self.throttle_reasons else ()
 
 
 class RankSummary(NamedTuple):
@@ -164,6 +172,12 @@ class HostSummary:
     ranks_in_all: int = 0
     """Number of ranks on the host, also of those that ``ranks`` leaves out; 0 from hosts that do not send
     it."""
+
+    @property
+    def rank_devices(self) -> tuple[DeviceSummary, ...]:
+        """The GPUs that its ranks use."""
+        used = {one.device for one in self.ranks}
+        return tuple(one for one in self.devices if one.label in used)
 
     @property
     def ranks_left_out(self) -> int:

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Input
 
-from stalltop.formats.text.fleet import fleet_sentence, fleet_state_text, job_line, job_parts
+from stalltop.formats.text.fleet import fleet_sentence, fleet_state_text, job_line, job_parts, unlike_text
 from stalltop.model.errors import StalltopError
 from stalltop.model.fleet.fleet_digest import FleetDigest
 from stalltop.model.fleet.host_summary import HostAddress
@@ -178,11 +178,15 @@ class FleetApp(TerminalApp):
         if job is None:
             return AnswerState(text="This job has ended, or its hosts are not there any more")
         name, (what, why) = job.tenant or job.communicator, job_parts(job, self.glyphs)
+        hints = "; ".join(map(unlike_text, job.unlike))
+        about = f"by likeness only: {hints}" if hints else ""
         if what:
-            return AnswerState("C", "critical", "critical", text=what, slowest=why)
+            return AnswerState("C", "critical", "critical", text=what, slowest=why, about=about)
         if not job.compared:
-            return AnswerState(text=f"{name} runs; when its ranks enter collectives cannot be compared")
-        return AnswerState(role="good", text=f"{name} runs, and waits for no rank in particular")
+            text = f"{name} runs; when its ranks enter collectives cannot be compared"
+            return AnswerState(text=text, about=about)
+        text = f"{name} runs, and waits for no rank in particular"
+        return AnswerState(role="good", text=text, about=about)
 
     # ---- keys
 

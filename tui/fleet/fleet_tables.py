@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from stalltop.formats.text.fleet import job_line, job_loss, problem_text
+from stalltop.formats.text.fleet import job_line, job_loss, problem_text, unlike_figure
 from stalltop.model.fleet.fleet_digest import FleetDigest
 from stalltop.model.fleet.fleet_view import FleetJob, FleetProblem, FleetRank, FleetTenant, HostLine
 from stalltop.model.fleet.host_summary import UNKNOWN, HostAddress
@@ -310,7 +310,13 @@ def _rank_row(job: FleetJob, rank: FleetRank, last: LastRank | None, glyphs: Gly
         share = 100 * (last.times if last is not None else 0) / job.compared
         costs = (last.rank_seconds if last is not None else 0.0) / job.compared * 1e9
         waits = (rank.waited_seconds or 0.0) / job.compared * 1e9
-    said = "" if problem is None else problem_text(problem)
+    told = [
+        f"likeness: GPU {one.device} {unlike_figure(one)}"
+        for one in job.unlike
+        if (one.address, one.rank) == (rank.address, rank.rank)
+    ]
+    told += [] if problem is None else [problem_text(problem)]
+    said = "; ".join(told)
     cells = (
         Cell(name, "bad" if waited_for else "" if rank.live else "dim"),
         Cell(figures.duration(late_ns, glyphs), "bad" if waited_for else ""),

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from stalltop.model.errors import StalltopError
 from stalltop.model.fleet.fleet_digest import FleetDigest, digest_of
 from stalltop.model.fleet.fleet_state import FleetState
-from stalltop.model.fleet.host_summary import HostAddress, TenantSummary
+from stalltop.model.fleet.host_summary import DeviceSummary, HostAddress, TenantSummary
 from stalltop.tui.fleet.fleet_app import FleetApp, FleetScreen, FleetSource
 from stalltop.tui.fleet.fleet_keys import key_line
 from stalltop.tui.keys.actions import BY_ID, choose
@@ -297,3 +297,26 @@ async def test_a_job_that_has_ended_is_said_to_have_ended() -> None:
         assert "This job has ended" in screen.text().splitlines()[0]
         await screen.press("escape")
         assert "No host has ranks" in screen.text()
+
+
+async def test_the_page_of_a_job_has_hints_from_likeness() -> None:
+    state = FleetState()
+    alike = DeviceSummary("3", "H100", 98.0, 70.0, 62.0, 640.0, 1980.0)
+    for second in range(4):
+        for number in range(6):
+            gpu = alike._replace(sm_clock_mhz=1200.0) if number == 4 else alike
+            known = rank(number, 500, 0.1)._replace(device="3")
+            state.take(at(f"node-{number}"), summary(ranks=(known,), devices=(gpu,)), NOW + second)
+    for width in (80, 120):
+        async with shown(state, width=width) as screen:
+            screen.now[0] = NOW + 3
+            await screen.drawn()
+            await screen.press("4")
+            assert "MHz" not in screen.text()
+            await screen.press("enter")
+            lines = screen.text().splitlines()
+            hint = "by likeness only: GPU 3 of node-4 (rank 4) runs at 1200 MHz, the others at 1980 MHz"
+            assert hint[: width - 8] in lines[1]
+            (row,) = [line for line in lines[2:] if "MHz" in line]
+            assert "4 on node-4" in row
+            assert "likeness: GPU 3 runs at 1200 MHz" in row

@@ -39,6 +39,8 @@ from stalltop.model.fleet.fleet_digest import (
 )
 from stalltop.model.fleet.fleet_state import FleetState
 from stalltop.model.fleet.fleet_view import FleetJob, FleetRank
+from stalltop.model.fleet.host_summary import DeviceSummary
+from stalltop.model.fleet.likeness import LEAST_SAMPLES
 from stalltop.model.fleet.server_clock import ServerClock
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.tui.fleet.fleet_tables import FleetChoice, fleet_table
@@ -152,6 +154,28 @@ def test_a_job_is_followed_across_racks() -> None:
     (job,) = cluster.digest(now).jobs
     assert [late.address.host for late in job.late] == ["n1"]
     assert job.stands_seconds == 10.0
+
+
+def test_gpus_are_compared_across_racks() -> None:
+    alike = DeviceSummary("3", "H100", 98.0, 70.0, 62.0, 640.0, 1980.0)
+    cluster, parts = (
+        ClusterPart("prod"),
+        [RackPart(Rack("prod", f"r{one}"), ServerClock()) for one in range(4)],
+    )
+    for _ in range(LEAST_SAMPLES):
+        now = time.time()
+        for number, part in enumerate(parts):
+            gpu = alike._replace(sm_clock_mhz=1200.0) if number == 2 else alike
+            known = rank(number, 500, 0.1)._replace(device="3")
+            said = summary(end=now, ranks=(known,), devices=(gpu, alike._replace(label="4")))
+            where = subjects.of_host("sum", at(f"n{number}", f"r{number}"))
+            asyncio.run(part.take(_Message(where, encoded(said))))  # type: ignore[arg-type]
+            content = encoded_digest(part.digest(now))
+            assert [len(one.summary.devices) for one in decoded_digest(content).ranked] == [1]
+            asyncio.run(cluster.take(_Message(part.target, content)))  # type: ignore[arg-type]
+        digest = decoded_digest(encoded_digest(cluster.digest(now)))
+    ((one,),) = (found.unlike for found in digest.jobs)
+    assert (one.address.host, one.figure, one.value, one.usual) == ("n2", "sm_clock_mhz", 1200.0, 1980.0)
 
 
 def test_who_takes_over_a_rack_knows_its_silent_hosts() -> None:

@@ -77,6 +77,9 @@ def test_what_old_hosts_do_not_say_is_empty() -> None:
     assert told.problems
     assert {problem.line for problem in told.problems} == {""}
     assert decoded_change(first_messages()["change"]).problem.line == ""
+    assert told.devices
+    assert {device.reasons for device in told.devices} == {()}
+    assert told.ranks_left_out == 0
 
 
 def test_an_old_fleet_reads_what_a_new_host_sends() -> None:

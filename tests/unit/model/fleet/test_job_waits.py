@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,11 +11,12 @@ import pytest
 from stalltop.formats.documents.fleet import fleet_document
 from stalltop.model.fleet.fleet_view import FleetView
 from stalltop.model.fleet.job_waits import JobWaits, LastRank, waits_in
+from stalltop.model.fleet.likeness import UnlikeDevice
 from tests.unit.model.fleet.running_job import RunningJob
-from tests.unit.model.fleet.summaries import NOW
+from tests.unit.model.fleet.summaries import NOW, at
 
 
-def test_each_job_waits_from_its_entry_to_that_of_the_last_one() -> None:
+def test_each_rank_waits_from_its_entry_to_that_of_the_last_one() -> None:
     found = waits_in([{0: 0.0, 1: 0.1, 2: 0.5}, {0: 1.0, 1: 1.2, 2: 1.1}])
     assert found.waited_seconds == pytest.approx({0: 0.7, 1: 0.4, 2: 0.1})
     assert found.lost_rank_seconds == pytest.approx(1.2)
@@ -92,3 +95,12 @@ def test_a_job_that_cannot_be_compared_loses_an_unknown_time() -> None:
     assert told["lost_rank_seconds"] is None
     assert told["compared_seconds"] is None
     assert (told["order"], told["waits_for"]) == ([], [])
+
+
+def test_the_documentation_lists_the_fields_of_jobs() -> None:
+    job = RunningJob(late={2: 0.03}, ranks=4).seen(6)
+    unlike = UnlikeDevice(at("n"), "3", 1, "sm_clock_mhz", 1200.0, 1980.0, "", 8)
+    (told,) = fleet_document(FleetView(NOW, jobs=(replace(job, unlike=(unlike,)),)))["jobs"]
+    about = (Path(__file__).parents[4] / "docs" / "fleet.md").read_text().partition("## JSON")[2]
+    parts = (told, told["ranks"][0], told["waits_for"][0], told["unlike"][0])
+    assert {name for part in parts for name in part if f"`{name}`" not in about} == set()

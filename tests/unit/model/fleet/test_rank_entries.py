@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -37,6 +38,21 @@ def test_it_is_said_with_the_problem_of_its_host() -> None:
     line = RunningJob(late={5: 0.038}).seen(6, problems=(disk._replace(line="loader.py:88"),))
     assert job_line(line).endswith(f"per collective: {said} (loader.py:88)")
     assert "no known problem" in job_line(RunningJob(late={5: 0.038}).seen(6))
+
+
+def test_a_problem_of_the_gpu_of_the_late_rank_is_its_cause() -> None:
+    said = "GPU 3 runs slower: clocks throttled by heat"
+    more: dict[str, Any] = {"namespace": "", "victim": "", "culprit": "", "summary": said}
+    job, state = RunningJob(late={5: 0.038}), FleetState()
+    for second in range(1, 7):
+        for one in range(job.ranks):
+            now = second + job.looks[one]
+            other = problem("gpu_thermal", device="GPU 4", **{**more, "summary": "another GPU"})
+            told = job.summary(one, now, problems=(other, problem("gpu_thermal", device="GPU 3", **more)))
+            told = replace(told, ranks=tuple(rank._replace(device="3") for rank in told.ranks))
+            state.take(at(f"node-{one}"), told, NOW + now + 0.01)
+    (seen,) = state.view(NOW + 7).jobs
+    assert job_line(seen).endswith(f"per collective: {said}")
 
 
 @pytest.mark.parametrize("seed", range(12))
