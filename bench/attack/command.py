@@ -46,6 +46,8 @@ _NEWCOMER: Final = "cudaLaunchKernel:1:1 ~2000"
 _SETTLE_SECONDS: Final = 3.0
 _NEW_SECONDS: Final = 10.0
 """For how long a process with a library of its own makes calls, s."""
+_MOST_NEW_SECONDS: Final = 3.0
+"""After so many seconds, its calls have to be counted."""
 _START_SECONDS: Final = 90.0
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]")
 GREEDY: Final = """
@@ -328,6 +330,8 @@ class _Stage:
         shutil.rmtree(libraries)
         if not counted:
             faults.append("a new process was not traced")
+        elif made > counted and took * (1 - counted / made) > _MOST_NEW_SECONDS:
+            faults.append(f"a new process was traced only after more than {_MOST_NEW_SECONDS:g} s")
         return took * (made - counted) / made
 
     def _await_windows(self) -> None:

@@ -33,9 +33,9 @@ CLOSE_SECONDS: Final = 0.5
 _AT_ONCE: Final = 16
 """Maximum number of processes that are asked about together. An update may take longer by the time that
 reading their mappings takes (``process_maps.READ_SECONDS`` each)."""
-_LEAST_FILES: Final = 4
-"""Number of files of a process that one update finishes in any case: CUDA's runtime and driver, and NCCL. So a
-process with these alone does not wait for its next turn behind one with hundreds of files."""
+LEAST_FILES: Final = 4
+"""Number of files of a process that one update finishes in any case: CUDA's runtime and driver, and NCCL. So
+a process with these alone does not wait for its next turn behind one with hundreds of files."""
 _TRIES: Final = 5
 """Maximum number of consecutive times that a process is read. It is read again if one of its files could not
 be opened: its mappings may have changed since they were read."""
@@ -266,7 +266,7 @@ class Libraries:
         mappings = [mapping for mapping in mappings if not self._files.is_plain(mapping)]
         with self._questions.found(pid, mappings) as found:
             for number, (mapping, where) in enumerate(zip(mappings, found, strict=True)):
-                if number >= _LEAST_FILES and time.monotonic() >= until:
+                if number >= LEAST_FILES and time.monotonic() >= until:
                     interrupted = True
                     users = self._users.get(pid, {}) | users
                     break

@@ -5,16 +5,18 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from stalltop.probes.libraries import known_files
+from stalltop.probes.libraries import discovery, known_files
 from stalltop.probes.maps import cuda_programs
 from stalltop.probes.maps.cuda_programs import DriverUsers
 from stalltop.probes.process_maps import MappedFiles
+from stalltop.probes.tracer.attach import Point
 from tests.kernel.children import Child, compile_library
-from tests.unit.probes.libraries.discovered import NoProbes, discovered
+from tests.unit.probes.libraries.discovered import Discovered, NoProbes, discovered
 
 FILES = 40
 NAME = "libcudart.so.12"
@@ -51,6 +53,51 @@ def test_an_update_removes_the_probes_of_a_few_files_and_all_of_these_together(
             # Each update removes the probes of as many files in one step.
             assert probed == [*range(FILES - known_files.MOST_DROPPED, 0, -known_files.MOST_DROPPED), 0]
             assert len(closes) == len(probed)
+
+
+@pytest.mark.parametrize("slow", ["attach", "close"])
+def test_a_new_process_waits_for_neither_the_attaching_nor_the_removal_of_anothers_files(
+    files: list[Path], slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_files, "LINGER_SECONDS", 0.0)
+    with Child() as many, Child() as new:
+        for path in files[3:]:
+            many.load(path)
+        for path in files[:3]:
+            new.load(path)
+        found = Discovered(monkeypatch, many.pid, new.pid)
+        libraries = found.libraries
+        attach = found._attach
+
+        def slow_attach(path: str, points: Sequence[Point]) -> NoProbes:
+            time.sleep(0.06)
+            return attach(path, points)
+
+        def of_new() -> int:
+            return sum(path in files[:3] for path in map(Path, found.attached))
+
+        try:
+            if slow == "attach":
+                monkeypatch.setattr(discovery, "BUDGET_SECONDS", 0.05)
+                monkeypatch.setattr(discovery, "START_SECONDS", 0.05)
+                libraries._files._attach = slow_attach
+                libraries.start()  # Each update finishes some files of the process whose turn it is.
+                libraries.update()
+                assert of_new() == 3
+            else:
+                libraries.start()
+                libraries._forget(many.pid)
+                libraries._forget(new.pid)
+                libraries.update()
+                libraries._waiting[new.pid] = 1
+                monkeypatch.setattr(NoProbes, "close", lambda probes: time.sleep(0.06))
+                monkeypatch.setattr(discovery, "BUDGET_SECONDS", 0.05)
+                libraries.update()
+                assert new.pid in libraries._users
+                assert len(libraries._users[new.pid]) == 3
+        finally:
+            monkeypatch.setattr(NoProbes, "close", lambda probes: None)
+            libraries.close()
 
 
 def test_a_window_does_not_wait_for_an_update(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

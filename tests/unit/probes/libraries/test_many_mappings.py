@@ -136,6 +136,7 @@ def test_an_update_ends_in_time_and_the_next_one_goes_on(
             many.do("map_file", copy)
         found = Discovered(monkeypatch, many.pid)
         monkeypatch.setattr(discovery, "BUDGET_SECONDS", 0.1)
+        monkeypatch.setattr(discovery, "LEAST_FILES", 1)
         attach = found._attach
 
         def slow(path: str, points: Sequence[Point]) -> NoProbes:
