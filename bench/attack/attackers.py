@@ -108,6 +108,21 @@ def kernels() -> None:
             return
 
 
+def memory() -> None:
+    """Allocates device memory in four processes, and frees none."""
+    cuda = loaded()
+
+    def work() -> None:
+        for address in itertools.count(4096):
+            cuda.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_ulong(address))
+            if not going():
+                return
+
+    children = [forked(work) for _ in range(4)]
+    for child in children:
+        os.waitpid(child, 0)
+
+
 def short_lived() -> None:
     """Forks as fast as it can; each child calls on several devices, and ends."""
     cuda = loaded()
@@ -390,8 +405,9 @@ def containers() -> None:
 ATTACKS: dict[str, Callable[[], None]] = {
     attack.__name__: attack
     for attack in (
-        *(rows, rows_of_many, threads, kernels, short_lived, killed_in_calls, programs, symbol_tables),
-        *(odd_files, mappings, many_libraries, replaced_files, names, file_system, connections, containers),
+        *(rows, rows_of_many, threads, kernels, memory, short_lived, killed_in_calls, programs),
+        *(symbol_tables, odd_files, mappings, many_libraries, replaced_files, names, file_system),
+        *(connections, containers),
     )
 }
 """All attacks, by name."""

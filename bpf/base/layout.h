@@ -67,10 +67,11 @@ enum pool {
 	POOL_MEMBERS = 4,
 	POOL_KERNELS = 5,
 	POOL_OCTAVES = 6,
-	POOL_CHARGES = 7,       /* no quota */
+	POOL_PIECES = 7,        /* allocations of device memory, which have no queue */
+	POOL_CHARGES = 8,       /* no quota */
 };
-#define POOLS 8
-#define QUOTA_POOLS 7       /* number of pools with quotas, which come first in enum pool */
+#define POOLS 9
+#define QUOTA_POOLS 8       /* number of pools with quotas, which come first in enum pool */
 
 /* The maps that evict their oldest elements when they are full. */
 enum evicting {
@@ -460,7 +461,7 @@ struct heap {
 	__u64 frees;                /* number of outermost calls that freed memory successfully */
 	__u64 allocated_bytes;
 	__u64 freed_bytes;          /* bytes freed, of known allocations only */
-	__u64 held;                 /* number of known allocations that are not freed */
+	__u64 held;                 /* number of known allocations that are not freed: its records of POOL_PIECES */
 	__u64 held_bytes;
 	__u64 account_cgroup_id; /* the cgroup whose account has this record */
 };

@@ -17,6 +17,7 @@ from stalltop.probes.layout import (
     ACCOUNT_KEY,
     ACCOUNTS,
     ACTIVITIES,
+    ALLOCATIONS,
     HEAPS,
     KERNELS,
     MEMBERS,
@@ -27,6 +28,7 @@ from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import BYTES_A_SLOT, MonitorOptions
 from stalltop.probes.programs import loading
 from stalltop.probes.programs.bpf_calls import get, look_at_all, put
+from stalltop.probes.programs.pools import WITHOUT_QUEUE
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child, compile_library
 from tests.kernel.harness import Workplace, probe
@@ -85,6 +87,15 @@ for _ in range({HEAPS + 1}):
     child = os.fork()
     if not child:
         cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_ulong(4096))
+        os._exit(0)
+    os.waitpid(child, 0)
+""",
+    Pool.PIECES: f"""
+for _ in range(5):
+    child = os.fork()
+    if not child:
+        for address in range(4096, 4096 + {ALLOCATIONS // 4}):
+            cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_ulong(address))
         os._exit(0)
     os.waitpid(child, 0)
 """,
@@ -177,6 +188,8 @@ def test_greedy_processes_leave_records_for_others(
         assert kernel.over_quota() == []
         counts = kernel.read().take(lambda key: key.tgid == other.pid and not key.between_calls)
         assert int(counts.calls.sum()) == 2 * (2 + 8 + 1)
+        (held,) = [row for row in kernel.evidence.held() if row.tgid == other.pid]
+        assert (held.allocations, held.held, held.held_bytes) == (2, 1, 4096), "both have one address"
         tgids = kernel.evidence.tgids()
     for tgid in tgids:
         kernel.release(tgid)
@@ -191,7 +204,10 @@ def test_greedy_processes_leave_records_for_others(
         assert shares(found) == shares(quotas), "all records are free again"
 
 
-@pytest.mark.parametrize("pool", Pool, ids=[pool.name.lower() for pool in Pool])
+QUEUED = [pool for pool in Pool if pool not in WITHOUT_QUEUE]
+
+
+@pytest.mark.parametrize("pool", QUEUED, ids=[pool.name.lower() for pool in QUEUED])
 def test_a_pool_without_free_records_is_not_asked_for_one(
     monkeypatch: pytest.MonkeyPatch, libraries: tuple[Path, Path], pool: Pool
 ) -> None:
