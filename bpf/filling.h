@@ -99,10 +99,8 @@ int record_is_over(struct bpf_raw_tracepoint_args *ctx)
 		free_octaves_of(ctx->args[1], tgid, cgroup_id);
 	push(pool, ctx->args[1]);
 	add_left(pool, number);
-	if (pool < QUOTA_POOLS) {
-		credit(pool, tgid, 0, number);
-		credit(pool, 0, cgroup_id, number);
-	}
+	credit(pool, tgid, 0, number);
+	credit(pool, 0, cgroup_id, number);
 	return 0;
 }
 

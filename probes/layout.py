@@ -173,8 +173,8 @@ with tgid 0. No padding: it is a key."""
 
 ACCOUNT: Final = np.dtype(
     [
-        ("used", "u4", (8,)),
-        ("refused", "u4", (8,)),
+        ("used", "u4", (9,)),
+        ("refused", "u4", (9,)),
     ]
 )
 """``struct account``: The records that a process, or all processes of a cgroup, have. By enum
@@ -348,7 +348,8 @@ CHARGE_KEY: Final = np.dtype(
     ]
 )
 """``struct charge_key``: Identifies who lost off-CPU time, and which process caused it. No padding:
-it is a key. Waits for a CPU are charged by process: then tid and culprit_tid are 0."""
+it is a key. Waits for a CPU are charged by process: then tid and culprit_tid are 0. So are all
+waits of a process that has many charges."""
 
 CHARGE: Final = np.dtype(
     [
@@ -549,7 +550,6 @@ class Pool(IntEnum):
     PIECES = 7
     """Allocations of device memory, which have no queue."""
     CHARGES = 8
-    """No quota."""
 
 
 class Evicting(IntEnum):

@@ -68,10 +68,9 @@ enum pool {
 	POOL_KERNELS = 5,
 	POOL_OCTAVES = 6,
 	POOL_PIECES = 7,        /* allocations of device memory, which have no queue */
-	POOL_CHARGES = 8,       /* no quota */
+	POOL_CHARGES = 8,
 };
 #define POOLS 9
-#define QUOTA_POOLS 8       /* number of pools with quotas, which come first in enum pool */
 
 /* The maps that evict their oldest elements when they are full. */
 enum evicting {
@@ -102,8 +101,8 @@ struct account_key {
 
 /* The records that a process, or all processes of a cgroup, have. By enum pool. */
 struct account {
-	__u32 used[QUOTA_POOLS];
-	__u32 refused[QUOTA_POOLS]; /* how often a record was refused, modulo 2^32 */
+	__u32 used[POOLS];
+	__u32 refused[POOLS]; /* how often a record was refused, modulo 2^32 */
 };
 
 /*
@@ -332,7 +331,7 @@ enum how {
 
 /*
  * Identifies who lost off-CPU time, and which process caused it. No padding: it is a key. Waits for a CPU are
- * charged by process: then tid and culprit_tid are 0.
+ * charged by process: then tid and culprit_tid are 0. So are all waits of a process that has many charges.
  */
 struct charge_key {
 	__u64 cgroup_id;

@@ -118,7 +118,7 @@ INLINE void credit(u32 pool, u32 tgid, u64 cgroup_id, u32 number)
 
 	if (!account)
 		return;
-	BELOW(place, QUOTA_POOLS);
+	BELOW(place, POOLS);
 	used = account->used[place];
 	if (used)
 		__sync_fetch_and_add(&account->used[place], -(used < number ? used : number));
