@@ -43,7 +43,8 @@ INLINE void push(u64 pool, u64 record)
 
 /*
  * Runs with the arguments (enum pool, first record, number of records). Adds records to the pool, up to
- * FILLED_AT_ONCE of them. They go into a stack in reverse, because the last one is taken first.
+ * FILLED_AT_ONCE of them. They go into a stack in reverse, because the last one is taken first. A pool without a
+ * queue gets any number of records.
  */
 int records_are_free(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -86,21 +87,20 @@ INLINE void free_octaves_of(u64 number, u32 tgid, u64 cgroup_id)
 
 /*
  * Runs with the arguments (enum pool, record, tgid, cgroup id). Adds a record that this process and this cgroup
- * have to the pool; both ids are 0 for a record that is in no account.
+ * have to the pool; both ids are 0 for a record that is in no account. Pieces are not numbered: instead of a record,
+ * the argument is how many of them are free again.
  */
 int record_is_over(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 pool = ctx->args[0], cgroup_id = ctx->args[3];
-	u32 tgid = ctx->args[2];
+	u32 tgid = ctx->args[2], number = pool == POOL_PIECES ? ctx->args[1] : 1;
 
 	if (pool == POOL_SLOTS)
 		free_octaves_of(ctx->args[1], tgid, cgroup_id);
 	push(pool, ctx->args[1]);
-	add_left(pool, 1);
-	if (pool < QUOTA_POOLS) {
-		credit(pool, tgid, 0);
-		credit(pool, 0, cgroup_id);
-	}
+	add_left(pool, number);
+	credit(pool, tgid, 0, number);
+	credit(pool, 0, cgroup_id, number);
 	return 0;
 }
 

@@ -95,7 +95,7 @@ FILLED_AT_ONCE: Final = 256
 """Elements that one run of filling.h queues; few, as the verifier checks each."""
 LONGEST_GAP_NS: Final = 60000000000
 """A longer gap is not counted: the program is assumed to be idle."""
-POOLS: Final = 8
+POOLS: Final = 9
 EVICTING_MAPS: Final = 9
 CHOOSING_MASK: Final = 15
 HOW_SHIFT: Final = 8
@@ -173,8 +173,8 @@ with tgid 0. No padding: it is a key."""
 
 ACCOUNT: Final = np.dtype(
     [
-        ("used", "u4", (7,)),
-        ("refused", "u4", (7,)),
+        ("used", "u4", (9,)),
+        ("refused", "u4", (9,)),
     ]
 )
 """``struct account``: The records that a process, or all processes of a cgroup, have. By enum
@@ -348,7 +348,8 @@ CHARGE_KEY: Final = np.dtype(
     ]
 )
 """``struct charge_key``: Identifies who lost off-CPU time, and which process caused it. No padding:
-it is a key. Waits for a CPU are charged by process: then tid and culprit_tid are 0."""
+it is a key. Waits for a CPU are charged by process: then tid and culprit_tid are 0. So are all
+waits of a process that has many charges."""
 
 CHARGE: Final = np.dtype(
     [
@@ -546,8 +547,9 @@ class Pool(IntEnum):
     MEMBERS = 4
     KERNELS = 5
     OCTAVES = 6
-    CHARGES = 7
-    """No quota."""
+    PIECES = 7
+    """Allocations of device memory, which have no queue."""
+    CHARGES = 8
 
 
 class Evicting(IntEnum):

@@ -29,9 +29,11 @@ _RECORDS: Final[Mapping[Pool, _Records]] = MappingProxyType(
         Pool.SLOTS: _Records("histogram slots", "no_slot", _REMEDY),
         Pool.THREADS: _Records("thread records", "no_thread"),
         Pool.HEAPS: _Records("records of device memory", "no_allocation"),
+        Pool.PIECES: _Records("allocations of device memory", "no_allocation"),
         Pool.ACTIVITIES: _Records("activity records", "no_activity"),
         Pool.MEMBERS: _Records("rank records", "no_communicator"),
         Pool.OCTAVES: _Records("octaves of histograms", "no_slot", _REMEDY),
+        Pool.CHARGES: _Records("records of charges", "no_charge"),
         Pool.KERNELS: _Records("records for CUDA kernels", "no_kernel"),
     }
 )

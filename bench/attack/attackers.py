@@ -108,6 +108,40 @@ def kernels() -> None:
             return
 
 
+def memory() -> None:
+    """Allocates device memory in four processes, and frees none."""
+    cuda = loaded()
+
+    def work() -> None:
+        for address in itertools.count(4096):
+            cuda.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_ulong(address))
+            if not going():
+                return
+
+    children = [forked(work) for _ in range(4)]
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def charges() -> None:
+    """Has 307 threads, each of which wakes all others: each pair of threads wants a record of its charges."""
+    cuda = loaded()
+    threading.stack_size(1 << 16)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    ends = [os.pipe() for _ in range(307)]
+    steps = itertools.cycle(length for length in range(1, len(ends)) for _ in ends)
+
+    def work(own: int) -> None:
+        cuda.cudaDeviceSynchronize()
+        while os.read(ends[own][0], 1):
+            os.write(ends[(own + next(steps)) % len(ends)][1], b"x")
+
+    for number in range(len(ends)):
+        threading.Thread(target=work, args=(number,), daemon=True).start()
+    os.write(ends[0][1], b"x")
+    hold()
+
+
 def short_lived() -> None:
     """Forks as fast as it can; each child calls on several devices, and ends."""
     cuda = loaded()
@@ -390,8 +424,9 @@ def containers() -> None:
 ATTACKS: dict[str, Callable[[], None]] = {
     attack.__name__: attack
     for attack in (
-        *(rows, rows_of_many, threads, kernels, short_lived, killed_in_calls, programs, symbol_tables),
-        *(odd_files, mappings, many_libraries, replaced_files, names, file_system, connections, containers),
+        *(rows, rows_of_many, threads, kernels, memory, charges, short_lived, killed_in_calls),
+        *(programs, symbol_tables, odd_files, mappings, many_libraries, replaced_files, names, file_system),
+        *(connections, containers),
     )
 }
 """All attacks, by name."""

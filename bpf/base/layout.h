@@ -67,10 +67,10 @@ enum pool {
 	POOL_MEMBERS = 4,
 	POOL_KERNELS = 5,
 	POOL_OCTAVES = 6,
-	POOL_CHARGES = 7,       /* no quota */
+	POOL_PIECES = 7,        /* allocations of device memory, which have no queue */
+	POOL_CHARGES = 8,
 };
-#define POOLS 8
-#define QUOTA_POOLS 7       /* number of pools with quotas, which come first in enum pool */
+#define POOLS 9
 
 /* The maps that evict their oldest elements when they are full. */
 enum evicting {
@@ -101,8 +101,8 @@ struct account_key {
 
 /* The records that a process, or all processes of a cgroup, have. By enum pool. */
 struct account {
-	__u32 used[QUOTA_POOLS];
-	__u32 refused[QUOTA_POOLS]; /* how often a record was refused, modulo 2^32 */
+	__u32 used[POOLS];
+	__u32 refused[POOLS]; /* how often a record was refused, modulo 2^32 */
 };
 
 /*
@@ -331,7 +331,7 @@ enum how {
 
 /*
  * Identifies who lost off-CPU time, and which process caused it. No padding: it is a key. Waits for a CPU are
- * charged by process: then tid and culprit_tid are 0.
+ * charged by process: then tid and culprit_tid are 0. So are all waits of a process that has many charges.
  */
 struct charge_key {
 	__u64 cgroup_id;
@@ -460,7 +460,7 @@ struct heap {
 	__u64 frees;                /* number of outermost calls that freed memory successfully */
 	__u64 allocated_bytes;
 	__u64 freed_bytes;          /* bytes freed, of known allocations only */
-	__u64 held;                 /* number of known allocations that are not freed */
+	__u64 held;                 /* number of known allocations that are not freed: its records of POOL_PIECES */
 	__u64 held_bytes;
 	__u64 account_cgroup_id; /* the cgroup whose account has this record */
 };

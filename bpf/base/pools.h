@@ -108,24 +108,27 @@ INLINE int may_take(u32 pool, u32 tgid, u64 cgroup_id)
 	return 1;
 }
 
-INLINE void credit(u32 pool, u32 tgid, u64 cgroup_id)
+/* Counts `number` records of `pool` as no longer in the account of process `tgid` or, if that is 0, of a cgroup. */
+INLINE void credit(u32 pool, u32 tgid, u64 cgroup_id, u32 number)
 {
 	struct account_key key = {.cgroup_id = cgroup_id, .tgid = tgid};
 	struct account *account = account_of(&key);
 	u64 place = pool;
+	u32 used;
 
 	if (!account)
 		return;
-	BELOW(place, QUOTA_POOLS);
-	if (account->used[place])
-		__sync_fetch_and_add(&account->used[place], -1);
+	BELOW(place, POOLS);
+	used = account->used[place];
+	if (used)
+		__sync_fetch_and_add(&account->used[place], -(used < number ? used : number));
 }
 
 /* Counts a record of `pool` as free again. The arguments are those with which it was taken. */
 INLINE void is_free(u32 pool, u32 tgid, u64 cgroup_id)
 {
-	credit(pool, tgid, 0);
-	credit(pool, 0, cgroup_id);
+	credit(pool, tgid, 0, 1);
+	credit(pool, 0, cgroup_id, 1);
 	add_left(pool, 1);
 }
 

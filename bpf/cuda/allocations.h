@@ -5,7 +5,7 @@
  *
  * An allocation is removed when the call that frees it begins, and put back if that call fails. Removing it
  * when the call returns would be too late: the driver may have given the same address to another thread long
- * before.
+ * before. It counts as held until the call has succeeded, so that there is room to put it back.
  */
 #ifndef STALLTOP_ALLOCATIONS_H
 #define STALLTOP_ALLOCATIONS_H
@@ -108,6 +108,7 @@ INLINE void free_ends(struct thread *thread, struct frame *frame, u32 returned)
 	__sync_fetch_and_add(&heap->freed_bytes, bytes);
 	__sync_fetch_and_add(&heap->held, -1);
 	__sync_fetch_and_add(&heap->held_bytes, -bytes);
+	is_free(POOL_PIECES, heap->tgid, heap->account_cgroup_id);
 }
 
 INLINE void allocation_ends(struct thread *thread, struct frame *frame, u32 returned)
@@ -135,14 +136,21 @@ INLINE void allocation_ends(struct thread *thread, struct frame *frame, u32 retu
 		u64 gone = *before;
 
 		__sync_fetch_and_add(&heap->freed_bytes, gone);
-		__sync_fetch_and_add(&heap->held, -1);
 		__sync_fetch_and_add(&heap->held_bytes, -gone);
-	}
-	if (pieces.update(&piece, &bytes)) {
+	} else if (may_take(POOL_PIECES, heap->tgid, heap->account_cgroup_id)) {
+		__sync_fetch_and_add(&heap->held, 1);
+	} else {
 		LOSE(no_allocation, 1);
 		return;
 	}
-	__sync_fetch_and_add(&heap->held, 1);
+	if (pieces.update(&piece, &bytes)) {
+		LOSE(no_allocation, 1);
+		if (!before) {
+			__sync_fetch_and_add(&heap->held, -1);
+			is_free(POOL_PIECES, heap->tgid, heap->account_cgroup_id);
+		}
+		return;
+	}
 	__sync_fetch_and_add(&heap->held_bytes, bytes);
 }
 

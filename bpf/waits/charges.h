@@ -42,13 +42,56 @@ INLINE void current_culprit(struct culprit *culprit)
 	culprit->cgroup_id = bpf_get_current_cgroup_id();
 }
 
+/* Returns how many charges are in `account`, or 0 if there is no such account. */
+INLINE s64 charges_in(const struct account *account)
+{
+	return account ? account->used[POOL_CHARGES] : 0;
+}
+
+/* Counts a charge that is taken in `account`, which may be NULL. */
+INLINE void add_charge(struct account *account)
+{
+	if (account)
+		__sync_fetch_and_add(&account->used[POOL_CHARGES], 1);
+}
+
+/*
+ * Returns the index of the record for `key`, of which there is none yet; CHARGES if there is no record left for it.
+ * The quotas are those of pools.h, for the process and the cgroup that lost the time. If either of them has half as
+ * many records as it may have, the record that is returned is that of all threads, and of any process of the culprit's
+ * cgroup.
+ *
+ * Refusals count in the account of the cgroup only. The accounts of a process and a cgroup with a thread that has a
+ * record exist. They are looked up twice, so that the verifier need not check the code between for each of them that may
+ * be missing.
+ */
 INLINE u32 new_charge(struct charge_key *key)
 {
+	struct account_key process = {.tgid = key->tgid}, cgroup = {.cgroup_id = key->cgroup_id};
+	s64 of_process = charges_in(accounts.lookup(&process)), left = left_of(POOL_CHARGES);
+	s64 of_cgroup = charges_in(cgroup_accounts.lookup(&cgroup));
+	struct account *account;
 	struct charge *charge;
 	u64 index = 0;
-	u32 *winner;
+	u32 *found;
 
-	if (left_of(POOL_CHARGES) <= 0 || free_charges.pop(KEY(index)))
+	if (2 * of_process >= left || 2 * of_cgroup >= CGROUP_SHARE * left) {
+		if (key->culprit_tgid)
+			key->culprit_tgid = ANY_PROCESS;
+		key->tid = key->culprit_tid = 0;
+		found = charge_of.lookup(key);
+		if (found)
+			return *found;
+	}
+	if (left <= 0)
+		return CHARGES;
+	if (of_process >= left || of_cgroup >= CGROUP_SHARE * left) {
+		account = cgroup_accounts.lookup(&cgroup);
+		if (account)
+			__sync_fetch_and_add(&account->refused[POOL_CHARGES], 1);
+		return CHARGES;
+	}
+	if (free_charges.pop(KEY(index)))
 		return CHARGES;
 	charge = charges.lookup(KEY(index));
 	if (!charge)
@@ -56,12 +99,14 @@ INLINE u32 new_charge(struct charge_key *key)
 	charge->key = *key;
 	if (!charge_of.insert(key, KEY(index))) {
 		add_left(POOL_CHARGES, -1);
+		add_charge(accounts.lookup(&process));
+		add_charge(cgroup_accounts.lookup(&cgroup));
 		return index;
 	}
 	/* Another CPU has inserted the key before, or the Linux kernel has refused to insert it. */
 	free_charges.push(KEY(index), 0);
-	winner = charge_of.lookup(key);
-	return winner ? *winner : CHARGES;
+	found = charge_of.lookup(key);
+	return found ? *found : CHARGES;
 }
 
 /* Returns the operation to which off-CPU time of `thread` belongs; 0 if it is not counted. */
@@ -74,10 +119,7 @@ INLINE u32 charged_operation(struct thread *thread, u64 now)
 	return thread->link ? HOST_WORK : HOST_GAP;
 }
 
-/*
- * Charges `ns` of `thread` to `culprit`; returns the time that is charged. If many culprits of waits for a CPU are
- * known already, new ones are charged by cgroup.
- */
+/* Charges `ns` of `thread` to `culprit`; returns the time that is charged. */
 INLINE u64 charge(struct thread *thread, u32 operation, u32 part, const struct culprit *culprit, u64 ns)
 {
 	/* Waits for a CPU are charged by process, not by thread: there would be too many pairs of threads. */
@@ -96,10 +138,6 @@ INLINE u64 charge(struct thread *thread, u32 operation, u32 part, const struct c
 	u64 index;
 
 	found = charge_of.lookup(&key);
-	if (!found && !by_thread && left_of(POOL_CHARGES) < CHARGES / 2) {
-		key.culprit_tgid = ANY_PROCESS;
-		found = charge_of.lookup(&key);
-	}
 	index = found ? *found : new_charge(&key);
 	charge = charges.lookup(KEY(index));
 	if (!charge) {

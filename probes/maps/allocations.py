@@ -77,10 +77,11 @@ class Allocations:
     def _free(self, heaps: NDArray[np.intp]) -> None:
         if not len(heaps):
             return
-        holding = heaps[self._heaps["held"][heaps] != 0]
-        if len(holding):
-            self._forget_pieces(holding)
+        held = self._heaps["held"][heaps]
         tgids, cgroup_ids = self._heaps["tgid"][heaps], self._heaps["account_cgroup_id"][heaps]
+        if held.any():
+            self._forget_pieces(heaps[held != 0])
+            self._pools.free(Pool.PIECES, held.tolist(), tgids.tolist(), cgroup_ids.tolist())
         self._heaps[heaps] = np.zeros(1, self._heaps.dtype)
         self._seen[heaps] = 0
         self._released[heaps] = False

@@ -113,11 +113,14 @@ class Charges:
     def _free(self, elements: NDArray[np.intp]) -> None:
         if not len(elements):
             return
+        keys = self._charges["key"][elements]
         self._charges[elements] = np.zeros(1, self._charges.dtype)
         self._times[elements] = 0
         self._ns[elements] = 0
         self._retired_at[elements] = np.inf
-        self._pools.free(layout.Pool.CHARGES, elements.tolist())
+        self._pools.free(
+            layout.Pool.CHARGES, elements.tolist(), keys["tgid"].tolist(), keys["cgroup_id"].tolist()
+        )
 
 
 def _waits(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> list[RawWait]:

@@ -291,6 +291,7 @@ def pool_sizes(slots: int, threads: int, *, splits: bool) -> dict[layout.Pool, i
         pool.ACTIVITIES: layout.ACTIVITIES,
         pool.MEMBERS: layout.MEMBERS,
         pool.KERNELS: layout.KERNELS,
+        pool.PIECES: layout.ALLOCATIONS,
     }
     return sizes | ({pool.CHARGES: layout.CHARGES} if splits else {})
 

@@ -13,6 +13,8 @@ from stalltop.probes.programs.bpf_calls import run_raw_tracepoint
 
 _STACKS: Final = (Pool.SLOTS, Pool.KERNELS, Pool.OCTAVES)
 """Pools that are stacks: the record that was put there last is taken first."""
+WITHOUT_QUEUE: Final = (Pool.PIECES,)
+"""Pools whose records are only counted: they have no numbers."""
 
 
 class Pools:
@@ -41,7 +43,8 @@ class Pools:
         cgroup_ids: Iterable[int] = itertools.repeat(0),
     ) -> None:
         """Frees ``records`` of ``pool``. ``tgids`` and ``cgroup_ids`` say in whose accounts the records are;
-        0: in none. Raises OSError."""
+        0: in none. Of a pool in ``WITHOUT_QUEUE``, each element of ``records`` is a number of records that
+        are freed together. Raises OSError."""
         for record, tgid, cgroup_id in zip(records, tgids, cgroup_ids, strict=False):
             run_raw_tracepoint(self._freeing, pool, record, tgid, cgroup_id)
 
@@ -60,6 +63,9 @@ def fill(filling: int, pool: Pool, first: int, number: int) -> None:
 
     A BPF program does this, because a system call for each record would take a second in all.
     """
+    if pool in WITHOUT_QUEUE:
+        run_raw_tracepoint(filling, pool, first, number)
+        return
     firsts = range(first, first + number, FILLED_AT_ONCE)
     # The lowest number is taken first, so that few records are used if few are needed.
     for at in reversed(firsts) if pool in _STACKS else firsts:

@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stalltop.probes.layout import (
     ACCOUNT,
     ACCOUNT_KEY,
     ACCOUNTS,
     ACTIVITIES,
+    ALLOCATIONS,
+    CHARGES,
     HEAPS,
     KERNELS,
     MEMBERS,
@@ -27,11 +30,12 @@ from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import BYTES_A_SLOT, MonitorOptions
 from stalltop.probes.programs import loading
 from stalltop.probes.programs.bpf_calls import get, look_at_all, put
+from stalltop.probes.programs.pools import WITHOUT_QUEUE
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child, compile_library
 from tests.kernel.harness import Workplace, probe
 from tests.kernel.processes.watched import WatchedMonitor
-from tests.kernel.traced_program import lost
+from tests.kernel.traced_program import lost, wait_until
 
 pytestmark = pytest.mark.beside
 
@@ -85,6 +89,15 @@ for _ in range({HEAPS + 1}):
     child = os.fork()
     if not child:
         cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_ulong(4096))
+        os._exit(0)
+    os.waitpid(child, 0)
+""",
+    Pool.PIECES: f"""
+for _ in range(5):
+    child = os.fork()
+    if not child:
+        for address in range(4096, 4096 + {ALLOCATIONS // 4}):
+            cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_ulong(address))
         os._exit(0)
     os.waitpid(child, 0)
 """,
@@ -177,6 +190,8 @@ def test_greedy_processes_leave_records_for_others(
         assert kernel.over_quota() == []
         counts = kernel.read().take(lambda key: key.tgid == other.pid and not key.between_calls)
         assert int(counts.calls.sum()) == 2 * (2 + 8 + 1)
+        (held,) = [row for row in kernel.evidence.held() if row.tgid == other.pid]
+        assert (held.allocations, held.held, held.held_bytes) == (2, 1, 4096), "both have one address"
         tgids = kernel.evidence.tgids()
     for tgid in tgids:
         kernel.release(tgid)
@@ -191,7 +206,10 @@ def test_greedy_processes_leave_records_for_others(
         assert shares(found) == shares(quotas), "all records are free again"
 
 
-@pytest.mark.parametrize("pool", Pool, ids=[pool.name.lower() for pool in Pool])
+QUEUED = [pool for pool in Pool if pool not in WITHOUT_QUEUE]
+
+
+@pytest.mark.parametrize("pool", QUEUED, ids=[pool.name.lower() for pool in QUEUED])
 def test_a_pool_without_free_records_is_not_asked_for_one(
     monkeypatch: pytest.MonkeyPatch, libraries: tuple[Path, Path], pool: Pool
 ) -> None:
@@ -245,6 +263,75 @@ def test_others_get_records_when_processes_have_all_accounts(
         counts = kernel.read().take(lambda key: key.tgid == child.pid and not key.between_calls)
         assert int(counts.calls.sum()) == 2 * (2 + 8 + 1)
         assert lost(kernel) == {}
+
+
+ANY_PROCESS = (1 << 32) - 1
+"""ANY_PROCESS of bpf/base/layout.h."""
+WAKING = 307
+"""A prime number of threads, so that a walk in steps of any length comes to all of them."""
+WAKE_EACH_OTHER = f"""
+ends = [os.pipe() for _ in range({WAKING})]
+steps = iter([length for length in range(1, 60) for _ in ends])
+done, ready = threading.Event(), threading.Semaphore(0)
+def work(own):
+    cudart.cudaDeviceSynchronize()
+    ready.release()
+    while os.read(ends[own][0], 1):
+        length = next(steps, 0)
+        if not length:
+            return done.set()
+        os.write(ends[(own + length) % {WAKING}][1], b"x")
+for number in range({WAKING}):
+    threading.Thread(target=work, args=(number,), daemon=True).start()
+for _ in ends:
+    ready.acquire()
+os.write(ends[0][1], b"x")
+done.wait()
+"""
+"""A program in which more pairs of threads wake each other than there are charges."""
+
+
+def test_threads_that_wake_each_other_leave_charges_for_others(
+    libraries: tuple[Path, Path], workplace: Workplace
+) -> None:
+    kernel = KernelSide(slots=SLOTS, threads=4 * WAKING, splits=True)
+    programs = kernel._programs
+
+    def charges_of(child: Child) -> NDArray[np.void]:
+        assert programs.charges is not None
+        used = programs.charges[programs.charges["times"] != 0]["key"]
+        own: NDArray[np.void] = used[used["tgid"] == child.pid]
+        return own
+
+    def counted(child: Child) -> int:
+        key = np.array([(0, child.pid, 0)], ACCOUNT_KEY).tobytes()
+        return int(
+            np.frombuffer(get(programs.accounts, key, ACCOUNT.itemsize), ACCOUNT)["used"][0][Pool.CHARGES]
+        )
+
+    try:
+        probe(kernel, libraries[0], "runtime")
+        probe(kernel, libraries[1], "nccl")
+        with Child() as hog, Child() as other:
+            run(moved(hog, workplace.cgroup()), libraries, WAKE_EACH_OTHER)
+            kernel.losses()
+            run(other, libraries, MODEST + WOKEN)
+            assert kernel.losses()["no_charge"] == 0
+            assert (charges_of(other)["culprit_tid"] != 0).any()
+            assert CHARGES // 4 < len(charges_of(hog)) < CHARGES // 2
+            assert counted(hog) == len(charges_of(hog))
+            by_cgroup = charges_of(hog)["culprit_tgid"] == ANY_PROCESS
+            assert not charges_of(hog)[by_cgroup]["tid"].any()
+            assert by_cgroup.any()
+            kernel.release(hog.pid)
+
+            def freed() -> bool:
+                kernel.evidence.charges()
+                return counted(hog) == len(charges_of(hog)) == 0
+
+            wait_until(freed, "its charges freed")
+    finally:
+        kernel.close()
 
 
 def shares(quotas: list[RawQuota]) -> list[tuple[bool, int]]:

@@ -253,7 +253,7 @@ def test_charges_of_ended_processes_are_freed(kernel: KernelSide, relay: Path) -
     wait_until(forgotten, "old charges freed")
 
 
-# The last test: it uses up half of the records of charges, after which charges are by cgroup.
+# The last test: its victim uses up so many records of charges that its new culprits are charged by cgroup.
 SHORT_LIVED = """
 #include <sys/wait.h>
 #include <time.h>

@@ -37,6 +37,18 @@ def test_other_records_that_are_refused_leave_calls_counted() -> None:
     assert gap.reason.startswith("over quota: hog(7) of team has 8,192 of 16,384 ")
 
 
+def test_a_process_whose_device_memory_is_not_followed_is_named() -> None:
+    (gap,) = told(RawQuota(7, 0, Pool.PIECES, 32768, 65536, 9), no_allocation=9)
+    assert (gap.what, gap.untraced) == ("some allocations of device memory", False)
+    assert gap.reason.startswith("over quota: hog(7) of team has 32,768 of 65,536 ")
+
+
+def test_a_container_whose_culprits_are_not_stored_is_named() -> None:
+    (gap,) = told(RawQuota(7, 99, Pool.CHARGES, 13107, 16384, 9), no_charge=9)
+    assert (gap.what, gap.untraced) == ("some records of charges", False)
+    assert gap.reason.startswith("over quota: the container of hog(7) of team has 13,107 of 16,384 ")
+
+
 def test_a_refusal_without_a_loss_is_not_told() -> None:
     assert told(RawQuota(7, 0, Pool.SLOTS, 2048, 4096, 3), no_slot=0) == ()
 
