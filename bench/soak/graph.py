@@ -27,7 +27,7 @@ _PANELS: Final[tuple[tuple[str, tuple[Curve, ...]], ...]] = (
         (("descriptors", lambda one: one.descriptors), ("threads", lambda one: one.threads)),
     ),
     (
-        "Objects in the Linux kernel",
+        "BPF objects",
         (
             ("BPF maps", lambda one: one.maps),
             ("programs", lambda one: one.programs),
