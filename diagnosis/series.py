@@ -4,8 +4,9 @@ rules."""
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,11 @@ LENGTH_SECONDS: Final = 900.0
 EVERY_SECONDS: Final = 2.0
 """Time between two points of a series, s. Slow growth needs no more points, and memory stays small."""
 MOST_SERIES: Final = 2048
-"""Maximum number of series. Series of processes that have ended are removed after ``LENGTH_SECONDS``."""
+"""Maximum number of series. Series of processes that have ended are removed after ``LENGTH_SECONDS``. If
+there are so many, the tenant with the most loses its oldest ones to others: nobody can keep others from being
+followed."""
+_AT_ONCE: Final = MOST_SERIES // 16
+"""Number of series that are removed together."""
 
 
 class Series:
@@ -52,11 +57,18 @@ class Series:
         alive = self._roles.pids
         counted = [(key, float(count)) for key, count in self._counts.items() if key[2] in alive]
         work = _device_work(window, self._roles)
+        largest = ""
         for key, value in (*_figures(window), *work, *_rank_lags(window), *counted):
             points = self._points.get(key)
             if points is None:
                 if len(self._points) >= MOST_SERIES:
-                    continue
+                    largest = largest or _largest(tenant for _, tenant, _ in self._points)
+                    if key[1] == largest:
+                        continue
+                    of_largest = {one: at[-1][0] for one, at in self._points.items() if one[1] == largest}
+                    for one in nsmallest(_AT_ONCE, of_largest, key=of_largest.__getitem__):
+                        del self._points[one]
+                    largest = ""
                 points = self._points[key] = deque()
             if points and now < points[-1][0]:  # The clock was set back.
                 points.clear()
@@ -73,13 +85,22 @@ class Series:
     def _add_longest(self, window: Window) -> None:
         rows = window.rows
         outermost = self._roles.outermost
+        largest = ""
         for row, calls, max_ns in zip(
             outermost, rows.calls[outermost].tolist(), rows.max_ns[outermost].tolist(), strict=True
         ):
             key = rows.keys[row]
             known = self._longest.get(key)
-            if not calls or (known is None and len(self._longest) >= MOST_SERIES):
+            if not calls:
                 continue
+            if known is None and len(self._longest) >= MOST_SERIES:
+                largest = largest or _largest(one.tenant for one in self._longest)
+                if key.tenant == largest:
+                    continue
+                of_largest = {one: at for one, at in self._longest_at.items() if one.tenant == largest}
+                for one in nsmallest(_AT_ONCE, of_largest, key=of_largest.__getitem__):
+                    del self._longest[one], self._longest_at[one]
+                largest = ""
             if known is None or max_ns >= known:
                 self._longest[key], self._longest_at[key] = max_ns, window.end
         self._longest_since = min(self._longest_since, window.end)
@@ -99,6 +120,11 @@ class Series:
     def points(self) -> Mapping[Key, Sequence[tuple[float, float]]]:
         """Returns the points (Unix time, value) of each series, oldest first."""
         return self._points
+
+
+def _largest(tenants: Iterable[str]) -> str:
+    """Returns the tenant that is named most often."""
+    return Counter(tenants).most_common(1)[0][0]
 
 
 def _figures(window: Window) -> Iterator[tuple[Key, float]]:
