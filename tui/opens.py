@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stalltop.tui.pages.sections import Frame
     from stalltop.tui.row.detail import Details
     from stalltop.tui.saving.formats import ShownScreen
-    from stalltop.tui.views.groups import Path
+    from stalltop.tui.views.path import Path
     from stalltop.widgets.page import PanelText
 
 MOST_LINES = 40

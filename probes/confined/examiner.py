@@ -28,7 +28,7 @@ from stalltop.probes.nccl_ras.status import RasCommunicator, received_status
 from stalltop.probes.process_maps import Kind, MappedFiles, Mapping, map_lines, mapped_by, program_of
 from stalltop.probes.regular_file import opened
 from stalltop.probes.stacks.code_objects import PythonFrame, SourceLine
-from stalltop.probes.stacks.native_frames import NativeFrame, NativeFrames
+from stalltop.probes.stacks.native_frames import NativeFrames, NativeStack
 from stalltop.probes.stacks.python_processes import PythonProcess, PythonProcesses
 from stalltop.probes.tenants.container_sockets import DaemonError, answer
 from stalltop.probes.tenants.environment import Environments
@@ -286,9 +286,9 @@ class Examiner:
         """Returns the Python frames of a thread, innermost first, read from outside."""
         return self._pythons.frames(pid, tid)
 
-    def native_stack(self, pid: int, addresses: tuple[int, ...]) -> tuple[NativeFrame, ...]:
+    def native_stack(self, pid: int, addresses: tuple[int, ...]) -> NativeStack:
         """Returns the native frames at ``addresses``, as far as they are certain."""
-        return self._native.frames(pid, addresses)
+        return self._native.stack(pid, addresses)
 
 
 @contextlib.contextmanager

@@ -7,14 +7,21 @@ from few places. So after some samples, stacks get their names without a questio
 from __future__ import annotations
 
 import bisect
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from stalltop.model.stacks.stack import StackFrame
-from stalltop.probes.stacks.native_frames import NativeFrame
+from stalltop.probes.stacks.native_frames import NativeFrame, NativeStack
 
 MOST_KNOWN: Final = 4096
 """Maximum number of functions of a process, and of places that call, which are remembered."""
+
+
+NOTHING_SECONDS: Final = 10.0
+"""Time for which memory without code is remembered, s: it may become code without being mapped anew."""
+_MOST_NOTHING: Final = 16
 
 
 class _KnownFunction(NamedTuple):
@@ -34,6 +41,8 @@ class KnownCode:
         self._starts: list[int] = []
         self._code: dict[int, _KnownFunction] = {}
         """By the address where it begins."""
+        self._nothing: deque[tuple[int, int, float]] = deque(maxlen=_MOST_NOTHING)
+        """Memory and holes without code: begin, end, and when that was known (``time.monotonic()``)."""
         self._follows: dict[int, bool] = {}
         """By address of an outer frame: whether the stack goes on there (`NativeFrames`)."""
 
@@ -46,6 +55,8 @@ class KnownCode:
                 break
             code = self._at(address) if follows else None
             if code is None:
+                if self._is_in_nothing(address):
+                    break
                 return None
             frame = code.frame
             if frame.symbol or not frame.file or address == code.address:
@@ -55,8 +66,12 @@ class KnownCode:
                 frames.append(self._shown(frame._replace(offset=offset)))
         return tuple(frames)
 
-    def learn(self, addresses: Sequence[int], frames: Sequence[NativeFrame]) -> None:
-        """Remembers the answer about a stack: its ``frames``, which may end before its addresses do."""
+    def learn(self, addresses: Sequence[int], stack: NativeStack) -> None:
+        """Remembers the answer about a stack, which may end before its addresses do."""
+        frames = stack.frames
+        if stack.nothing[1]:
+            # Code without frame pointers leaves any value where the Linux kernel looks for the next frame.
+            self._nothing.append((*stack.nothing, time.monotonic()))
         if not frames:
             return
         if len(self._code) > MOST_KNOWN or len(self._follows) > MOST_KNOWN:
@@ -70,6 +85,10 @@ class KnownCode:
                 if frame.start not in self._code:
                     bisect.insort(self._starts, frame.start)
                 self._code[frame.start] = _KnownFunction(address, frame, self._shown(frame))
+
+    def _is_in_nothing(self, address: int) -> bool:
+        oldest = time.monotonic() - NOTHING_SECONDS
+        return any(start < address <= end and at >= oldest for start, end, at in self._nothing)
 
     def _at(self, address: int) -> _KnownFunction | None:
         # A frame's address is behind its call, which may be the last instruction of its function.

@@ -148,18 +148,21 @@ class StackNames:
             for stack, answer in zip(wanted, answers, strict=False)
             if not isinstance(answer, OSError)
         }
-        mangled = {frame.symbol for frames in found.values() for frame in frames if is_mangled(frame.symbol)}
+        symbols = {frame.symbol for answer in found.values() for frame in answer.frames}
+        mangled = {symbol for symbol in symbols if is_mangled(symbol)}
         asked = [symbol for symbol in mangled if symbol not in self._shown]
         if asked:
             self._shown |= {name: for_display(answer) for name, answer in self._demangler.ask(asked).items()}
         if mangled <= self._shown.keys():  # Otherwise better names may come.
-            for stack, frames in found.items():
-                code.learn(stack, frames)
+            for stack, answer in found.items():
+                code.learn(stack, answer)
             # A stack may be named after its process was forgotten.
             self._code[pid] = code
             while len(self._code) > MOST_PROCESSES:
                 self._code.pop(next(iter(self._code)), None)
-        return named | {stack: tuple(map(self._native_frame, frames)) for stack, frames in found.items()}
+        return named | {
+            stack: tuple(map(self._native_frame, answer.frames)) for stack, answer in found.items()
+        }
 
     def remapped(self, pids: Collection[int] | None) -> None:
         """Forgets what the addresses of processes name, because the processes have mapped code, or ended;

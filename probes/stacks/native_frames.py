@@ -32,7 +32,11 @@ up in fresh ones."""
 _MEMORY: Final = ("/memfd:", "/dev/zero")
 """How paths of mappings begin that are memory and no files."""
 _LAST: Final = 1 << 63
-"""An offset behind all code."""
+"""An offset or address behind all code."""
+_INSIDE: Final = (0, 0)
+_VDSO: Final = "[vdso]"
+"""The functions of the Linux kernel that run in programs, such as clock_gettime."""
+_COMPILED: Final = "compiled"
 _LONGEST_CALL: Final = 7
 """Size of the longest instruction of x86-64 that calls and is in use, bytes."""
 
@@ -51,6 +55,16 @@ class NativeFrame(NamedTuple):
     end: int
     """Where the function begins and ends in the process; without a symbol, the code between two functions.
     A frame belongs to the function in which the byte before its address lies."""
+
+
+class NativeStack(NamedTuple):
+    """A stack of native code."""
+
+    frames: tuple[NativeFrame, ...]
+    """Innermost first, as far as they are certain."""
+    nothing: tuple[int, int]
+    """If the address that ends the stack is not in code: where the memory, or the hole, begins and ends in
+    which it lies; (0, 0) otherwise."""
 
 
 class _SizedFunctions(NamedTuple):
@@ -83,25 +97,32 @@ class NativeFrames:
         self._mappings: OrderedDict[int, tuple[float, list[Mapping]]] = OrderedDict()
         self._perf_maps = PerfMaps()
 
-    def frames(self, pid: int, addresses: tuple[int, ...]) -> tuple[NativeFrame, ...]:
-        """Returns the frames of the stack ``addresses``, innermost first, as far as they are certain."""
+    def stack(self, pid: int, addresses: tuple[int, ...]) -> NativeStack:
+        """Returns the stack ``addresses``, innermost first."""
         frames = []
+        nothing = _INSIDE
         with contextlib.suppress(OSError), ProcessMemory(pid) as memory:
             for place, address in enumerate(addresses):
                 frame = self._frame(pid, address)
-                if frame is None or (place and not _follows_call(memory, address)):
+                if not isinstance(frame, NativeFrame):
+                    nothing = frame
+                    break
+                if place and not _follows_call(memory, address):
                     break
                 frames.append(frame)
-        return tuple(frames)
+        return NativeStack(tuple(frames), nothing)
 
-    def _frame(self, pid: int, address: int) -> NativeFrame | None:
-        """Returns the frame of an address; None if it is not in code."""
+    def _frame(self, pid: int, address: int) -> NativeFrame | tuple[int, int]:
+        """Returns the frame of an address; if it is not in code, `NativeStack.nothing`."""
         # The address is behind the call: with a function that never returns, it may be that of the next
         # function.
         at = address - 1
         mapping = self._mapping(pid, at)
         if mapping is None:
-            return self._compiled(pid, at) if _is_anonymous_code(pid, at) else None
+            start, end, name = _around(pid, at)
+            if name == _VDSO:
+                return NativeFrame(b"", _VDSO, at - start + 1, start, end)
+            return self._compiled(pid, at) if name == _COMPILED else (start, end)
         if mapping.path.startswith(_MEMORY):
             return self._compiled(pid, at)
         base = mapping.start - mapping.offset
@@ -162,13 +183,21 @@ def _follows_call(memory: ProcessMemory, address: int) -> bool:
     return any(before[-size] == 0xFF and before[1 - size] >> 3 & 7 == 2 for size in (2, 3, 4, 6, 7))
 
 
-def _is_anonymous_code(pid: int, address: int) -> bool:
-    """Returns whether code that is in no file is at ``address``: compiled by the program itself. The page to
-    which the Linux kernel lets traced functions return, ``[uprobes]``, is not such code."""
+def _around(pid: int, address: int) -> tuple[int, int, str]:
+    """Returns where the memory, or the hole, begins and ends in which ``address`` lies, and what code is there:
+    ``_COMPILED`` by the program itself, ``_VDSO``, or '' for none. The page to which the Linux kernel lets
+    traced functions return, ``[uprobes]``, is no code of the program."""
+    before = 0
     for piece in map_lines(f"/proc/{pid}"):
         for line in piece.splitlines():
             bounds, permissions, _, _, _, *name = line.split(maxsplit=5)
             start, end = (int(bound, 16) for bound in bounds.split(b"-"))
-            if start <= address < end:
-                return permissions[2:3] == b"x" and (not name or name[0].startswith(b"[anon:"))
-    return False
+            if address < start:
+                return before, start, ""
+            if address < end:
+                if name and name[0] == _VDSO.encode():
+                    return start, end, _VDSO
+                is_code = permissions[2:3] == b"x" and (not name or name[0].startswith(b"[anon:"))
+                return start, end, _COMPILED if is_code else ""
+            before = end
+    return before, _LAST, ""

@@ -15,7 +15,8 @@ from stalltop.model.merge.packing import Packed
 from stalltop.model.network_ports import throughput
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
-from stalltop.tui.views.groups import PathStep, below, decided, outermost
+from stalltop.tui.views.outermost import outermost
+from stalltop.tui.views.path import PathStep, below, decided
 from stalltop.widgets.table_data import Role
 
 Path = tuple[PathStep, ...]

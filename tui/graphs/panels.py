@@ -16,7 +16,7 @@ from stalltop.tui.graphs.choice import HeldChoice, chosen
 from stalltop.tui.graphs.course import Floats, GraphAxis, PastValues, axis_of, spread, within
 from stalltop.tui.graphs.figures import BY_ID, EVERYTHING, MOST, GraphFigure, Path, Subject, high_of
 from stalltop.tui.settings.settings import AUTO
-from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.path import PathStep
 from stalltop.widgets.graph import Graph, GraphData, columns
 
 _ROLES = ("bad", "bad", "warn", "label", "dim")

@@ -23,7 +23,7 @@ from stalltop.tui.screens.steady import Steady
 from stalltop.tui.settings.settings import AUTO, NONE
 from stalltop.tui.tables.sizes import DETAIL, NO_DETAIL, DetailNeeds, detail_cells
 from stalltop.tui.tables.tables import Tables
-from stalltop.tui.views.groups import Path
+from stalltop.tui.views.path import Path
 from stalltop.widgets.answer import AnswerLines, AnswerState
 from stalltop.widgets.bars import DiskRates, SystemBars
 from stalltop.widgets.caption import CaptionLines

@@ -10,7 +10,7 @@ from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.window import Window
 from stalltop.tui.columns.catalogue import Need
 from stalltop.tui.tables.picking import Pair
-from stalltop.tui.views.groups import Path
+from stalltop.tui.views.path import Path
 
 if TYPE_CHECKING:
     from stalltop.model.actions.offers import Offer

@@ -14,7 +14,7 @@ from stalltop.model.window import Window
 from stalltop.tui.past.times import ago_text
 from stalltop.tui.problems.chains import MARK, ROLE, counts
 from stalltop.tui.reading.collector import Snapshot
-from stalltop.tui.views.groups import calls_per_s
+from stalltop.tui.views.outermost import calls_per_s
 from stalltop.widgets.header import HeaderState
 
 if TYPE_CHECKING:

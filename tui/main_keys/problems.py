@@ -14,7 +14,7 @@ from stalltop.tui.main_keys.panels import PanelKeys
 from stalltop.tui.problems.alert_panel import COVERAGE_LINE, QUIET_LINE
 from stalltop.tui.problems.chains import stands
 from stalltop.tui.tables.steps import TableSteps
-from stalltop.tui.views.groups import Path, scope
+from stalltop.tui.views.path import Path, scope
 from stalltop.tui.views.processes import processes_of
 from stalltop.widgets.drawing.strips import printable
 

@@ -15,8 +15,8 @@ from stalltop.tui.main_keys.panels import PanelKeys
 from stalltop.tui.main_keys.time_keys import TimeKeys
 from stalltop.tui.tables.steps import TableSteps
 from stalltop.tui.tables.table import available
-from stalltop.tui.views.groups import below
 from stalltop.tui.views.orders import WORST
+from stalltop.tui.views.path import below
 from stalltop.widgets.table import Table
 
 

@@ -12,7 +12,9 @@ from stalltop.tui.keys.actions import key
 from stalltop.tui.pair.cells import CELLS
 from stalltop.tui.tables.picking import Pair
 from stalltop.tui.tables.table import TreeRow, drawn, sorted_by
-from stalltop.tui.views.groups import decided, grouped, outermost_ns, scope
+from stalltop.tui.views.groups import grouped
+from stalltop.tui.views.outermost import outermost_ns
+from stalltop.tui.views.path import decided, scope
 from stalltop.tui.views.view import PLURAL, View
 from stalltop.widgets.table import Column, Role, TableData
 

@@ -19,7 +19,7 @@ from stalltop.tui.keys.actions import key
 from stalltop.tui.pages.sections import APART, Frame, Places, Section, filled, fitted
 from stalltop.tui.row.facts import RowFacts, facts
 from stalltop.tui.row.page import split, title
-from stalltop.tui.views.groups import Path
+from stalltop.tui.views.path import Path
 from stalltop.widgets.page import PageLine, PanelText
 
 TWO_COLUMNS_FROM = 110

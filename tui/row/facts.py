@@ -20,7 +20,7 @@ from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.window import SPLITS, OpenCall, Rows, Window
 from stalltop.tui.problems.chains import keys_of, steady
 from stalltop.tui.problems.culprit_rows import culprits_of
-from stalltop.tui.views.groups import Path, below, decided, scope
+from stalltop.tui.views.path import Path, below, decided, scope
 from stalltop.tui.views.processes import processes_of
 
 

@@ -19,7 +19,8 @@ from stalltop.tui.pages.sections import LABEL, Frame, Section, heading, more, no
 from stalltop.tui.problems.chains import MARK, ROLE, culprit, loss
 from stalltop.tui.row.facts import RowFacts, waits_ns
 from stalltop.tui.row.past import Sample
-from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
+from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS
+from stalltop.tui.views.outermost import outermost_ns
 from stalltop.widgets.distribution import DurationAxis, distribution
 from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.drawing.sparkline import sparkline

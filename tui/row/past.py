@@ -10,7 +10,7 @@ import numpy as np
 from stalltop.model.merge.packing import Packed
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import RowNaming, bounded
-from stalltop.tui.views.groups import Path, decided
+from stalltop.tui.views.path import Path, decided
 
 
 @dataclass(frozen=True, slots=True)

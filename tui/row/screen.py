@@ -19,7 +19,7 @@ from stalltop.tui.row import page as row_page
 from stalltop.tui.row import stacks as row_stacks
 from stalltop.tui.row.facts import RowFacts, facts
 from stalltop.tui.row.past import RowPast
-from stalltop.tui.views.groups import Path
+from stalltop.tui.views.path import Path
 from stalltop.widgets.distribution import DurationAxis, axis_of
 from stalltop.widgets.drawing.strips import printable
 

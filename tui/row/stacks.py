@@ -11,7 +11,7 @@ from stalltop.model.stacks.stack import SAMPLED, StackCount, StackFrame
 from stalltop.model.text import figures
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note
 from stalltop.tui.row.facts import RowFacts
-from stalltop.tui.views.groups import below, decided
+from stalltop.tui.views.path import below, decided
 from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.page import PageLine
 

@@ -16,7 +16,7 @@ from stalltop.tui.keys.actions import bindings, key, own_bindings
 from stalltop.tui.main.filter_entry import FilterEntry
 from stalltop.tui.pages.table_screen import TableScreen
 from stalltop.tui.stacks.table import TreeChoices, stack_table
-from stalltop.tui.views.groups import Path
+from stalltop.tui.views.path import Path
 from stalltop.widgets.table import Table
 from stalltop.widgets.table_data import TableData
 

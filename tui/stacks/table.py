@@ -15,8 +15,8 @@ from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import SPLITS, Window
 from stalltop.tui.columns.split import bar, legend
 from stalltop.tui.keys.actions import key
-from stalltop.tui.views.groups import Path as RowPath
-from stalltop.tui.views.groups import below
+from stalltop.tui.views.path import Path as RowPath
+from stalltop.tui.views.path import below
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
 
 UNFOLDED_SHARE: Final = 0.2

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.tui.keys import actions as keys
-from stalltop.tui.views.groups import Key, PathStep
+from stalltop.tui.views.groups import Key
+from stalltop.tui.views.path import PathStep
 from stalltop.tui.views.view import BELOW, PLURAL, View
 from stalltop.widgets.table import Cell
 

@@ -13,7 +13,7 @@ from stalltop.tui.problems.chains import keys_of
 from stalltop.tui.tables.table import steps_to
 from stalltop.tui.tables.tables import Tables
 from stalltop.tui.tables.way_back import TablesBefore, WayBack
-from stalltop.tui.views.groups import PathStep, scope
+from stalltop.tui.views.path import PathStep, scope
 from stalltop.tui.views.view import View
 from stalltop.widgets.table import Table
 

@@ -24,19 +24,10 @@ from stalltop.tui.columns.choice import columns
 from stalltop.tui.columns.now import CELLS
 from stalltop.tui.columns.split import legend
 from stalltop.tui.tables.worst_first import WorstFirst
-from stalltop.tui.views.groups import (
-    LONG_OPEN_NS,
-    NOTHING_ADDED,
-    AddedRow,
-    Grouped,
-    Key,
-    PathStep,
-    decided,
-    grouped,
-    outermost_ns,
-    scope,
-)
+from stalltop.tui.views.groups import LONG_OPEN_NS, NOTHING_ADDED, AddedRow, Grouped, Key, grouped
 from stalltop.tui.views.orders import WORST
+from stalltop.tui.views.outermost import outermost_ns
+from stalltop.tui.views.path import PathStep, decided, scope
 from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import Level, View, empty, title
 from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows

@@ -32,7 +32,7 @@ from stalltop.tui.tables.sizes import TableNeeds, TablesLayout
 from stalltop.tui.tables.table import CULPRIT, available, steps_to, table
 from stalltop.tui.tables.table_views import TableViews
 from stalltop.tui.tables.worst_first import WorstFirst
-from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.path import PathStep
 from stalltop.tui.views.trends import NO_TRENDS, RowTrends
 from stalltop.tui.views.view import PLURAL, View
 from stalltop.widgets.table import Role, Table, TableData

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.path import PathStep
 from stalltop.tui.views.view import View
 
 

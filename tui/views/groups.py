@@ -3,9 +3,8 @@ functions."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.devices.labels import order_of
-from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import Groups, RowNaming, bounded, pivot
 from stalltop.model.sharing.placing import Labels, held_bytes, placement
-from stalltop.model.window import OpenCall, Window
+from stalltop.model.window import Window
+from stalltop.tui.views.path import key_of
 from stalltop.tui.views.reduced import marked
 from stalltop.widgets.table import Role
 
@@ -40,19 +39,6 @@ _OF_TENANTS = frozenset(("container", "namespace", "pod"))
 """The dimensions whose rows are one or several whole tenants."""
 Key = tuple[str, ...]
 """Identifies a row of a table: one value for each dimension."""
-
-
-@dataclass(frozen=True, slots=True)
-class PathStep:
-    """One step of a path: it selects the group ``key`` of ``dimension``."""
-
-    dimension: Dimension
-    key: str
-    label: str
-
-
-Path = tuple[PathStep, ...]
-"""The steps to a row of a table, or to the rows inside a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,65 +336,6 @@ def _picked(column: NDArray[np.integer] | NDArray[np.floating], at: NDArray[np.i
     if not len(column):
         return np.full(len(at), np.nan)
     return np.where(at >= 0, column[at].astype(np.float64), np.nan)
-
-
-def scope(window: Window, path: tuple[PathStep, ...]) -> Window:
-    """Return the part of ``window`` below ``path``.
-
-    If the path contains an operation or a layer (``decided``), nested calls count like outermost ones:
-    otherwise the page of a driver function that is called only by the runtime would be empty.
-    """
-    if not path:
-        return window
-    inside = below(path, window)
-    kept = np.fromiter((inside(key) for key in window.rows.keys), np.bool_, len(window.rows))
-    rows = window.rows.take(np.flatnonzero(kept))
-    open_calls = tuple(call for call in window.open_calls if inside(key_of(call, window)))
-    if decided(path):
-        rows = replace(rows, keys=tuple(key._replace(nested=False) for key in rows.keys))
-        open_calls = tuple(replace(call, nested=False) for call in open_calls)
-    return replace(window, rows=rows, open_calls=open_calls)
-
-
-def below(path: tuple[PathStep, ...], window: Window) -> Callable[[RowKey], bool]:
-    """Return a function that returns whether a row of ``window`` is below ``path``."""
-    naming = RowNaming(window)
-    return lambda key: all(naming.part(step.dimension, key)[0] == step.key for step in path)
-
-
-def decided(path: tuple[PathStep, ...]) -> bool:
-    """Return whether the path contains an operation or a layer. Then nested calls and the time between calls
-    count."""
-    return any(step.dimension in ("operation", "layer") for step in path)
-
-
-def key_of(call: OpenCall, window: Window) -> RowKey:
-    """Return the key of the row that will count ``call`` when it returns."""
-    return RowKey(window.host, *call.row)
-
-
-_MASKS: deque[tuple[tuple[RowKey, ...], NDArray[np.bool_]]] = deque(maxlen=4)
-
-
-def outermost(keys: tuple[RowKey, ...]) -> NDArray[np.bool_]:
-    """Return which of ``keys`` are of outermost calls. The results for the latest tuples are kept, because
-    all parts of the screen ask for the same ones, and consecutive windows mostly have the same rows."""
-    for known, mask in _MASKS:
-        if known == keys:
-            return mask
-    mask = np.fromiter((key.outermost for key in keys), np.bool_, len(keys))
-    _MASKS.append((keys, mask))
-    return mask
-
-
-def outermost_ns(window: Window) -> int:
-    """Return the time (ns) in outermost calls of ``window``, without the time between calls."""
-    return int(window.rows.total_ns[outermost(window.rows.keys)].sum())
-
-
-def calls_per_s(window: Window) -> float:
-    """Return outermost calls per second: a runtime call with a driver call inside it counts once."""
-    return float(window.rows.calls[outermost(window.rows.keys)].sum()) / (window.seconds or 1.0)
 
 
 def grouped(

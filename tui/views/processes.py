@@ -5,7 +5,7 @@ from __future__ import annotations
 from stalltop.model.evidence import ProcessUse
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import Window
-from stalltop.tui.views.groups import Path, below, decided
+from stalltop.tui.views.path import Path, below, decided
 
 
 def processes_of(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, ...]:

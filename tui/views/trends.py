@@ -12,7 +12,8 @@ from stalltop.model.merge.packing import Packed
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.filter import parse
 from stalltop.model.rows.pivot import Groups, pivot
-from stalltop.tui.views.groups import Key, PathStep, decided, scope
+from stalltop.tui.views.groups import Key
+from stalltop.tui.views.path import PathStep, decided, scope
 from stalltop.tui.views.view import View
 
 WINDOWS = 60

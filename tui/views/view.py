@@ -12,8 +12,9 @@ from stalltop.model.rows.filter import parse
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys.actions import key
-from stalltop.tui.views.groups import Key, PathStep
+from stalltop.tui.views.groups import Key
 from stalltop.tui.views.orders import WORST
+from stalltop.tui.views.path import PathStep
 from stalltop.widgets.table import Role
 
 PLURAL: dict[Dimension, str] = {

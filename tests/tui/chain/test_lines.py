@@ -17,7 +17,7 @@ from stalltop.tui.problems.chains import MARK, ROLE, Listed, chains_of, counts, 
 from stalltop.tui.problems.folding import together
 from stalltop.tui.problems.rows import row_losses
 from stalltop.tui.tables.table import table
-from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.path import PathStep
 from stalltop.tui.views.view import View
 from stalltop.widgets.page import PageLine
 from tests.tui.faults import GAP, LATE, LAUNCH, OVER, REDUCE, STARVED, STORM, chain, faulty

@@ -14,7 +14,8 @@ from stalltop.tui.graphs.choice import HELD_SECONDS, OF_CAUSE, HeldChoice, chose
 from stalltop.tui.graphs.course import GraphAxis, PastValues, axis_of, spread, within
 from stalltop.tui.graphs.figures import BY_ID, EVERYTHING, FIGURES, IDS, MOST, Subject, high_of
 from stalltop.tui.settings.settings import AUTO, GRAPHS, NONE
-from stalltop.tui.views.groups import PathStep, calls_per_s
+from stalltop.tui.views.outermost import calls_per_s
+from stalltop.tui.views.path import PathStep
 from tests.tui.faults import chain
 from tests.tui.sources import numbered
 

@@ -9,7 +9,7 @@ from stalltop.model.window import Window
 from stalltop.tui.pages.sections import Frame
 from stalltop.tui.row.cuda_kernels import MOST_KERNELS, kernels
 from stalltop.tui.row.facts import facts
-from stalltop.tui.views.groups import Path, PathStep
+from stalltop.tui.views.path import Path, PathStep
 from tests.windows.full import full_window
 
 LAUNCH: Path = (PathStep("operation", "cudaLaunchKernel", "cudaLaunchKernel"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.tui.pages.sections import Frame, filled, fitted
 from stalltop.tui.row.detail import Details
-from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.path import PathStep
 from stalltop.widgets.page import PageLine, PanelText
 from tests.tui.faults import STARVED, faulty
 from tests.windows.full import full_window

@@ -19,7 +19,7 @@ from stalltop.tui.row import owner as row_owner
 from stalltop.tui.row import page as row_page
 from stalltop.tui.row.facts import RowFacts, facts, waits_ns
 from stalltop.tui.row.past import RowPast
-from stalltop.tui.views.groups import Path, PathStep
+from stalltop.tui.views.path import Path, PathStep
 from tests.tui.faults import GAP, STARVED, STORM, faulty
 from tests.windows.by_hand import Calls, key, rows, window
 from tests.windows.full import KEPT, full_window

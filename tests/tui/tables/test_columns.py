@@ -41,7 +41,7 @@ from stalltop.tui.pair import cells as pair_columns
 from stalltop.tui.pair.table import pair_table
 from stalltop.tui.tables.picking import Pair
 from stalltop.tui.tables.table import available
-from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.path import PathStep
 from stalltop.tui.views.view import View
 from stalltop.widgets.table import TableData
 from tests.tui.tables.made_table import figures, look, look_at_all

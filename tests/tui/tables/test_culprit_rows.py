@@ -17,7 +17,8 @@ from stalltop.tui.row.facts import facts
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.tables.table import lines_of
 from stalltop.tui.tables.worst_first import WorstFirst
-from stalltop.tui.views.groups import PathStep, grouped
+from stalltop.tui.views.groups import grouped
+from stalltop.tui.views.path import PathStep
 from stalltop.tui.views.trends import NO_TRENDS
 from stalltop.tui.views.view import View
 from tests.tui.faults import GAP, LAUNCH, REDUCE, chain, faulty

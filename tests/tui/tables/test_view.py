@@ -12,7 +12,8 @@ from stalltop.model.window import Window
 from stalltop.tui.columns.catalogue import IDS
 from stalltop.tui.columns.choice import sorts
 from stalltop.tui.tables.table import table
-from stalltop.tui.views.groups import PathStep, calls_per_s, outermost_ns, scope
+from stalltop.tui.views.outermost import calls_per_s, outermost_ns
+from stalltop.tui.views.path import PathStep, scope
 from stalltop.tui.views.view import View
 from stalltop.widgets.table import TableData
 from tests.windows.by_hand import Calls, key, window

@@ -20,7 +20,7 @@ from stalltop.probes.stacks.code_objects import UNREAD, PythonFrame, SourceLine
 from stalltop.probes.stacks.interpreter import UnknownInterpreterError
 from stalltop.probes.stacks.layout import PythonEnd
 from stalltop.probes.stacks.layouts import TABLES
-from stalltop.probes.stacks.native_frames import NativeFrame
+from stalltop.probes.stacks.native_frames import NativeFrame, NativeStack
 from stalltop.probes.stacks.python_processes import PythonProcess
 from stalltop.probes.stacks.threads import PythonThread
 
@@ -70,7 +70,7 @@ class MadeUpHost:
             else:
                 self.native_asked += 1
                 frames = NativeFrame(b"_Z3runi", "/lib/x.so", 16, 0, 20), NativeFrame(b"", "", 0, 31, 32)
-                answers.append(frames[: len(arguments[1])])
+                answers.append(NativeStack(frames[: len(arguments[1])], (0, 0)))
         return answers
 
 

@@ -31,7 +31,7 @@ def code(content: bytes, kind: int = mmap.MAP_PRIVATE) -> tuple[mmap.mmap, int]:
 
 
 def test_an_address_inside_a_function_has_its_name() -> None:
-    (frame,) = NativeFrames().frames(os.getpid(), (address_of("getpid") + 2,))
+    (frame,) = NativeFrames().stack(os.getpid(), (address_of("getpid") + 2,)).frames
     assert frame.symbol in (b"getpid", b"__getpid")
     assert "libc" in frame.file
     assert frame.offset > 0
@@ -40,7 +40,7 @@ def test_an_address_inside_a_function_has_its_name() -> None:
 @pytest.mark.parametrize("kind", [mmap.MAP_PRIVATE, mmap.MAP_SHARED])
 def test_code_in_no_file_was_compiled_at_run_time(kind: int) -> None:
     _, at = code(b"\xe8\0\0\0\0\xc3", kind)
-    (frame,) = NativeFrames().frames(os.getpid(), (at + 5,))
+    (frame,) = NativeFrames().stack(os.getpid(), (at + 5,)).frames
     assert (frame.symbol, frame.file) == (b"", "")
 
 
@@ -50,13 +50,13 @@ def test_compiled_code_has_the_name_in_the_map_for_perf() -> None:
     path = Path(f"/tmp/perf-{os.getpid()}.map")
     try:
         path.write_text(f"{at:x} 6 old\nnot a line\n{at:x} 6 triton launcher\n{at + 64:x} 4 next\n")
-        assert [frame.symbol for frame in frames.frames(os.getpid(), (at + 5,))] == [b"triton launcher"]
-        assert [frame.symbol for frame in frames.frames(os.getpid(), (at + 32,))] == [b""]
+        assert [frame.symbol for frame in frames.stack(os.getpid(), (at + 5,)).frames] == [b"triton launcher"]
+        assert [frame.symbol for frame in frames.stack(os.getpid(), (at + 32,)).frames] == [b""]
         with path.open("a") as file:
             file.write(f"{at + 24:x} 10 added\n")
-        assert [frame.symbol for frame in frames.frames(os.getpid(), (at + 32,))] == [b"added"]
+        assert [frame.symbol for frame in frames.stack(os.getpid(), (at + 32,)).frames] == [b"added"]
         os.chown(path, 65534, -1)  # another user may have written it
-        assert [frame.symbol for frame in frames.frames(os.getpid(), (at + 32,))] == [b""]
+        assert [frame.symbol for frame in frames.stack(os.getpid(), (at + 32,)).frames] == [b""]
     finally:
         path.unlink()
 
@@ -77,12 +77,22 @@ def test_compiled_code_has_the_name_in_the_map_for_perf() -> None:
 def test_a_frame_counts_only_behind_a_call(before: bytes, is_call: bool) -> None:
     _, at = code(b"\x90" * 16 + before)
     certain = address_of("getpid") + 2
-    frames = NativeFrames().frames(os.getpid(), (certain, at + 16 + len(before), certain))
+    frames = NativeFrames().stack(os.getpid(), (certain, at + 16 + len(before), certain)).frames
     assert len(frames) == (2 if is_call else 1)
 
 
 def test_an_address_without_code_ends_the_stack() -> None:
     data = ctypes.create_string_buffer(8)
     certain = address_of("getpid") + 2
-    assert len(NativeFrames().frames(os.getpid(), (certain, ctypes.addressof(data), certain))) == 1
-    assert NativeFrames().frames(os.getpid(), (0x10,)) == ()
+    assert len(NativeFrames().stack(os.getpid(), (certain, ctypes.addressof(data), certain)).frames) == 1
+    stack = NativeFrames().stack(os.getpid(), (0x10,))
+    assert stack.frames == ()
+    start, end = stack.nothing
+    assert start < 0x10 < end
+
+
+def test_functions_of_the_linux_kernel_that_run_in_programs_are_named() -> None:
+    (line,) = (line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("[vdso]"))
+    start, end = (int(bound, 16) for bound in line.split()[0].split("-"))
+    (frame,) = NativeFrames().stack(os.getpid(), (start + 0x400,)).frames
+    assert frame == (b"", "[vdso]", 0x400, start, end)
