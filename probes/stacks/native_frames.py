@@ -184,9 +184,9 @@ def _follows_call(memory: ProcessMemory, address: int) -> bool:
 
 
 def _around(pid: int, address: int) -> tuple[int, int, str]:
-    """Returns where the memory, or the hole, begins and ends in which ``address`` lies, and what code is there:
-    ``_COMPILED`` by the program itself, ``_VDSO``, or '' for none. The page to which the Linux kernel lets
-    traced functions return, ``[uprobes]``, is no code of the program."""
+    """Returns where the memory, or the hole, begins and ends in which ``address`` lies, and what code is
+    there: ``_COMPILED`` by the program itself, ``_VDSO``, or '' for none. The page to which the Linux kernel
+    lets traced functions return, ``[uprobes]``, is no code of the program."""
     before = 0
     for piece in map_lines(f"/proc/{pid}"):
         for line in piece.splitlines():
