@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nsmallest
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,11 @@ MOST_SERIES: Final = 2048
 there are so many, the tenant with the most loses its oldest ones to others: nobody can keep others from being
 followed."""
 _AT_ONCE: Final = MOST_SERIES // 16
-"""Number of series that are removed together."""
+"""Number of series that are removed together, and by how much more a tenant must have to lose some: so two
+tenants with very many do not take them from each other all the time."""
+_ENDED_SECONDS: Final = 10.0
+"""A series without a new value for this long has ended, s."""
+K = TypeVar("K", Key, RowKey)
 
 
 class Series:
@@ -57,18 +61,15 @@ class Series:
         alive = self._roles.pids
         counted = [(key, float(count)) for key, count in self._counts.items() if key[2] in alive]
         work = _device_work(window, self._roles)
-        largest = ""
+        room = _Room(now)
         for key, value in (*_figures(window), *work, *_rank_lags(window), *counted):
             points = self._points.get(key)
             if points is None:
                 if len(self._points) >= MOST_SERIES:
-                    largest = largest or _largest(tenant for _, tenant, _ in self._points)
-                    if key[1] == largest:
-                        continue
-                    of_largest = {one: at[-1][0] for one, at in self._points.items() if one[1] == largest}
-                    for one in nsmallest(_AT_ONCE, of_largest, key=of_largest.__getitem__):
-                        del self._points[one]
-                    largest = ""
+                    for ended in room.taken(self._last, _tenant_of, key[1]):
+                        del self._points[ended]
+                if len(self._points) >= MOST_SERIES:
+                    continue
                 points = self._points[key] = deque()
             if points and now < points[-1][0]:  # The clock was set back.
                 points.clear()
@@ -82,10 +83,14 @@ class Series:
         self._counts = {key: count for key, count in self._counts.items() if key in self._points}
         self._add_longest(window)
 
+    def _last(self) -> dict[Key, float]:
+        """Returns when each series got its last value."""
+        return {key: points[-1][0] for key, points in self._points.items()}
+
     def _add_longest(self, window: Window) -> None:
         rows = window.rows
         outermost = self._roles.outermost
-        largest = ""
+        room = _Room(window.end)
         for row, calls, max_ns in zip(
             outermost, rows.calls[outermost].tolist(), rows.max_ns[outermost].tolist(), strict=True
         ):
@@ -94,13 +99,10 @@ class Series:
             if not calls:
                 continue
             if known is None and len(self._longest) >= MOST_SERIES:
-                largest = largest or _largest(one.tenant for one in self._longest)
-                if key.tenant == largest:
-                    continue
-                of_largest = {one: at for one, at in self._longest_at.items() if one.tenant == largest}
-                for one in nsmallest(_AT_ONCE, of_largest, key=of_largest.__getitem__):
+                for one in room.taken(lambda: self._longest_at, _tenant_of_row, key.tenant):
                     del self._longest[one], self._longest_at[one]
-                largest = ""
+                if len(self._longest) >= MOST_SERIES:
+                    continue
             if known is None or max_ns >= known:
                 self._longest[key], self._longest_at[key] = max_ns, window.end
         self._longest_since = min(self._longest_since, window.end)
@@ -122,9 +124,46 @@ class Series:
         return self._points
 
 
-def _largest(tenants: Iterable[str]) -> str:
-    """Returns the tenant that is named most often."""
-    return Counter(tenants).most_common(1)[0][0]
+def _tenant_of(key: Key) -> str:
+    return key[1]
+
+
+def _tenant_of_row(key: RowKey) -> str:
+    return key.tenant
+
+
+class _Room:
+    """Chooses, in one window, which series give room to others."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._counts = Counter[str]()
+        """Number of series by tenant."""
+
+    def taken(
+        self, last: Callable[[], dict[K, float]], tenant_of: Callable[[K], str], newcomer: str
+    ) -> list[K]:
+        """Returns the series that are to be removed, so that the tenant ``newcomer`` gets one: those that
+        have ended, otherwise the oldest of the tenant that has the most, but none if ``newcomer`` has nearly
+        as many. ``last`` returns when each series got its last value."""
+        if self._counts and not self._is_smaller(newcomer):
+            return []
+        times = last()
+        self._counts = Counter(map(tenant_of, times))
+        oldest = nsmallest(_AT_ONCE, times, key=times.__getitem__)
+        ended = [one for one in oldest if times[one] < self._now - _ENDED_SECONDS]
+        if not ended and self._is_smaller(newcomer):
+            ((largest, _),) = self._counts.most_common(1)
+            ended = nsmallest(
+                _AT_ONCE, (one for one in times if tenant_of(one) == largest), key=times.__getitem__
+            )
+        if ended:
+            self._counts.clear()
+        return ended
+
+    def _is_smaller(self, tenant: str) -> bool:
+        ((_, most),) = self._counts.most_common(1)
+        return self._counts[tenant] + _AT_ONCE < most
 
 
 def _figures(window: Window) -> Iterator[tuple[Key, float]]:

@@ -19,8 +19,9 @@ MOST_KNOWN: Final = 4096
 """Maximum number of functions of a process, and of places that call, which are remembered."""
 
 
-NOTHING_SECONDS: Final = 10.0
-"""Time for which memory without code is remembered, s: it may become code without being mapped anew."""
+KEPT_SECONDS: Final = 10.0
+"""Time for which memory without code, and code that a program compiled while it ran, is remembered, s: either
+may become other code without being mapped anew."""
 _MOST_NOTHING: Final = 16
 
 
@@ -29,6 +30,8 @@ class _KnownFunction(NamedTuple):
 
     address: int
     """The address that was looked up."""
+    at: float
+    """When it was looked up (``time.monotonic()``)."""
     frame: NativeFrame
     shown: StackFrame
 
@@ -45,6 +48,10 @@ class KnownCode:
         """Memory and holes without code: begin, end, and when that was known (``time.monotonic()``)."""
         self._follows: dict[int, bool] = {}
         """By address of an outer frame: whether the stack goes on there (`NativeFrames`)."""
+
+    def __len__(self) -> int:
+        """Returns how many functions, and places that call, are remembered."""
+        return len(self._code) + len(self._follows)
 
     def stack(self, addresses: Sequence[int]) -> tuple[StackFrame, ...] | None:
         """Returns the frames of a stack; None if one of its addresses is not known."""
@@ -79,15 +86,16 @@ class KnownCode:
             self._code.clear()
             self._follows.clear()
         self._follows |= dict.fromkeys(addresses[1 : len(frames)], True)
-        self._follows |= dict.fromkeys(addresses[len(frames) : len(frames) + 1], False)
+        if not stack.nothing[1]:
+            self._follows |= dict.fromkeys(addresses[len(frames) : len(frames) + 1], False)
         for address, frame in zip(addresses, frames, strict=False):
             if self._at(address) is None:
                 if frame.start not in self._code:
                     bisect.insort(self._starts, frame.start)
-                self._code[frame.start] = _KnownFunction(address, frame, self._shown(frame))
+                self._code[frame.start] = _KnownFunction(address, time.monotonic(), frame, self._shown(frame))
 
     def _is_in_nothing(self, address: int) -> bool:
-        oldest = time.monotonic() - NOTHING_SECONDS
+        oldest = time.monotonic() - KEPT_SECONDS
         return any(start < address <= end and at >= oldest for start, end, at in self._nothing)
 
     def _at(self, address: int) -> _KnownFunction | None:
@@ -97,4 +105,7 @@ class KnownCode:
         if place < 0:
             return None
         code = self._code[self._starts[place]]
-        return code if before < code.frame.end else None
+        if before >= code.frame.end:
+            return None
+        is_old = not code.frame.file and time.monotonic() - code.at > KEPT_SECONDS
+        return None if is_old else code

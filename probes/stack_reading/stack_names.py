@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
@@ -21,6 +22,8 @@ UNKNOWN: Final = StackFrame("", "", 0, "python")
 """A frame of Python code whose code object is gone, or cannot be read."""
 MOST_PROCESSES: Final = 1024
 """Maximum number of processes whose native code is remembered."""
+MOST_NAMES: Final = 32_768
+"""Maximum number of functions, and of places that call, which are remembered of all processes together."""
 SILENT_SECONDS: Final = 60.0
 """Time for which nothing is asked about a process whose files did not answer, s."""
 _MOST_NAME: Final = 512
@@ -109,6 +112,8 @@ class StackNames:
         self._shown: dict[bytes, str] = {}
         self._code: dict[int, KnownCode] = {}
         """By process."""
+        self._lock = threading.Lock()
+        """Of ``_code``. It is not held during questions."""
         self._silent: dict[int, float] = {}
         """When processes may be asked about again whose files did not answer, monotonic seconds."""
 
@@ -134,8 +139,9 @@ class StackNames:
         self, pid: int, stacks: set[tuple[int, ...]], asks: Answerer | None = None
     ) -> Mapping[tuple[int, ...], tuple[StackFrame, ...]]:
         """Returns the frames of native stacks of a process, as far as they are known."""
-        code = self._code.get(pid) or KnownCode(self._native_frame)
-        known = {stack: code.stack(stack) for stack in stacks}
+        with self._lock:
+            code = self._code.get(pid) or KnownCode(self._native_frame)
+            known = {stack: code.stack(stack) for stack in stacks}
         named = {stack: frames for stack, frames in known.items() if frames is not None}
         wanted = [stack for stack in stacks if stack not in named]
         if not wanted or self._is_silent(pid):
@@ -154,12 +160,13 @@ class StackNames:
         if asked:
             self._shown |= {name: for_display(answer) for name, answer in self._demangler.ask(asked).items()}
         if mangled <= self._shown.keys():  # Otherwise better names may come.
-            for stack, answer in found.items():
-                code.learn(stack, answer)
-            # A stack may be named after its process was forgotten.
-            self._code[pid] = code
-            while len(self._code) > MOST_PROCESSES:
-                self._code.pop(next(iter(self._code)), None)
+            with self._lock:
+                for stack, answer in found.items():
+                    code.learn(stack, answer)
+                # A stack may be named after its process was forgotten.
+                self._code[pid] = code
+                while len(self._code) > MOST_PROCESSES or sum(map(len, self._code.values())) > MOST_NAMES:
+                    del self._code[next(iter(self._code))]
         return named | {
             stack: tuple(map(self._native_frame, answer.frames)) for stack, answer in found.items()
         }
@@ -167,8 +174,9 @@ class StackNames:
     def remapped(self, pids: Collection[int] | None) -> None:
         """Forgets what the addresses of processes name, because the processes have mapped code, or ended;
         None: any process may have."""
-        for pid in [*self._code] if pids is None else pids:
-            self._code.pop(pid, None)
+        with self._lock:
+            for pid in [*self._code] if pids is None else pids:
+                self._code.pop(pid, None)
 
     def _heard(self, pid: int, answer: object) -> None:
         """Raises BusyError if this is the answer. Notes that a process is not to be asked about because its

@@ -41,6 +41,16 @@ def test_a_tenant_with_many_processes_leaves_room_for_others() -> None:
     assert last[0] - first[0] == pytest.approx(4.0), "it is followed all the time"
 
 
+def test_two_tenants_with_very_many_processes_do_not_take_turns() -> None:
+    series = Series()
+    both = {GREEDY: range(1, 1_101), MODEST: range(5_001, 6_001)}
+    for number in range(7):
+        series.add(second(number, both))
+    lengths = [len(points) for key, points in series.points.items()]
+    assert len(lengths) == MOST_SERIES
+    assert min(lengths) == max(lengths) == 4
+
+
 def test_processes_that_have_ended_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that starts ever new processes is followed, too: the oldest ones of the largest tenant go."""
     monkeypatch.setattr(series_module, "MOST_SERIES", 64)
@@ -49,7 +59,7 @@ def test_processes_that_have_ended_make_room_for_new_ones(monkeypatch: pytest.Mo
     for number in range(200):
         series.add(second(number, {f"docker:{number}": range(number, number + 1)}))
         assert len(series.points) <= 64
-        assert ("held_bytes", f"docker:{number}", number) in series.points
+        assert ("held_bytes", f"docker:{number}", number) in series.points, "ended ones gave room"
     series.add(second(200 + int(LENGTH_SECONDS), {}))
     assert not series.points
     assert not series.longest_ns

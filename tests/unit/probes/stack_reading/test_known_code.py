@@ -68,8 +68,15 @@ def test_addresses_in_memory_without_code_end_a_stack(
         assert code.stack((0x1121, address)) == (shown(STEP),)
         assert code.stack((address,)) == ()
     assert code.stack((0x1120, 0x9001)) is None
-    now += known_code.NOTHING_SECONDS + 1
-    assert code.stack((0x1120, 0x8200)) is None, "a compiler may have written code there"
+    now += known_code.KEPT_SECONDS + 1
+    for address in (0x8100, 0x8200):
+        assert code.stack((0x1120, address)) is None, "a compiler may have written code there"
+    compiled = NativeFrame(b"kernel_1", "", 0, 0x8000, 0x9000)
+    code.learn((0x8100,), NativeStack((compiled,), (0, 0)))
+    assert code.stack((0x8200,)) == (shown(compiled),)
+    now += known_code.KEPT_SECONDS + 1
+    assert code.stack((0x8200,)) is None, "a compiler may have put other code there"
+    assert code.stack((0x1121,)) == (shown(STEP),)
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
