@@ -83,10 +83,10 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=_budget,
         metavar="PERCENT",
-        help="the most CPU time that probes may take in any process, in percent of one CPU; on the whole "
-        "host they may take a quarter of that, in percent of all CPUs, but at least twice that, in percent "
-        "of one CPU (by default 4%%). Above it, calls made inside other traced calls are no longer counted; "
-        "off: no limit (default: 2%%)",
+        help="the most CPU time that probes may take in any process, in percent of one CPU. The limit of the "
+        "whole host is a quarter of PERCENT of all CPUs, but at least twice PERCENT of one CPU (by default "
+        "4%%). Above it, calls made inside other traced calls are no longer counted; off: no limit "
+        "(default: 2%%)",
     )
     group.add_argument(
         "--sample",

@@ -33,7 +33,7 @@ _RECORDS: Final[Mapping[Pool, _Records]] = MappingProxyType(
         Pool.ACTIVITIES: _Records("activity records", "no_activity"),
         Pool.MEMBERS: _Records("rank records", "no_communicator"),
         Pool.OCTAVES: _Records("octaves of histograms", "no_slot", _REMEDY),
-        Pool.CHARGES: _Records("records of charges", "no_charge"),
+        Pool.CHARGES: _Records("records of who took time from whom", "no_charge"),
         Pool.KERNELS: _Records("records for CUDA kernels", "no_kernel"),
     }
 )

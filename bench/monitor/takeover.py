@@ -23,6 +23,7 @@ from stalltop.cli.host import READY_SECONDS
 from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
 from stalltop.model.errors import StalltopError
+from stalltop.model.evidence import HOST_LAYER
 from stalltop.serving.host.host_source import HostSource
 from stalltop.serving.host.place import TracerPlace, connected
 from stalltop.serving.host.tracer_link import TracerLink
@@ -109,12 +110,12 @@ def _costs(socket: Path, first: _Reader, pids: Sequence[int], *, rounds: int) ->
                 for _ in range(clients - 1):
                     stack.enter_context(_Reader(socket))
                 time.sleep(_SETTLE_SECONDS)
-                calls, at = first.calls, time.monotonic()
-                spent, own = sum(map(cpu_ns, pids)), cpu_ns(first.tracer)
+                began = _taken(first, pids)
                 time.sleep(_COST_SECONDS)
-                spent, own = sum(map(cpu_ns, pids)) - spent, cpu_ns(first.tracer) - own
-                tenants[clients].append(spent / max(first.calls - calls, 1))
-                tracers[clients].append(own / (time.monotonic() - at) / 1e7)
+                ended = _taken(first, pids)
+                calls, spent, own, at = (after - before for before, after in zip(began, ended, strict=True))
+                tenants[clients].append(spent / max(calls, 1))
+                tracers[clients].append(own / at / 1e7)
     table = TextTable(
         f"takeover: what a tracer costs with one client and with {CLIENTS}, in turns, {rounds} rounds",
         (
@@ -134,6 +135,14 @@ def _costs(socket: Path, first: _Reader, pids: Sequence[int], *, rounds: int) ->
     return table
 
 
+def _taken(first: _Reader, pids: Sequence[int]) -> tuple[float, float, float, float]:
+    """Waits for the next window. Returns the calls so far, the CPU time of the tenants and of the tracer in ns,
+    and the time (``time.monotonic()``)."""
+    before = first.windows
+    _until(lambda: first.windows != before, "a window")
+    return first.calls, sum(map(cpu_ns, pids)), cpu_ns(first.tracer), time.monotonic()
+
+
 def _cells(seconds: list[float]) -> tuple[str, str]:
     return Spread.of(seconds).text(".2f"), FigureText(f"{max(seconds):.2f}", (max(seconds),))
 
@@ -148,6 +157,7 @@ class _Reader:
         """PID of the tracer that made the newest window."""
         self.calls = 0
         """Outermost and nested calls in all windows so far."""
+        self.windows = 0
         self._at = time.monotonic()
         self._closing = False
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -170,7 +180,12 @@ class _Reader:
         with contextlib.suppress(RuntimeError):
             while not self._closing:
                 window = self._source.read()
-                self.calls += int(window.rows.calls.sum())
+                self.calls += sum(
+                    calls
+                    for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True)
+                    if key.layer != HOST_LAYER
+                )
+                self.windows += 1
                 tracer = window.coverage.tracer
                 if tracer is not None and tracer.pid != self.tracer:
                     self._at = time.monotonic()

@@ -5,7 +5,8 @@
  *
  * An allocation is removed when the call that frees it begins, and put back if that call fails. Removing it
  * when the call returns would be too late: the driver may have given the same address to another thread long
- * before. It counts as held until the call has succeeded, so that there is room to put it back.
+ * before. It counts as held until the call has succeeded, so that there is room to put it back. If that call never
+ * returns, it counts as held until its process ends.
  */
 #ifndef STALLTOP_ALLOCATIONS_H
 #define STALLTOP_ALLOCATIONS_H

@@ -62,8 +62,8 @@ INLINE void add_charge(struct account *account)
  * cgroup.
  *
  * Refusals count in the account of the cgroup only. The accounts of a process and a cgroup with a thread that has a
- * record exist. They are looked up twice, so that the verifier need not check the code between for each of them that may
- * be missing.
+ * record exist. They are looked up again below: pointers that are kept across this code would multiply the paths that the
+ * verifier checks.
  */
 INLINE u32 new_charge(struct charge_key *key)
 {

@@ -14,7 +14,7 @@ from typing import Final
 
 from stalltop.probes.aside import Aside
 from stalltop.probes.confined.examiner import Examiner, RunningProgram
-from stalltop.probes.confined.link import Answerer, UnavailableError
+from stalltop.probes.confined.link import Answerer, NoAnswerError, UnavailableError
 from stalltop.probes.confined.questions import Questions, QuestionSubject
 
 KEPT_SAMPLES: Final = 10
@@ -74,4 +74,6 @@ class ProcessCommands:
         except UnavailableError:
             return
         for pid, answer in zip(pids, answers, strict=True):
-            self._known[pid] = sample, _UNKNOWN if isinstance(answer, OSError) else answer
+            # What is left alone is asked about again when it may answer.
+            if not isinstance(answer, NoAnswerError):
+                self._known[pid] = sample, _UNKNOWN if isinstance(answer, OSError) else answer

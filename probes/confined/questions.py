@@ -1,4 +1,4 @@
-"""Answerer about many files and processes, and leaves alone what does not answer."""
+"""Asks about many files and processes, and leaves alone what does not answer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Questions:
         return [answers[subject] for subject in subjects]
 
     def each(self, question: Callable[[Examiner, int], T], pids: Sequence[int]) -> list[T | OSError]:
-        """Answerer one question about each of ``pids``."""
+        """Asks one question about each of ``pids``."""
         return self.ask(question, [QuestionSubject(pid, None, (pid,)) for pid in pids])
 
     def one(self, question: Callable[[Examiner, int], T], pid: int) -> T:

@@ -34,7 +34,7 @@ _AT_ONCE: Final = 16
 """Maximum number of processes that are asked about together. An update may take longer by the time that
 reading their mappings takes (``process_maps.READ_SECONDS`` each)."""
 LEAST_FILES: Final = 4
-"""Number of files of a process that one update finishes in any case: CUDA's runtime and driver, and NCCL. So
+"""Number of new files of a process that one update finishes in any case: CUDA's runtime and driver, and NCCL. So
 a process with these alone does not wait for its next turn behind one with hundreds of files."""
 _TRIES: Final = 5
 """Maximum number of consecutive times that a process is read. It is read again if one of its files could not
@@ -261,15 +261,16 @@ class Libraries:
         self._unread.pop(pid, None)
         if not mapped.complete:
             self._unread[pid] = untraced.unread(pid)
-        interrupted = False
+        interrupted, new = False, 0
         before = {mapping: file for file, mapping in self._users.get(pid, {}).items()}
         mappings = [mapping for mapping in mappings if not self._files.is_plain(mapping)]
         with self._questions.found(pid, mappings) as found:
-            for number, (mapping, where) in enumerate(zip(mappings, found, strict=True)):
-                if number >= LEAST_FILES and time.monotonic() >= until:
+            for mapping, where in zip(mappings, found, strict=True):
+                if new >= LEAST_FILES and time.monotonic() >= until:
                     interrupted = True
                     users = self._users.get(pid, {}) | users
                     break
+                new += mapping not in before
                 file = self._files.of(pid, mapping, where)
                 if isinstance(file, NoAnswerError) and mapping in before:
                     file = before[mapping]

@@ -28,8 +28,8 @@ GATHER_SECONDS: Final = 2.0
 """How long the processes of the job may take to answer each other."""
 ANSWER_SECONDS: Final = 8.0
 """Longest time until the answer begins."""
-PAUSE_SECONDS: Final = 2
-"""Longest time between two parts of the answer."""
+_PAUSE_MICROSECONDS: Final = 500_000
+"""Longest time between two parts of the answer, µs."""
 _CLONE_NEWNET: Final = 0x40000000
 _LINE_BYTES: Final = 256
 
@@ -72,7 +72,7 @@ def ask(
             link.sendall(b"STATUS\n")
             _await(link, until)
             link.setblocking(True)
-            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", PAUSE_SECONDS, 0))
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, _PAUSE_MICROSECONDS))
             return RasAnswer(receive(link.fileno()), own_addresses())
     except OSError as error:
         raise RasError(f"RAS does not answer: {error.strerror or error}") from error

@@ -45,7 +45,7 @@ def test_a_process_whose_device_memory_is_not_followed_is_named() -> None:
 
 def test_a_container_whose_culprits_are_not_stored_is_named() -> None:
     (gap,) = told(RawQuota(7, 99, Pool.CHARGES, 13107, 16384, 9), no_charge=9)
-    assert (gap.what, gap.untraced) == ("some records of charges", False)
+    assert (gap.what, gap.untraced) == ("some records of who took time from whom", False)
     assert gap.reason.startswith("over quota: the container of hog(7) of team has 13,107 of 16,384 ")
 
 
