@@ -136,8 +136,8 @@ def _costs(socket: Path, first: _Reader, pids: Sequence[int], *, rounds: int) ->
 
 
 def _taken(first: _Reader, pids: Sequence[int]) -> tuple[float, float, float, float]:
-    """Waits for the next window. Returns the calls so far, the CPU time of the tenants and of the tracer in ns,
-    and the time (``time.monotonic()``)."""
+    """Waits for the next window. Returns the calls so far, the CPU time of the tenants and of the tracer in
+    ns, and the time (``time.monotonic()``)."""
     before = first.windows
     _until(lambda: first.windows != before, "a window")
     return first.calls, sum(map(cpu_ns, pids)), cpu_ns(first.tracer), time.monotonic()

@@ -34,8 +34,8 @@ _AT_ONCE: Final = 16
 """Maximum number of processes that are asked about together. An update may take longer by the time that
 reading their mappings takes (``process_maps.READ_SECONDS`` each)."""
 LEAST_FILES: Final = 4
-"""Number of new files of a process that one update finishes in any case: CUDA's runtime and driver, and NCCL. So
-a process with these alone does not wait for its next turn behind one with hundreds of files."""
+"""Number of new files of a process that one update finishes in any case: CUDA's runtime and driver, and NCCL.
+So a process with these alone does not wait for its next turn behind one with hundreds of files."""
 _TRIES: Final = 5
 """Maximum number of consecutive times that a process is read. It is read again if one of its files could not
 be opened: its mappings may have changed since they were read."""
