@@ -39,7 +39,7 @@ from stalltop.fleet.server_place import Rack
 from stalltop.fleet.stored import READ_SECONDS
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.watch import stamp
-from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
+from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged, without_jobs
 from stalltop.model.fleet.fleet_state import FORGET_SECONDS, SILENT_SECONDS, FleetState
 from stalltop.model.fleet.fleet_view import HostLine
 from stalltop.model.fleet.server_clock import ServerClock
@@ -177,6 +177,8 @@ class DigestWorker:
         self._last: dict[str, bytes] = {}
         """The newest digest of each cluster, from any worker, by subject."""
         self._clock = ServerClock()
+        self._too_large: set[str] = set()
+        """Subjects of digests that the server does not take with jobs, of which that is said."""
         self.published = 0
         """Digests published."""
 
@@ -269,9 +271,17 @@ class DigestWorker:
     async def _publish(self, parts: Iterable[RackPart | ClusterPart]) -> None:
         for at, part in enumerate([part for part in parts if part.complete]):
             digest = part.digest(self._clock.now(time.time()))
-            content = encoded_digest(digest)
-            if len(content) > self._client.max_payload:
-                self._say(f"{part.target}: a digest of {len(content):,} bytes is more than the server takes")
+            content, most = encoded_digest(digest), self._client.max_payload
+            if len(content) > most:
+                if part.target not in self._too_large:
+                    said = f"a digest of {len(content):,} bytes is more than the server takes"
+                    self._say(f"{part.target}: {said}: it is sent without jobs and ranks")
+                self._too_large.add(part.target)
+                content = encoded_digest(without_jobs(digest))
+            else:
+                self._too_large.discard(part.target)
+            if len(content) > most:
+                self._say(f"{part.target}: also without jobs, {len(content):,} bytes are too much: not sent")
             elif digest.hosts:
                 await self._client.publish(part.target, content)
                 self.published += 1

@@ -107,11 +107,17 @@ def bounded(digest: FleetDigest) -> FleetDigest:
     return replace(digest, jobs=tuple(jobs), ranked=ranked, jobs_left_out=left)
 
 
+def without_jobs(digest: FleetDigest) -> FleetDigest:
+    """Returns ``digest`` without jobs and ranks, for which a message has no room. It still has all hosts."""
+    return replace(digest, jobs=(), ranked=(), jobs_left_out=digest.jobs_left_out + len(digest.jobs))
+
+
 def _cut(job: FleetJob) -> FleetJob:
     late = job.late[:MOST_OF_CUT_JOB]
     wanted = list(dict.fromkeys((*late, *reversed(job.order), *job.ranks)))[:MOST_OF_CUT_JOB]
     kept = [rank if rank in late else replace(rank, problem=None) for rank in wanted]
     kept.sort(key=lambda rank: rank.rank)
     cut = replace(job, ranks=tuple(kept), late=late, waits_for=job.waits_for[:MOST_OF_CUT_JOB])
+    cut = replace(cut, unlike=job.unlike[:MOST_OF_CUT_JOB])
     hosts = len(job.hosts) - len(cut.hosts)
     return replace(cut, left_out=LeftOut(len(job.ranks) - len(kept), hosts, len(job.late) - len(late)))
