@@ -59,7 +59,8 @@ class FleetDigest:
     jobs: tuple[FleetJob, ...] = ()
     """Empty in the digest of a rack: a job may have ranks in other racks."""
     ranked: tuple[RankedHost, ...] = ()
-    """What the hosts of a rack that have ranks said since its last digest. Empty in other digests."""
+    """What the hosts of a rack that have ranks, or had some until lately, said since its last digest. Empty
+    in other digests."""
     jobs_left_out: int = 0
     """Number of jobs that ``jobs`` has no room for."""
 

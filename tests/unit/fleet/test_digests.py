@@ -226,6 +226,27 @@ def test_a_job_is_followed_across_racks() -> None:
     assert job.stands_seconds == 10.0
 
 
+def test_a_job_that_has_ended_is_in_no_digest() -> None:
+    """Also if a digest of its rack is lost; and its hosts are not called silent."""
+    cluster, part, now = ClusterPart("prod"), RackPart(Rack("prod", "r1"), ServerClock()), time.time()
+    passed_on = []
+    for second in range(20):
+        known = (rank(0, 500),) if second < 2 else ()
+        subject = subjects.of_host("sum", at("n0"))
+        said = _Message(subject, encoded(summary(end=now + second, ranks=known)))
+        said.reply = f"$JS.ACK.S.C.1.1.1.{round((now + second) * 1e9)}.0"
+        asyncio.run(part.take(said))  # type: ignore[arg-type]
+        content = encoded_digest(part.digest(now + second))
+        passed_on.append(len(decoded_digest(content).ranked))
+        if second != 2:
+            asyncio.run(cluster.take(_Message(part.target, content)))  # type: ignore[arg-type]
+        digest = cluster.digest(now + second)
+        assert len(digest.jobs) == (1 if second < 3 else 0)
+        assert [line.state for line in digest.hosts] == ["live"]
+    assert passed_on[1:4] == [1, 1, 1]
+    assert passed_on[-5:] == [0] * 5
+
+
 def test_gpus_are_compared_across_racks() -> None:
     alike = DeviceSummary("3", "H100", 98.0, 70.0, 62.0, 640.0, 1980.0)
     cluster, parts = (
