@@ -101,3 +101,13 @@ def test_racks_whose_workers_answer_are_known_without_streams(tmp_path: Path) ->
         finally:
             loop.wait(close(worker))
             loop.stop()
+
+
+def test_a_rack_without_traffic_is_not_said_to_lack_a_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with placed(RACKS[0].domain, tmp_path) as access:
+        run(access, make_streams)
+        verdict, said = verdicts(access, capsys)["rollup"]
+    assert verdict == "warn"
+    assert said == "nothing was merged lately: no worker merges windows, or no host of the rack sends any"
