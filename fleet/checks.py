@@ -127,7 +127,7 @@ async def _workers(client: Client) -> Finding:
 
 
 async def _merging(client: Client, rack: Rack) -> Finding:
-    """Says whether a worker of ``stalltop rollup`` merges the windows of ``rack``."""
+    """Says whether the windows of ``rack`` are merged."""
     end = 0.0
     with contextlib.suppress(nats.errors.Error, TimeoutError, ValueError):
         js = client.jetstream(timeout=READ_SECONDS)
@@ -135,9 +135,8 @@ async def _merging(client: Client, rack: Rack) -> Finding:
         end = max((one.end for one in decoded_batch(last.data or b"").windows), default=0.0)
     if time.time() - end < _MERGED_SECONDS:
         return Finding("rollup", "ok", "windows are merged")
-    return Finding(
-        "rollup", "warn", "no worker merges windows: the rack has no past", "start stalltop rollup"
-    )
+    said = "nothing was merged lately: no worker merges windows, or no host of the rack sends any"
+    return Finding("rollup", "warn", said, "see whether stalltop rollup and the agents run")
 
 
 async def _isolation(client: Client, refused: list[str]) -> Finding:

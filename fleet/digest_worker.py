@@ -39,9 +39,10 @@ from stalltop.fleet.server_place import Rack
 from stalltop.fleet.stored import READ_SECONDS
 from stalltop.fleet.streams import make_streams
 from stalltop.fleet.watch import stamp
-from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged
+from stalltop.model.fleet.fleet_digest import FleetDigest, RankedHost, digest_of, merged, without_jobs
 from stalltop.model.fleet.fleet_state import FORGET_SECONDS, SILENT_SECONDS, FleetState
 from stalltop.model.fleet.fleet_view import HostLine
+from stalltop.model.fleet.host_summary import HostAddress, HostSummary
 from stalltop.model.fleet.server_clock import ServerClock
 
 PRESENCE: Final = f"{subjects.VERSION}.{subjects.JOB}.here"
@@ -54,6 +55,9 @@ QUIET_SECONDS: Final = 4.0
 """Without a message of a rack for this long, although its hosts send, the worker subscribes anew."""
 AT_ONCE: Final = 8
 """Racks between two turns of the event loop."""
+_ENDED_SUMMARIES: Final = 10
+"""So many summaries without ranks of a host that had some are passed on: its job has ended. One digest may be
+lost."""
 _CLUSTER_DELAY: Final = 0.25
 """Digests of clusters are made this long after those of racks, s, so that these have arrived."""
 
@@ -76,6 +80,8 @@ class RackPart:
         self._state = FleetState()
         self._new: list[tuple[str, bytes, float]] = []
         """Subject, content, and when the server received it."""
+        self._ending: dict[HostAddress, int] = {}
+        """By host that has or had ranks: how many summaries without ranks are still passed on."""
         for line in known:
             self._state.silent(line.address, line.at)
 
@@ -100,11 +106,21 @@ class RackPart:
             with contextlib.suppress(ValueError):
                 address = subjects.address_in(subject)
                 summary = taken(self._state, address, content, at)
-                if summary is not None and summary.ranks:
+                if summary is not None and self._is_passed_on(address, summary):
                     ranked.append(
                         RankedHost(address, at, replace(summary, tenants=(), devices=summary.rank_devices))
                     )
         return digest_of(self._state.view(now, jobs=False), ranked)
+
+    def _is_passed_on(self, address: HostAddress, summary: HostSummary) -> bool:
+        """Returns whether the digest of the cluster needs to know what a host says about its ranks."""
+        if summary.ranks:
+            self._ending[address] = _ENDED_SUMMARIES
+            return True
+        left = self._ending.pop(address, 0)
+        if left > 1:
+            self._ending[address] = left - 1
+        return left > 0
 
 
 class ClusterPart:
@@ -177,6 +193,8 @@ class DigestWorker:
         self._last: dict[str, bytes] = {}
         """The newest digest of each cluster, from any worker, by subject."""
         self._clock = ServerClock()
+        self._too_large: set[str] = set()
+        """Subjects of digests that the server does not take with jobs, of which that is said."""
         self.published = 0
         """Digests published."""
 
@@ -269,9 +287,17 @@ class DigestWorker:
     async def _publish(self, parts: Iterable[RackPart | ClusterPart]) -> None:
         for at, part in enumerate([part for part in parts if part.complete]):
             digest = part.digest(self._clock.now(time.time()))
-            content = encoded_digest(digest)
-            if len(content) > self._client.max_payload:
-                self._say(f"{part.target}: a digest of {len(content):,} bytes is more than the server takes")
+            content, most = encoded_digest(digest), self._client.max_payload
+            if len(content) > most:
+                if part.target not in self._too_large:
+                    said = f"a digest of {len(content):,} bytes is more than the server takes"
+                    self._say(f"{part.target}: {said}: it is sent without jobs and ranks")
+                self._too_large.add(part.target)
+                content = encoded_digest(without_jobs(digest))
+            else:
+                self._too_large.discard(part.target)
+            if len(content) > most:
+                self._say(f"{part.target}: also without jobs, {len(content):,} bytes are too much: not sent")
             elif digest.hosts:
                 await self._client.publish(part.target, content)
                 self.published += 1

@@ -7,6 +7,7 @@ import contextlib
 from typing import Final
 
 import nats.errors
+import nats.js.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -26,6 +27,7 @@ async def known_racks(client: Client, cluster: str) -> list[Rack]:
     hour. Raises FleetError if they cannot be listed."""
     digests: dict[str, bytes] = {}
     found: set[Rack] = set()
+    missing = False
 
     async def take(message: Msg) -> None:
         digests[message.subject] = message.data
@@ -42,7 +44,10 @@ async def known_racks(client: Client, cluster: str) -> list[Rack]:
             await client.subscribe(inbox, cb=answered),
         ]
         await client.publish(WHICH_RACKS, b"", reply=inbox)
-        found.update(await racks_in(client, "ST1_SUM", subjects.SUMMARY))
+        try:
+            found.update(await racks_in(client, "ST1_SUM", subjects.SUMMARY))
+        except nats.js.errors.NotFoundError:  # streams in memory end with the server
+            missing = True
         await asyncio.sleep(WAIT_SECONDS)
         for subscription in asked:
             await subscription.unsubscribe()
@@ -54,4 +59,6 @@ async def known_racks(client: Client, cluster: str) -> list[Rack]:
     for content in digests.values():
         with contextlib.suppress(ValueError):
             found |= {Rack(line.cluster, line.rack) for line in decoded_digest(content).hosts}
+    if missing and not found:
+        raise FleetError("the racks cannot be listed: there is no stream ST1_SUM", "see stalltop fleet check")
     return sorted(rack for rack in found if cluster in ("", rack.cluster))

@@ -30,6 +30,7 @@ from nats.aio.msg import Msg
 from nats.js.client import JetStreamContext
 
 from stalltop.fleet import subjects
+from stalltop.fleet.connection import FleetError
 from stalltop.fleet.messages.rolled_message import UPTO, RolledBatch, decoded_batch, encoded_batch
 from stalltop.fleet.messages.window_message import decoded_window
 from stalltop.fleet.server_place import Rack, jetstream_of, place_of
@@ -45,6 +46,8 @@ WHICH_RACKS: Final = f"{subjects.VERSION}.{subjects.JOB}.racks"
 EXPECTED_LAST: Final = "Nats-Expected-Last-Subject-Sequence"
 MOST_MESSAGES: Final = 1000
 """Messages of the source that one batch counts at most."""
+_INBOX: Final = "_INBOX."
+"""How the subjects begin on which clients wait for answers."""
 _WRONG_SEQUENCE: Final = 10071
 """JetStream's error: another message is the last one of the subject."""
 _TOO_LARGE: Final = 10054
@@ -96,7 +99,8 @@ class _Cursor(NamedTuple):
 async def advance(client: Client, tier: RollTier, rack: Rack, now: float | None = None) -> int:
     """Merges one batch of what came since the last result, up to the period that ``now`` (Unix time) is in.
     Returns the number of messages that it counts; 0 if nothing is left to do; -1 if another worker was
-    faster. Raises nats.errors.Error and TimeoutError: the same can be tried again."""
+    faster. Raises nats.errors.Error and TimeoutError: the same can be tried again; and FleetError if the last
+    result is not one of a worker."""
     js = client.jetstream(timeout=READ_SECONDS)
     before = await _cursor(js, tier, rack)
     edge = ((time.time() if now is None else now) // tier.seconds) * tier.seconds
@@ -123,7 +127,13 @@ async def _cursor(js: JetStreamContext, tier: RollTier, rack: Rack) -> _Cursor:
     except nats.js.errors.NotFoundError:
         return _Cursor(0, 0)
     upto = (last.headers or {}).get(UPTO, "")
-    return _Cursor(int(last.seq or 0), int(upto) if upto.isdecimal() else 0)
+    if not upto.isdecimal():
+        raise FleetError(
+            f"the newest message of {tier.target} for {rack.text} does not say up to where it counts: "
+            "no worker stored it",
+            f"nats stream rmm {tier.target} {last.seq}",
+        )
+    return _Cursor(int(last.seq or 0), int(upto))
 
 
 async def _source(js: JetStreamContext, tier: RollTier, rack: Rack, after: int, edge: float) -> list[Msg]:
@@ -193,7 +203,10 @@ class RollupWorker:
             domain = rack.domain.encode()
 
             async def tell(message: Msg) -> None:
-                await message.respond(domain)
+                # A viewer chooses the subject and the headers of its request: an answer elsewhere could be
+                # kept by a stream as a result.
+                if message.reply.startswith(_INBOX):
+                    await self._client.publish(message.reply, domain)
 
             await self._client.subscribe(WHICH_RACKS, cb=tell)
         await self._client.subscribe(every, cb=self._heard)

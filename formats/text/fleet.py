@@ -93,7 +93,7 @@ def unlike_text(one: UnlikeDevice) -> str:
 def unlike_figure(one: UnlikeDevice) -> str:
     """Returns the same without its subject."""
     if one.figure == THROTTLED:
-        return f"is throttled ({one.reasons}), the others are not"
+        return f"is throttled ({one.reasons}), most others are not for that"
     return _UNLIKE[one.figure].format(value=f"{one.value:.0f}", usual=f"{one.usual:.0f}")
 
 

@@ -187,8 +187,8 @@ def _ranks(window: Window) -> tuple[RankSummary, ...]:
 
 def _importance(rank: Rank) -> tuple[bool, int, str, int]:
     """Sort key. If a summary has no room for all ranks, those of communicators that are on this host alone
-    are left out first, because the host itself compares them; then those of small communicators. All hosts
-    leave out the same communicators."""
+    are left out first, because the host itself compares them; then those of small communicators, in the
+    same order on all hosts. Hosts with more ranks leave out communicators that others have room for."""
     return rank.local_ranks >= rank.ranks, -rank.ranks, rank.communicator, rank.rank
 
 

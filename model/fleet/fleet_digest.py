@@ -59,7 +59,8 @@ class FleetDigest:
     jobs: tuple[FleetJob, ...] = ()
     """Empty in the digest of a rack: a job may have ranks in other racks."""
     ranked: tuple[RankedHost, ...] = ()
-    """What the hosts of a rack that have ranks said since its last digest. Empty in other digests."""
+    """What the hosts of a rack that have ranks, or had some until lately, said since its last digest. Empty
+    in other digests."""
     jobs_left_out: int = 0
     """Number of jobs that ``jobs`` has no room for."""
 
@@ -107,11 +108,17 @@ def bounded(digest: FleetDigest) -> FleetDigest:
     return replace(digest, jobs=tuple(jobs), ranked=ranked, jobs_left_out=left)
 
 
+def without_jobs(digest: FleetDigest) -> FleetDigest:
+    """Returns ``digest`` without jobs and ranks, for which a message has no room. It still has all hosts."""
+    return replace(digest, jobs=(), ranked=(), jobs_left_out=digest.jobs_left_out + len(digest.jobs))
+
+
 def _cut(job: FleetJob) -> FleetJob:
     late = job.late[:MOST_OF_CUT_JOB]
     wanted = list(dict.fromkeys((*late, *reversed(job.order), *job.ranks)))[:MOST_OF_CUT_JOB]
     kept = [rank if rank in late else replace(rank, problem=None) for rank in wanted]
     kept.sort(key=lambda rank: rank.rank)
     cut = replace(job, ranks=tuple(kept), late=late, waits_for=job.waits_for[:MOST_OF_CUT_JOB])
+    cut = replace(cut, unlike=job.unlike[:MOST_OF_CUT_JOB])
     hosts = len(job.hosts) - len(cut.hosts)
     return replace(cut, left_out=LeftOut(len(job.ranks) - len(kept), hosts, len(job.late) - len(late)))

@@ -31,7 +31,6 @@ def jobs_of(hosts: Iterable[FleetHost], entries: RankEntries, devices: DeviceSam
     for host in hosts:
         for one in host.summary.ranks if host.summary is not None else ():
             groups.setdefault(one.communicator, []).append((host, one))
-    entries.keep(groups)
     found = [_job(communicator, group, entries, devices) for communicator, group in groups.items()]
     return tuple(
         sorted(found, key=lambda job: (-job.stands_seconds, -job.late_seconds, -job.size, job.communicator))

@@ -72,6 +72,13 @@ class FleetState:
         for address in [one for one, known in self._hosts.items() if now - known.at > FORGET_SECONDS]:
             del self._hosts[address]
             self._devices.forget(address)
+            self._entries.forget(address)
+        self._entries.keep(
+            one.communicator
+            for known in self._hosts.values()
+            if known.summary is not None
+            for one in known.summary.ranks
+        )
         newest = max((_version(known) for known in self._hosts.values()), default=())
         hosts = [_host(address, known, now, newest) for address, known in self._hosts.items()]
         live = [host for host in hosts if host.state == "live" and host.summary is not None]

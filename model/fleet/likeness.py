@@ -73,7 +73,7 @@ class UnlikeDevice(NamedTuple):
     usual: float
     """Median of all compared GPUs. Both figures are ``UNKNOWN`` for throttle reasons."""
     reasons: str
-    """Its throttle reasons, which the others do not have; '' for other figures."""
+    """Its throttle reasons, which most others do not have; '' for other figures."""
     compared: int
     """Number of GPUs that were compared, with this one."""
 

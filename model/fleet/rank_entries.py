@@ -138,6 +138,10 @@ class RankEntries:
                 for rank in ranks & times.keys():
                     del times[rank]
 
+    def forget(self, address: HostAddress) -> None:
+        """Forgets the clock of a host."""
+        self._clocks.pop(address, None)
+
     def keep(self, communicators: Iterable[str]) -> None:
         """Forgets all other communicators."""
         for gone in self._known.keys() - set(communicators):

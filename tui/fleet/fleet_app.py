@@ -176,7 +176,10 @@ class FleetApp(TerminalApp):
     def _answer_of_job(self, view: FleetDigest) -> AnswerState:
         job = job_of(view, self.choice)
         if job is None:
-            return AnswerState(text="This job has ended, or its hosts are not there any more")
+            text = "This job has ended, or its hosts are not there any more"
+            if view.jobs_left_out:
+                text += f", or it is one of {numbered(view.jobs_left_out, 'job')} that are not listed"
+            return AnswerState(text=text)
         name, (what, why) = job.tenant or job.communicator, job_parts(job, self.glyphs)
         hints = "; ".join(map(unlike_text, job.unlike))
         about = f"by likeness only: {hints}" if hints else ""

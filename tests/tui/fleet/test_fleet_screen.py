@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.binding import Binding
 from textual.pilot import Pilot
@@ -294,7 +294,14 @@ async def test_a_job_that_has_ended_is_said_to_have_ended() -> None:
         assert screen.names() == ["0 on a"]
         state.take(at("a"), summary(end=NOW + 1), NOW + 1)
         await screen.drawn()
-        assert "This job has ended" in screen.text().splitlines()[0]
+        first = screen.text().splitlines()[0]
+        assert "This job has ended" in first
+        assert "not listed" not in first
+        screen.app._shown = replace(screen.app._shown, jobs_left_out=3)
+        screen.app.draw()
+        await screen.pilot.pause()
+        assert "or it is one of 3 jobs that are not listed" in screen.text().splitlines()[0]
+        await screen.drawn()
         await screen.press("escape")
         assert "No host has ranks" in screen.text()
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from string import ascii_letters, digits
 
 import pytest
 from nats.aio.client import Client
@@ -21,7 +23,7 @@ from stalltop.demo.simulated.fleet_hosts import CLUSTER, SimulatedFleet
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
 from stalltop.fleet.digest_watch import DigestWatch
-from stalltop.fleet.digest_worker import ClusterPart, RackPart
+from stalltop.fleet.digest_worker import ClusterPart, DigestWorker, RackPart
 from stalltop.fleet.local_server import LocalServer
 from stalltop.fleet.messages.digest_message import decoded_digest, encoded_digest, of_cluster
 from stalltop.fleet.messages.summary_message import encoded
@@ -40,8 +42,9 @@ from stalltop.model.fleet.fleet_digest import (
 from stalltop.model.fleet.fleet_state import FleetState
 from stalltop.model.fleet.fleet_view import FleetJob, FleetRank
 from stalltop.model.fleet.host_summary import DeviceSummary
-from stalltop.model.fleet.likeness import LEAST_SAMPLES
+from stalltop.model.fleet.likeness import LEAST_SAMPLES, MOST_TOLD, UnlikeDevice
 from stalltop.model.fleet.server_clock import ServerClock
+from stalltop.model.hosts.collectives import entries_text
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.tui.fleet.fleet_tables import FleetChoice, fleet_table
 from tests.unit.fleet.clients import run, until
@@ -89,16 +92,29 @@ def test_a_digest_that_was_encoded_is_decoded() -> None:
             decoded_digest(content)
 
 
+_RANDOM = Random(1)
+
+
+def text(length: int) -> str:
+    """Returns text that cannot be compressed by much."""
+    return "".join(_RANDOM.choices(ascii_letters + digits, k=length))
+
+
 def job(number: int, ranks: int, late: int = 0) -> FleetJob:
     known = tuple(
         FleetRank(
-            *(one, at(f"node-{number}-{one}"), 4_000 + one, "python3", True, 5 * number, 0.5),
-            problem=problem(lost=one + 0.5),
+            *(one, at(f"node-{number}-{one}"), _RANDOM.randrange(1 << 22), text(8), True, 5 * number, 0.5),
+            problem=problem(lost=one + 0.5, culprit=text(12), summary=text(24)),
             median_late_seconds=one / 1e3,
         )
         for one in range(ranks)
     )
-    return FleetJob(f"{number:016x}", "ml", "train", ranks, known, 9.0 if late else 0.0, known[:late])
+    unlike = tuple(
+        UnlikeDevice(rank.address, "3", rank.rank, "sm_clock_mhz", 1200.0, 1980.0, "", ranks)
+        for rank in known[:MOST_TOLD]
+    )
+    stands = 9.0 if late else 0.0
+    return FleetJob(f"{number:016x}", "ml", text(10), ranks, known, stands, known[:late], unlike=unlike)
 
 
 def test_a_digest_has_room_for_the_jobs_of_a_large_cluster() -> None:
@@ -113,7 +129,9 @@ def test_a_digest_has_room_for_the_jobs_of_a_large_cluster() -> None:
     assert whole == digest.jobs[0]
     assert len(large.ranks) == MOST_OF_CUT_JOB
     assert large.left_out == (10_000 - MOST_OF_CUT_JOB, 10_000 - MOST_OF_CUT_JOB, 6_000 - MOST_OF_CUT_JOB)
-    assert job_line(large).startswith("train stands for 9 s: it waits for rank 0 on node-1-0 and 5,999 more")
+    said = f"{large.tenant} stands for 9 s: it waits for rank 0 on node-1-0 and 5,999 more"
+    assert job_line(large).startswith(said)
+    assert [one.rank for one in large.unlike] == [0, 1, 2, 3]
     assert large.late[0].problem is not None
     # The ranks that usually arrive last, without their problems.
     assert [rank.rank for rank in found.jobs[-1].ranks] == [4, 5, 6, 7]
@@ -126,11 +144,63 @@ def test_a_digest_has_room_for_the_jobs_of_a_large_cluster() -> None:
 
 
 def test_the_digest_of_a_large_rack_leaves_out_ranks_but_no_hosts() -> None:
-    ranks = tuple(rank(number, 5, communicator=f"c{number}") for number in range(64))
-    said = tuple(RankedHost(at(f"n{one}"), NOW, summary(ranks=ranks)) for one in range(400))
-    found = decoded_digest(encoded_digest(FleetDigest(NOW, ranked=said)))
+    def entered() -> str:
+        times = sorted(round(NOW * 1e9) + _RANDOM.randrange(10**9) for _ in range(4))
+        return entries_text((_RANDOM.randrange(1 << 16), time) for time in times)
+
+    names = [f"{_RANDOM.getrandbits(64):016x}" for _ in range(64)]
+    said = tuple(
+        RankedHost(
+            at(f"n{one}"),
+            NOW + _RANDOM.random(),
+            summary(
+                ranks=tuple(
+                    rank(one, _RANDOM.randrange(1 << 16), _RANDOM.random(), name)._replace(entries=entered())
+                    for name in names
+                )
+            ),
+        )
+        for one in range(400)
+    )
+    content = encoded_digest(FleetDigest(NOW, ranked=said))
+    assert len(content) < 700_000, len(content)
+    found = decoded_digest(content)
     assert len(found.ranked) == 400
-    assert {host.summary.ranks for host in found.ranked} == {ranks[: MOST_RANKED // 400]}
+    for host, whole in zip(found.ranked, said, strict=True):
+        assert host.summary.ranks == whole.summary.ranks[: MOST_RANKED // 400]
+
+
+class _SmallServer:
+    """A connection to a server that takes only small messages."""
+
+    def __init__(self, max_payload: int) -> None:
+        self.max_payload = max_payload
+        self.sent: list[bytes] = []
+
+    async def publish(self, subject: str, content: bytes) -> None:
+        self.sent.append(content)
+
+    async def flush(self) -> None:
+        pass
+
+
+def test_a_digest_that_is_too_large_is_sent_without_jobs() -> None:
+    digest = replace(digest_of(whole().view(NOW)), jobs=tuple(job(number, 8) for number in range(100)))
+    part, said = ClusterPart("prod"), list[str]()
+    part.digest = lambda now: digest  # type: ignore[method-assign]
+    client = _SmallServer(len(encoded_digest(replace(digest, jobs=()))) + 100)
+    worker = DigestWorker(client, said.append)  # type: ignore[arg-type]
+    for _ in range(2):
+        asyncio.run(worker._publish([part]))
+    found = decoded_digest(client.sent[-1])
+    assert (len(client.sent), found.hosts, found.jobs, found.jobs_left_out) == (2, digest.hosts, (), 100)
+    (line,) = said
+    assert line.startswith("st1.dig.all.prod: a digest of ")
+    assert line.endswith("it is sent without jobs and ranks")
+    client.max_payload = 100
+    asyncio.run(worker._publish([part]))
+    assert len(client.sent) == 2
+    assert said[-1].endswith("are too much: not sent")
 
 
 class _Message:
@@ -154,6 +224,27 @@ def test_a_job_is_followed_across_racks() -> None:
     (job,) = cluster.digest(now).jobs
     assert [late.address.host for late in job.late] == ["n1"]
     assert job.stands_seconds == 10.0
+
+
+def test_a_job_that_has_ended_is_in_no_digest() -> None:
+    """Also if a digest of its rack is lost; and its hosts are not called silent."""
+    cluster, part, now = ClusterPart("prod"), RackPart(Rack("prod", "r1"), ServerClock()), time.time()
+    passed_on = []
+    for second in range(20):
+        known = (rank(0, 500),) if second < 2 else ()
+        subject = subjects.of_host("sum", at("n0"))
+        said = _Message(subject, encoded(summary(end=now + second, ranks=known)))
+        said.reply = f"$JS.ACK.S.C.1.1.1.{round((now + second) * 1e9)}.0"
+        asyncio.run(part.take(said))  # type: ignore[arg-type]
+        content = encoded_digest(part.digest(now + second))
+        passed_on.append(len(decoded_digest(content).ranked))
+        if second != 2:
+            asyncio.run(cluster.take(_Message(part.target, content)))  # type: ignore[arg-type]
+        digest = cluster.digest(now + second)
+        assert len(digest.jobs) == (1 if second < 3 else 0)
+        assert [line.state for line in digest.hosts] == ["live"]
+    assert passed_on[1:4] == [1, 1, 1]
+    assert passed_on[-5:] == [0] * 5
 
 
 def test_gpus_are_compared_across_racks() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,10 @@ from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
 from stalltop.cli import main as cli
-from stalltop.fleet.connection import ServerAccess
+from stalltop.fleet.connection import FleetError, FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.known_racks import known_racks
 from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.rollup import RollupWorker
 from stalltop.fleet.server_place import HUB_DOMAIN, Rack, ServerPlace, place_in
 from stalltop.fleet.streams import make_streams
 from stalltop.model.fleet.host_summary import HostAddress
@@ -74,3 +76,38 @@ def test_an_agent_of_another_rack_is_told_that_its_windows_are_not_kept(tmp_path
         made.take(second(0))
         until(lambda: said)
     assert said == ["the NATS server keeps no windows of the rack prod/r2; see stalltop fleet check"]
+
+
+def test_racks_whose_workers_answer_are_known_without_streams(tmp_path: Path) -> None:
+    """Streams in memory end with the server."""
+
+    async def look(client: Client) -> list[Rack]:
+        return await known_racks(client, "prod")
+
+    loop = FleetLoop("test")
+
+    def known() -> bool:
+        with suppress(FleetError):
+            return run(access, look) == [RACKS[0]]
+        return False
+
+    with placed(RACKS[0].domain, tmp_path) as access:
+        with pytest.raises(FleetError, match="there is no stream ST1_SUM"):
+            run(access, look)
+        worker = loop.wait(connected(access, "worker"))
+        try:
+            loop.begin(RollupWorker(worker, print).run())
+            until(known)
+        finally:
+            loop.wait(close(worker))
+            loop.stop()
+
+
+def test_a_rack_without_traffic_is_not_said_to_lack_a_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with placed(RACKS[0].domain, tmp_path) as access:
+        run(access, make_streams)
+        verdict, said = verdicts(access, capsys)["rollup"]
+    assert verdict == "warn"
+    assert said == "nothing was merged lately: no worker merges windows, or no host of the rack sends any"

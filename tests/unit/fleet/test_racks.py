@@ -4,6 +4,7 @@ the lines between them, and what can be read from beyond."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import nats.errors
 import pytest
 from nats.aio.client import Client
 
@@ -156,10 +158,26 @@ def test_windows_cross_the_line_only_while_somebody_looks(
             await client.publish(subject, encoded_window(window, 1 << 20))
         await client.flush()
 
+    async def publish_and_wait(hub: Client) -> None:
+        """Waits for a message that crosses the line after the windows, if they cross it."""
+        marker = "st1.job.marker"
+        heard = await hub.subscribe(marker)
+        await hub.flush()
+        client = await connected(admin, "test")
+        try:
+            await publish(client)
+            for _ in range(100):  # the rack's server hears of the subscription only after a while
+                await client.publish(marker, b"")
+                with contextlib.suppress(nats.errors.TimeoutError):
+                    await heard.next_msg(0.2)
+                    return
+        finally:
+            await close(client)
+        raise AssertionError("nothing crosses the line")
+
     def crossed() -> int:
         before = fleet.received()
-        run(admin, publish)
-        time.sleep(0.5)
+        run(fleet.hub.access("ADMIN"), publish_and_wait)
         return fleet.received() - before
 
     async def wiped(client: Client) -> None:
@@ -199,16 +217,21 @@ def test_a_screen_beyond_the_rack_goes_on_when_the_server_of_the_rack_is_back(fl
         while True:
             source.read()
 
+    def newest() -> float:
+        with contextlib.suppress(FleetError):
+            return source.read().end
+        return 0.0
+
     try:
         run(server.access("ADMIN"), publish)
-        until(lambda: source.read().end >= start)
+        until(lambda: newest() >= start)
         server.server.kill()
         with pytest.raises(FleetError, match="has sent no window"):
             read_all()
         server.server.start()
         start += 100
         run(server.access("ADMIN"), publish)
-        until(lambda: source.read().end >= start)
+        until(lambda: newest() >= start)
     finally:
         source.close()
 
@@ -390,12 +413,15 @@ def test_a_worker_does_what_belongs_to_the_place_of_its_server(fleet: Topology) 
 
     try:
         until(lambda: RACKS[0] in run(fleet.hub.access("VIEWER"), racks))
+        workers[1].send_signal(signal.SIGSTOP)  # it would make them again before anybody can look
         rack.server.kill()
         rack.server.start()
         assert run(rack.access("VIEWER"), streams) == ("ST1_SUM", "ST1_NS")
+        workers[1].send_signal(signal.SIGCONT)
         until(lambda: not run(rack.access("VIEWER"), streams))
     finally:
         for worker in workers:
+            worker.send_signal(signal.SIGCONT)
             worker.send_signal(signal.SIGINT)
         said = [worker.communicate()[1] for worker in workers]
     assert "making digests" in said[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,14 +13,19 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
+import nats.errors
+import nats.js.errors
 import numpy as np
+import pytest
 from nats.aio.client import Client
 
 import stalltop
 from stalltop.fleet import subjects
-from stalltop.fleet.connection import ServerAccess
+from stalltop.fleet.connection import FleetError, FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.local_server import LocalServer
+from stalltop.fleet.messages.rolled_message import UPTO
 from stalltop.fleet.messages.window_message import ID, encoded_window
-from stalltop.fleet.rollup import TIERS, advance, batches, racks_in
+from stalltop.fleet.rollup import TIERS, WHICH_RACKS, RollupWorker, advance, batches, racks_in
 from stalltop.fleet.server_place import Rack
 from stalltop.fleet.streams import make_streams
 from stalltop.model.fleet.host_summary import HostAddress
@@ -202,5 +208,49 @@ def test_workers_that_are_killed_lose_and_double_nothing(access: ServerAccess, c
             found = await batches(client, tier, rack)
             same_calls([one for batch in found for one in batch.windows], windows)
         assert await counted(client) == len(windows)
+
+    run(access, work)
+
+
+def test_a_worker_tells_its_rack_to_an_inbox_only(tmp_path: Path) -> None:
+    """A request names the subject of its answer, which may be one that a stream keeps, and its headers."""
+    rack = Rack("prod", "r1")
+    target = TIERS[0].subject(rack)
+    configuration = f'jetstream {{ store_dir: "{tmp_path}", domain: "{rack.domain}" }}'
+    with LocalServer(jetstream=False, configuration=configuration) as server:
+        access, loop = ServerAccess((server.url,)), FleetLoop("test")
+        run(access, make_streams)
+        worker = loop.wait(connected(access, "worker"))
+
+        async def ask(client: Client) -> None:
+            hostile = {UPTO: "99999999"}
+            for _ in range(200):
+                await client.publish(WHICH_RACKS, b"", reply=target, headers=hostile)
+                with contextlib.suppress(nats.errors.Error):
+                    answer = await client.request(WHICH_RACKS, b"", timeout=0.5, headers=hostile)
+                    break
+            assert (answer.data.decode(), answer.headers) == (rack.domain, None)
+            with pytest.raises(nats.js.errors.NotFoundError):
+                await client.jetstream().get_last_msg(TIERS[0].target, target)
+
+        try:
+            loop.begin(RollupWorker(worker, print).run())
+            run(access, ask)
+        finally:
+            loop.wait(close(worker))
+            loop.stop()
+
+
+def test_nothing_is_merged_after_a_result_that_no_worker_stored(access: ServerAccess, cluster: str) -> None:
+    rack = Rack(cluster, "r1")
+
+    async def work(client: Client) -> None:
+        await publish(client, cluster, all_windows(1, 3))
+        stored = await client.jetstream().publish(TIERS[0].subject(rack), b"prod/r1")
+        with pytest.raises(FleetError, match="no worker stored it") as found:
+            await advance(client, TIERS[0], rack, FUTURE)
+        assert found.value.remedy == f"nats stream rmm ST1_ROLL_10S {stored.seq}"
+        await client.jetstream().delete_msg("ST1_ROLL_10S", stored.seq)
+        assert await advance(client, TIERS[0], rack, FUTURE) == 3
 
     run(access, work)

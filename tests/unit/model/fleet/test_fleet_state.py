@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stalltop.model.fleet.fleet_state import FORGET_SECONDS, SILENT_SECONDS, FleetState
 from stalltop.model.fleet.host_summary import TenantSummary, WindowGap
 from tests.unit.model.fleet.summaries import NOW, at, problem, rank, summary
@@ -122,3 +124,17 @@ def test_a_finished_job_does_not_stand() -> None:
     state = FleetState()
     state.take(at("a"), summary(ranks=(rank(0, 512, 60.0), rank(1, 512, 60.0))), NOW)
     assert state.view(NOW).jobs[0].late == ()
+
+
+@pytest.mark.parametrize("jobs", [True, False])
+def test_what_is_known_about_ranks_ends_with_them(jobs: bool) -> None:
+    state = FleetState()
+    for number in range(20):
+        ranks = (rank(0, 5, communicator=f"c{number}"),)
+        state.take(at("a"), summary(end=NOW + number, ranks=ranks), NOW + number)
+        state.view(NOW + number, jobs=jobs)
+    assert list(state._entries._known) == ["c19"]
+    assert list(state._entries._clocks) == [at("a")]
+    state.view(NOW + 20 + FORGET_SECONDS, jobs=jobs)
+    assert not state._entries._known
+    assert not state._entries._clocks

@@ -68,7 +68,10 @@ def test_of_equal_gpus_none_is_told(gpus: int, seed: int) -> None:
         ({"power_watts": 300.0}, "draws 3"),
         ({"utilization_percent": 45.0}, "is busy 4"),
         ({"temperature_celsius": 90.0}, "has "),
-        ({"throttle_reasons": "thermal, hardware"}, "is throttled (thermal, hardware), the others are not"),
+        (
+            {"throttle_reasons": "thermal, hardware"},
+            "is throttled (thermal, hardware), most others are not for that",
+        ),
     ],
 )
 def test_each_figure_is_compared(changed: dict[str, Any], said: str) -> None:
