@@ -37,7 +37,6 @@ MORE_SIGNS = (
     ("(name)", "call inside another call ({rows} shows it)"),
     ("traced 15/16", "15 of 16 processes are traced ({problems}: why)"),
     ("missed", "calls that no row contains ({problems}: why)"),
-    ("over quota", "who uses up the memory for calls ({problems})"),
     ("partial", "events that lack some figures"),
     ("host", "time outside calls; not part of any total"),
     ("probes", "CPU time of tracing in the programs"),
