@@ -18,7 +18,7 @@ from nats.micro import add_service
 from nats.micro.request import Request
 
 from stalltop.fleet.messages.window_message import encoded_window
-from stalltop.fleet.subjects import asking
+from stalltop.fleet.subjects import INBOX, asking
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.window import Window
@@ -61,6 +61,9 @@ async def serve_requests(
     most = int(client.max_payload) - 4096
 
     async def handle(request: Request) -> None:
+        # Whoever asks chooses the subject of the answer, such as one that only this host may publish on.
+        if not request._msg.reply.startswith(INBOX):
+            return
         try:
             asked = _asked(request.data)
             if asked["what"] == "windows":

@@ -46,8 +46,6 @@ WHICH_RACKS: Final = f"{subjects.VERSION}.{subjects.JOB}.racks"
 EXPECTED_LAST: Final = "Nats-Expected-Last-Subject-Sequence"
 MOST_MESSAGES: Final = 1000
 """Messages of the source that one batch counts at most."""
-_INBOX: Final = "_INBOX."
-"""How the subjects begin on which clients wait for answers."""
 _WRONG_SEQUENCE: Final = 10071
 """JetStream's error: another message is the last one of the subject."""
 _TOO_LARGE: Final = 10054
@@ -205,7 +203,7 @@ class RollupWorker:
             async def tell(message: Msg) -> None:
                 # A viewer chooses the subject and the headers of its request: an answer elsewhere could be
                 # kept by a stream as a result.
-                if message.reply.startswith(_INBOX):
+                if message.reply.startswith(subjects.INBOX):
                     await self._client.publish(message.reply, domain)
 
             await self._client.subscribe(WHICH_RACKS, cb=tell)

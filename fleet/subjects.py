@@ -19,6 +19,8 @@ DIGEST, JOB = "dig", "job"
 """Digests for screens; requests among workers of ``stalltop rollup``."""
 ALL: Final = "*"
 """Stands for every value of a token."""
+INBOX: Final = "_INBOX."
+"""How the subjects begin on which clients wait for answers."""
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]")
 _ESCAPED: Final = re.compile(r"((?:=[0-9A-F]{2})+)")
 _MOST_TOKEN: Final = 256

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import threading
 import time
 from dataclasses import replace
 
+import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -187,3 +190,27 @@ def test_windows_are_sent_only_while_somebody_asks(access: ServerAccess, cluster
             stop.set()
             feeder.join()
             source.close()
+
+
+def test_an_agent_answers_inboxes_only(access: ServerAccess, cluster: str) -> None:
+    """A request names the subject of its answer, which may be one that only the agent may publish on."""
+    address = HostAddress(cluster, "r", "n1")
+    subject, target = subjects.asking(address), subjects.of_host(subjects.WINDOW, address)
+
+    async def look(client: Client) -> None:
+        heard = await client.subscribe(target)
+        for _ in range(100):  # the agent is connected a moment before it answers
+            with contextlib.suppress(nats.errors.NoRespondersError):
+                await client.request(subject, b'{"what":"windows"}', timeout=10)
+                break
+            await asyncio.sleep(0.05)
+        for content in (b'{"what":"windows"}', b"no JSON"):
+            await client.publish(subject, content, reply=target)
+        answer = await client.request(subject, b'{"what":"windows"}', timeout=10)
+        assert answer.data == b"{}"
+        await client.flush()
+        assert heard.pending_msgs == 0
+
+    with agent(access, address, windows="asked") as made:
+        until(lambda: made.connected)
+        run(access, look)
