@@ -73,7 +73,7 @@ MADE_CONTEXTS: Final = 65536
 """Maximum number of contexts whose device is known."""
 CHOICES: Final = 32768
 """Maximum number of calls under way that choose a device."""
-ACCOUNTS: Final = 11264
+ACCOUNTS: Final = 9600
 """Maximum number of processes whose records are counted."""
 ENTRIES: Final = 256
 """Newest entries into collectives that are kept for each rank; a power of two."""

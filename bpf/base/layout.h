@@ -39,7 +39,7 @@
 #define CUDA_PROGRAMS 16384 /* maximum number of programs that have chosen a device, or made a call */
 #define MADE_CONTEXTS 65536 /* maximum number of contexts whose device is known */
 #define CHOICES 32768       /* maximum number of calls under way that choose a device */
-#define ACCOUNTS 11264      /* maximum number of processes whose records are counted */
+#define ACCOUNTS 9600       /* maximum number of processes whose records are counted */
 #define CGROUP_ACCOUNTS 4096 /* maximum number of cgroups whose records are counted */
 #define ID_WORDS 16         /* size of an ncclUniqueId in words of 8 bytes: 128 bytes */
 #define ENTRIES 256         /* newest entries into collectives that are kept for each rank; a power of two */
