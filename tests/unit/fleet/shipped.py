@@ -3,7 +3,9 @@ the test."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import socket
 import subprocess
 import urllib.request
@@ -34,9 +36,12 @@ def permissions() -> str:
 
 
 def free_port() -> int:
-    """Returns a port that nobody uses."""
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
+    """Returns a port that nobody uses. The Linux kernel gives ports from 32,768 on to connections, which
+    could take one before the server that is to have it starts."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @dataclass
