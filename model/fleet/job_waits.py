@@ -41,7 +41,7 @@ class JobWaits:
     waited_seconds: Mapping[int, float] = field(default_factory=dict)
     """By rank: for how long it waited for the last one."""
     last: tuple[LastRank, ...] = ()
-    """The ranks that were last, first the one for which the others waited longest."""
+    """The ranks that entered collectives last. The one for which the others waited longest comes first."""
 
     @property
     def lost_rank_seconds(self) -> float:

@@ -40,7 +40,7 @@ class KnownFiles:
     """The files that are known. Used from one thread at a time."""
 
     def __init__(self, attach: Attach, questions: Questions, dropped: Callable[[ProbedFile], None]) -> None:
-        """``dropped`` is told of each file whose probes are removed, before that is done."""
+        """``dropped`` is called with each file before its probes are removed."""
         self._attach = attach
         self._questions = questions
         self._dropped = dropped

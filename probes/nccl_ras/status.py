@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 MOST_BYTES: Final = 8 << 20
 """Longest answer that is read, in bytes: some 600 bytes a rank."""
 RECEIVE_SECONDS: Final = 1.0
-"""Longest time for receiving an answer that has begun, s: RAS writes it all at once."""
+"""Maximum time for receiving an answer once its first bytes are there, s. RAS writes it at once."""
 COLLECTIVES: Final = frozenset(
     ("AllGather", "AllReduce", "AlltoAll", "Broadcast", "Gather", "Reduce", "ReduceScatter", "Scatter")
 )

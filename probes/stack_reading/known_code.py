@@ -77,7 +77,7 @@ class KnownCode:
         """Remembers the answer about a stack, which may end before its addresses do."""
         frames = stack.frames
         if stack.nothing[1]:
-            # Code without frame pointers leaves any value where the Linux kernel looks for the next frame.
+            # Linux follows frame pointers: where code keeps none, it reads any value as an address.
             self._nothing.append((*stack.nothing, time.monotonic()))
         if not frames:
             return

@@ -193,8 +193,8 @@ class OwnFunction:
 
     def _paused_ns(self, pauses: int) -> float:
         """Returns the time of a call after a pause. The calls are timed with the CPU's counter of ticks: to
-        ask the Linux kernel for the time would bring its code into the caches. The median is returned, which
-        leaves out calls during which the thread waited for a CPU."""
+        ask the Linux kernel for the time would bring its code into the caches. The median is returned, so
+        that calls in which the thread waited for a CPU do not count."""
         ticks = (ctypes.c_uint64 * (2 * pauses + 1))()
         start = time.perf_counter_ns()
         self._pausing(pauses, _PAUSE, ticks)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ import pytest
 from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
 from stalltop.serving.host.place import connected
+from tests.kernel.commands.test_one_tracer import started
 from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,24 +36,6 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@contextlib.contextmanager
-def started(root: Path, state: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Runs a command of the stalltop whose files are in ``root``."""
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "stalltop", *arguments],
-        cwd=root,
-        env={**os.environ, "XDG_STATE_HOME": str(state), "PYTHONPATH": str(root / "src")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.mark.parametrize("traces", ["the first", "this"])
 def test_a_client_of_one_revision_sees_the_calls_that_a_tracer_of_another_one_counts(
     first: Path, built: Built, tmp_path: Path, tracer_socket: Path, traces: str
@@ -63,12 +43,12 @@ def test_a_client_of_one_revision_sees_the_calls_that_a_tracer_of_another_one_co
     tracing, asking = (first, ROOT) if traces == "the first" else (ROOT, first)
     with (
         DemoTenants("trio", built=built) as tenants,
-        started(tracing, tmp_path / "a", "record", "--to", str(tmp_path / "a.stalltop")) as tracer,
+        started(tmp_path / "a", "record", "--to", str(tmp_path / "a.stalltop"), root=tracing) as tracer,
     ):
         link = wait_until(lambda: connected(tracer_socket), what="a tracer")
         assert link is not None
         link.close()
-        with started(asking, tmp_path / "b", "once", "--json", "--seconds", "5") as client:
+        with started(tmp_path / "b", "once", "--json", "--seconds", "5", root=asking) as client:
             out, err = client.communicate(timeout=100)
             assert client.returncode == 0, err
         assert f"windows of the tracer of this host: PID {tracer.pid}" in err

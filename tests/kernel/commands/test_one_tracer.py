@@ -47,12 +47,15 @@ pytestmark = [
 
 
 @contextlib.contextmanager
-def started(folder: Path, *arguments: str, within: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
-    """Runs a command of stalltop until the block ends. ``within`` is a command that executes it."""
+def started(
+    folder: Path, *arguments: str, within: tuple[str, ...] = (), root: Path = ROOT
+) -> Iterator[subprocess.Popen[str]]:
+    """Runs a command of the stalltop whose files are in ``root`` until the block ends. ``within`` is a
+    command that executes it."""
     with subprocess.Popen(
         [*within, sys.executable, "-P", "-m", "stalltop", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
+        cwd=root,
+        env={**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(root / "src")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Tests when the budget counts as kept."""
+"""Tests from which second on `bench budget` reports the budget as kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests which stacks are named by what is known of the functions that they lie in."""
+"""Tests that a stack is named without a question if the functions of its addresses are known."""
 
 from __future__ import annotations
 
