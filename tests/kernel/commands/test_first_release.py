@@ -12,10 +12,9 @@ import pytest
 from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
 from stalltop.serving.host.place import connected
-from tests.kernel.commands.test_one_tracer import started
+from tests.kernel.commands.program import ROOT, started
 from tests.kernel.harness import wait_until
 
-ROOT = Path(__file__).resolve().parents[3]
 FIRST = "be1cf8a9921f8302780268cbb41d391823d04d17"
 """The first revision with a tracer for a host, of 2026-11-27."""
 

@@ -8,8 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,10 +20,10 @@ from stalltop.model.window import Window
 from stalltop.serving.host.host_source import HostSource
 from stalltop.serving.host.place import TracerPlace, connected
 from stalltop.serving.host.tracer_link import TracerLink
+from tests.kernel.commands.program import started
 from tests.kernel.harness import wait_until
 from tests.tui.pseudo_terminal import PseudoTerminal
 
-ROOT = Path(__file__).resolve().parents[3]
 KILLS = 2
 OPTIONS = ("--memory=200M", "--attach=perf", "--budget=3%", "--sample")
 """Options that only a tracer can follow."""
@@ -44,27 +42,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"),
     pytest.mark.timeout(600),
 ]
-
-
-@contextlib.contextmanager
-def started(
-    folder: Path, *arguments: str, within: tuple[str, ...] = (), root: Path = ROOT
-) -> Iterator[subprocess.Popen[str]]:
-    """Runs a command of the stalltop whose files are in ``root`` until the block ends. ``within`` is a
-    command that executes it."""
-    with subprocess.Popen(
-        [*within, sys.executable, "-P", "-m", "stalltop", *arguments],
-        cwd=root,
-        env={**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(root / "src")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def recorder(folder: Path, number: int = 0) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
