@@ -108,8 +108,8 @@ def _introduce(caller: _Deep, kernel: KernelSide, reader: StackReader) -> None:
     """Lets the BPF programs know where the thread has its frames."""
     while True:
         caller.do("call 100")
-        tids = reader.look()
-        if caller.pid in tids and any(stack.frames for stack in reader.take().values()):
+        reader.look()
+        if any(stack.frames for (tid, _), stack in reader.take().items() if tid == caller.pid):
             return
         kernel.read()
         kernel.stacks.choose(Stacks.ALL)
@@ -159,7 +159,7 @@ def _sampled(callers: dict[int, _Deep], kernel: KernelSide, reader: StackReader,
     kernel.stacks.choose(Stacks.OFF)
     with _run_times():
         for depth, caller in callers.items():
-            kernel.samples.follow(reader.look())
+            kernel.samples.run(reader.look())
             for command, says in ((f"run {_SECONDS}", "computes"), (f"sleep {500 * _SECONDS:.0f}", "sleeps")):
                 figures = []
                 for _ in range(rounds):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Reads stacks of threads that have a record, also between their calls: when a period of a thread's CPU time is over,
- * when it leaves its CPU, and when it ends the wait of another thread. Each stack stands for a time; the sums of these
+ * Reads stacks of threads that have a record, also between their calls: at ticks of a CPU's clock, when the thread
+ * leaves its CPU, and when it ends the wait of another thread. Each stack stands for a time; the sums of these
  * times are, on average, the times that the threads ran and waited.
  */
 #ifndef STALLTOP_SAMPLES_H
@@ -35,7 +35,7 @@ INLINE struct stack *sample(void *ctx, struct thread *thread, u32 tid, u32 of)
 	return stack;
 }
 
-/* Called at a perf event of one thread, each time the thread has had a CPU for SAMPLE_NS. */
+/* Called at a perf event of each CPU that is not idle, every SAMPLE_NS. */
 int clock_ticks(void *ctx)
 {
 	u32 tid = bpf_get_current_pid_tgid();

@@ -21,6 +21,8 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from stalltop.probes.online_cpus import online_cpus
+
 _PERF_EVENT_OPEN: Final = {"x86_64": 298, "aarch64": 241}
 _SOFTWARE: Final = 1
 _DUMMY: Final = 9
@@ -182,17 +184,6 @@ def _mapped(record: bytes) -> Mapped:
     (made,) = _TIME.unpack_from(record, len(record) - _TIME.size)
     device = os.makedev(major, minor)
     return Mapped(pid, b"" if name.startswith((b"//", b"[")) else name, made, device, inode, generation)
-
-
-def online_cpus() -> list[int]:
-    """Returns the numbers of the CPUs that are online."""
-    with open("/sys/devices/system/cpu/online", encoding="ascii") as file:
-        text = file.read().strip()
-    cpus: list[int] = []
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        cpus += range(int(first), int(last or first) + 1)
-    return cpus
 
 
 def _open_event(cpu: int) -> int:

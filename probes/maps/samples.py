@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from stalltop.probes.layout import DEVICE_SHIFT, HOW_SHIFT, WALKED, How
 from stalltop.probes.maps.access import MapAccess
 from stalltop.probes.maps.slots import SlotKey
+from stalltop.probes.programs.cpu_clocks import CpuClocks
 from stalltop.probes.programs.loading import Programs
-from stalltop.probes.programs.thread_clocks import ThreadClocks
 from stalltop.probes.stacks.code_objects import PythonFrame
 from stalltop.probes.stacks.layout import PYTHON_FRAME, STACK, PythonEnd, StackOf
 
@@ -79,7 +79,7 @@ class KernelSamples:
     def __init__(self, programs: Programs, access: MapAccess) -> None:
         self._programs = programs
         self._access = access
-        self._clocks = ThreadClocks(programs.clock)
+        self._clocks = CpuClocks(programs.clock)
 
     @property
     def failure(self) -> str:
@@ -90,15 +90,18 @@ class KernelSamples:
         """Sets the time of a thread after which its stack is read again, ns: at least SAMPLE_NS; 0: never."""
         self._programs.keeping["sampled_ns"] = sampled_ns
 
-    def follow(self, tids: Collection[int]) -> None:
-        """Samples the CPU time of these threads, and of no others."""
+    def run(self, needed: bool) -> None:
+        """Samples the CPU time of threads that have a record, while that is needed. To be called again and
+        again."""
         with self._access as is_open:
-            if is_open:
-                self._clocks.run(tids)
+            if not needed:
+                self._clocks.stop()
+            elif is_open:
+                self._clocks.run()
 
     def close(self) -> None:
         """Ends the sampling of CPU time. May be called twice."""
-        self._clocks.close()
+        self._clocks.stop()
 
     def read(self) -> list[RawSample]:
         """Returns the stacks that were read since the previous call."""

@@ -51,7 +51,8 @@ _UPROBE_MULTI_RETURN: Final = 1  # BPF_F_UPROBE_MULTI_RETURN
 
 # Values of linux/perf_event.h.
 _SOFTWARE_EVENT: Final = 1  # PERF_TYPE_SOFTWARE
-_TASK_CLOCK: Final = 1  # PERF_COUNT_SW_TASK_CLOCK
+_CPU_CLOCK: Final = 0  # PERF_COUNT_SW_CPU_CLOCK
+_EXCLUDE_IDLE: Final = 1 << 7  # bit of perf_event_attr: nothing is to be done while the CPU is idle
 _CLOSE_ON_EXEC: Final = 8  # PERF_FLAG_FD_CLOEXEC
 _SET_PROGRAM: Final = 0x40042408  # PERF_EVENT_IOC_SET_BPF
 
@@ -416,17 +417,19 @@ def open_uprobe_event(kind: int, path: str, offset: int, *, cpu: int, config: in
     )
 
 
-def open_clock_event(program_fd: int, tid: int, period_ns: int) -> int:
-    """Runs a program in the thread ``tid`` each time the thread has had a CPU for ``period_ns``, until the
-    returned descriptor is closed. Raises OSError."""
+def open_clock_event(program_fd: int, cpu: int, period_ns: int) -> int:
+    """Runs a program every ``period_ns`` on a CPU, unless it is idle, until the returned descriptor is
+    closed. Raises OSError."""
     # struct perf_event_attr up to config2: all times count, in the Linux kernel, too.
-    attributes = struct.pack("=IIQQQQQIIQQ", _SOFTWARE_EVENT, 72, _TASK_CLOCK, period_ns, 0, 0, 0, 1, 0, 0, 0)
+    attributes = struct.pack(
+        "=IIQQQQQIIQQ", _SOFTWARE_EVENT, 72, _CPU_CLOCK, period_ns, 0, 0, _EXCLUDE_IDLE, 1, 0, 0, 0
+    )
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     event_fd = _system_call(
         _number(_PERF_EVENT_OPEN),
         buffer,
-        ctypes.c_int(tid),
         ctypes.c_int(-1),
+        ctypes.c_int(cpu),
         ctypes.c_int(-1),
         ctypes.c_ulong(_CLOSE_ON_EXEC),
     )

@@ -137,7 +137,7 @@ class Programs:
     session: LaterProgram
     """The program of sessions (``bpf/timed.h``)."""
     clock: LaterProgram
-    """The program at the clocks of threads (``bpf/stacks/samples.h``)."""
+    """The program at the clocks of CPUs (``bpf/stacks/samples.h``)."""
     complaint: str
     """Why compiled programs are not cached for the next start; '' if they are."""
 

@@ -160,7 +160,7 @@ the order of ``sample_readers``."""
 SAMPLES: Final = "samples"
 """Name of their ring, into which `CLOCK` writes, too."""
 CLOCK: Final = "clock_ticks"
-"""Name of the program at the clocks of threads (bpf/stacks/samples.h), which is loaded later than the
+"""Name of the program at the clocks of CPUs (bpf/stacks/samples.h), which is loaded later than the
 others."""
 
 _PROBES: Final = (

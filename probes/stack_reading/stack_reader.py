@@ -102,16 +102,16 @@ class StackReader:
         """Stacks that were not asked for yet, by TID and start of the call, with the time when they were
         read."""
 
-    def look(self) -> set[int]:
+    def look(self) -> bool:
         """Finds the frames of new threads, and names the stacks that were read. To be called several times a
-        second. Returns the TIDs of the threads."""
+        second. Returns whether any thread makes calls."""
         with self._lock:
             while self._ended:
                 self._forget(self._ended.popleft())
             threads = self._kernel.threads()
             self._tell(threads)
             self._name(self._asks)
-        return {thread.tid for thread in threads}
+        return bool(threads)
 
     def take(self) -> dict[tuple[int, int], ReadStack]:
         """Returns the stacks that were read since the previous call, by TID and start of the call

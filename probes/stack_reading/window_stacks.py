@@ -51,7 +51,7 @@ class WindowStacks:
         second. ``remapped`` has the processes that have mapped code since the previous call; None: any
         may have."""
         self._calls.remapped(remapped)
-        self._kernel_samples.follow(self._calls.look())
+        self._kernel_samples.run(self._calls.look())
         self._samples.look()
         self._budget.keep()
 

@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import re
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -119,7 +118,7 @@ def _in_one_way(report: Report, programs: CheckedPrograms, way: Way, splits: boo
             return
         with report.check("clocks", variant=variant):
             kernel.samples.choose(SAMPLE_NS)
-            kernel.samples.follow({threading.get_native_id()})
+            kernel.samples.run(needed=True)
             assert not kernel.samples.failure, kernel.samples.failure
         side = traced.TracedSide(kernel, programs.driver, programs.waiter, programs.relay, programs.built)
         if kernel.sessions:

@@ -57,7 +57,7 @@ def test_every_program_loads(booted: GuestReport) -> None:
         passed(booted, "loads", variant=variant)
 
 
-def test_clocks_of_threads_run_their_program(booted: GuestReport) -> None:
+def test_clocks_of_cpus_run_their_program(booted: GuestReport) -> None:
     for variant in variants(booted):
         passed(booted, "clocks", variant=variant)
 
