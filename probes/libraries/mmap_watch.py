@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from stalltop.probes.online_cpus import online_cpus
+from stalltop.probes.programs.online_cpus import online_cpus
 
 _PERF_EVENT_OPEN: Final = {"x86_64": 298, "aarch64": 241}
 _SOFTWARE: Final = 1

@@ -12,9 +12,9 @@ import os
 import time
 from typing import Final
 
-from stalltop.probes.online_cpus import online_cpus
 from stalltop.probes.programs.bpf_calls import BpfError, open_clock_event
 from stalltop.probes.programs.later import LaterProgram
+from stalltop.probes.programs.online_cpus import online_cpus
 from stalltop.probes.stacks.layout import SAMPLE_NS
 
 LOOK_SECONDS: Final = 60.0

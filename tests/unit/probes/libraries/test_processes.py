@@ -13,8 +13,8 @@ from stalltop.probes import process_maps
 from stalltop.probes.libraries import processes
 from stalltop.probes.libraries.mmap_watch import Changes, Mapped, MmapWatch
 from stalltop.probes.libraries.processes import Processes
-from stalltop.probes.online_cpus import online_cpus
 from stalltop.probes.process_maps import LINKED_LAYERS, Kind, libraries_of, library_layers, program_of
+from stalltop.probes.programs.online_cpus import online_cpus
 from stalltop.probes.tenants.cgroups import Membership
 
 
