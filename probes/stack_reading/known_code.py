@@ -58,7 +58,8 @@ class KnownCode:
         frames: list[StackFrame] = []
         for address in addresses:
             follows = self._follows.get(address) if frames else True
-            if follows is False:
+            # The outermost function of a thread has no caller: often, 0 is where its return address would be.
+            if follows is False or (frames and not address):
                 break
             code = self._at(address) if follows else None
             if code is None:

@@ -37,6 +37,15 @@ def test_another_instruction_of_the_same_function_needs_no_question(code: KnownC
         assert code.stack((address,)) == stack[:1]
 
 
+def test_the_outermost_function_has_no_caller(code: KnownCode) -> None:
+    assert (
+        code.stack((0x1120, 0x1350, 0))
+        == code.stack((0x1120, 0x1350, 0x9999))
+        == tuple(map(shown, (STEP, RUN)))
+    )
+    assert code.stack((0, 0x1350)) is None, "a thread that runs at 0 is about to fail"
+
+
 def test_what_is_not_known_has_to_be_asked(code: KnownCode) -> None:
     assert code.stack((0x1100,)) is None, "the byte before it lies in another function"
     assert code.stack((0x1201,)) is None
