@@ -1,23 +1,26 @@
 """Requests to a host, through NATS's service API, so that `nats micro` and permissions know them.
 
 A request is a JSON object with ``what``: ``windows`` asks for whole windows for the next half minute;
-``window`` asks for one window that ends at ``at`` (Unix seconds) and is ``seconds`` long; ``query`` asks for
-the answer to ``sql`` on the host's recording. The answer is a message of a window, or a JSON object.
+``window`` asks for the sum of the recorded windows that overlap the ``seconds`` before ``at`` (Unix seconds);
+``query`` asks for the answer to ``sql`` on the host's recording, within ``seconds``. The answer is a message
+of a window, whose headers say when its first part begins and its last one ends, or a JSON object. Errors have
+the code 404 if nothing is recorded there, 413 if the answer is too large, and 400 or 500.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from nats.aio.client import Client
 from nats.micro import add_service
 from nats.micro.request import Request
 
-from stalltop.fleet.messages.window_message import encoded_window
+from stalltop.fleet.messages.window_message import END, START, encoded_window
 from stalltop.fleet.subjects import INBOX, asking
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.fleet.host_summary import HostAddress
@@ -27,17 +30,34 @@ SERVICE: Final = "stalltop-host"
 """Name of the service; the host is in its metadata."""
 MOST_ASKED: Final = 16 << 10
 """Longest request, in bytes."""
+QUERY_SECONDS: Final = 20.0
+"""Longest time for the answer to SQL."""
 _MOST_SECONDS: Final = 86_400.0
+
+
+NOTHING, TOO_LARGE = "404", "413"
+"""Codes of errors that tell more than that the host cannot answer."""
+
+
+class PastWindow(NamedTuple):
+    """The sum of recorded windows, between which time may be missing."""
+
+    window: Window
+    start: float
+    """When the first one begins, Unix time in seconds."""
+    end: float
+    """When the last one ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostAnswers:
     """What a host can say about its past; None: it has no recording. Called in threads."""
 
-    window: Callable[[float, float], Window | None] | None = None
-    """Returns the window that ends at a Unix time and has a length, s; None if there is none."""
-    query: Callable[[str], dict[str, Any]] | None = None
-    """Returns the answer to SQL. Raises StalltopError."""
+    window: Callable[[float, float], PastWindow | None] | None = None
+    """Returns the sum of the windows that overlap the time before a Unix time that has a length, s; None if
+    there are none."""
+    query: Callable[[str, float], dict[str, Any]] | None = None
+    """Returns the answer to SQL, within a time, s. Raises StalltopError."""
 
 
 NO_ANSWERS: Final = HostAnswers()
@@ -46,6 +66,10 @@ NO_ANSWERS: Final = HostAnswers()
 
 class AnswerError(ValueError):
     """The request cannot be answered; the message says why."""
+
+    def __init__(self, reason: str, code: str = "400") -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 async def serve_requests(
@@ -72,10 +96,12 @@ async def serve_requests(
                 return
             said = request.headers.get("St-User", "somebody") if request.headers else "somebody"
             say(f"{said[:80]!r} asks for: {asked['what']}")
-            content = await asyncio.get_running_loop().run_in_executor(None, _answer, asked, answers, most)
-            await request.respond(content)
+            loop = asyncio.get_running_loop()
+            content, headers = await loop.run_in_executor(None, _answer, asked, answers, most)
+            await request.respond(content, headers=headers)
         except (AnswerError, StalltopError) as error:
-            await request.respond_error("400", str(error).replace("\n", "; ")[:500])
+            code = error.code if isinstance(error, AnswerError) else "400"
+            await request.respond_error(code, str(error).replace("\n", "; ")[:500])
         except Exception as error:
             await request.respond_error("500", described(error)[:500])
 
@@ -107,23 +133,36 @@ def _asked(content: bytes) -> dict[str, Any]:
     return asked
 
 
-def _answer(asked: dict[str, Any], answers: HostAnswers, most: int) -> bytes:
+def _answer(asked: dict[str, Any], answers: HostAnswers, most: int) -> tuple[bytes, dict[str, str]]:
+    """Returns the content of the answer, and its headers."""
     if asked["what"] == "query":
         if answers.query is None:
-            raise AnswerError("this host has no recording")
+            raise AnswerError("this host has no recording", NOTHING)
         sql = asked.get("sql")
         if not isinstance(sql, str):
             raise AnswerError("the request has no sql")
-        content = json.dumps(answers.query(sql)).encode()
+        (seconds,) = _numbers(asked, seconds=QUERY_SECONDS)
+        content = json.dumps(answers.query(sql, min(max(seconds, 0.01), QUERY_SECONDS))).encode()
         if len(content) > most:
-            raise AnswerError(f"the answer has {len(content):,} bytes, more than {most:,}; use LIMIT")
-        return content
+            reason = f"the answer has {len(content):,} bytes, more than {most:,}; use LIMIT"
+            raise AnswerError(reason, TOO_LARGE)
+        return content, {}
     if answers.window is None:
-        raise AnswerError("this host has no recording")
-    at, seconds = asked.get("at"), asked.get("seconds", 10.0)
-    if not all(isinstance(one, int | float) and abs(one) < 1e12 for one in (at, seconds)):
-        raise AnswerError("at and seconds must be numbers")
-    window = answers.window(float(at or 0.0), min(max(float(seconds), 1.0), _MOST_SECONDS))
-    if window is None:
-        raise AnswerError("the recording of this host does not have this moment")
-    return encoded_window(window, most)
+        raise AnswerError("this host has no recording", NOTHING)
+    at, seconds = _numbers(asked, at=math.nan, seconds=10.0)
+    found = answers.window(at, min(max(seconds, 1.0), _MOST_SECONDS))
+    if found is None:
+        raise AnswerError("the recording of this host has no windows of that time", NOTHING)
+    try:
+        content = encoded_window(found.window, most)
+    except StalltopError as error:
+        raise AnswerError(error.reason, TOO_LARGE) from None
+    return content, {START: repr(found.start), END: repr(found.end)}
+
+
+def _numbers(asked: dict[str, Any], **defaults: float) -> list[float]:
+    """Returns the values of ``asked`` with these names. Raises AnswerError."""
+    found = [asked.get(name, default) for name, default in defaults.items()]
+    if not all(isinstance(one, int | float) and abs(one) < 1e12 for one in found):
+        raise AnswerError(f"{' and '.join(defaults)} must be numbers")
+    return [float(one) for one in found]

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import nats.errors
 from nats.aio.client import Client
 
+from stalltop.fleet.lasting_client import LastingClient
 from stalltop.model.errors import StalltopError, UsageError, described
 
 T = TypeVar("T")
@@ -122,24 +123,37 @@ async def connected(
     logging.getLogger("nats").setLevel(logging.CRITICAL)  # what matters comes through the listener
 
     last: list[Exception] = []
+    refused: list[str] = []
 
     async def failed(error: Exception) -> None:
         last[:] = [error]
         text = str(error)
+        reason = text.partition(": ")[2].strip("'\" ") or text
         if "permissions violation" in text.lower():
-            listener.refused(text.partition(": ")[2].strip("'\" ") or text)
+            listener.refused(reason)
+        elif text.startswith("nats: '") or isinstance(error, ssl.SSLError):  # the server says no
+            if reason.lower() not in refused:  # the same comes with each attempt
+                refused.append(reason.lower())
+                listener.refused(f"{reason}; tries again")
         elif isinstance(error, nats.errors.SlowConsumerError):
             listener.refused(f"messages of {error.subject} are lost: this program is too slow")
 
     async def back() -> None:
+        refused.clear()
         listener.connected()
 
     async def gone() -> None:
         listener.lost()
 
     options = access.options()
+
+    def renew(client: Client) -> None:
+        with contextlib.suppress(UsageError):  # else the certificates stay as they were
+            if "tls" in options:
+                client.options["tls"] = access.tls()
+
     while True:
-        client = Client()
+        client = LastingClient(renew)
         try:
             await client.connect(
                 **options,

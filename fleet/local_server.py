@@ -62,14 +62,10 @@ class LocalServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.port = port or _free_port()
         self.url = f"{scheme}://127.0.0.1:{self.port}"
-        file = self._folder / "server.conf"
-        store = f'jetstream {{ store_dir: "{self._folder / "store"}" }}' if jetstream else ""
-        file.write_text(
-            f'listen: "127.0.0.1:{self.port}"\nmax_payload: 1MB\nmax_pending: 64MB\n{store}\n'
-            f"{configuration}\n",
-            encoding="utf-8",
-        )
-        self._arguments = ["-c", str(file), "-l", str(self._folder / "log")]
+        self._file = self._folder / "server.conf"
+        self._jetstream = jetstream
+        self._write(configuration)
+        self._arguments = ["-c", str(self._file), "-l", str(self._folder / "log")]
         try:
             self.start()
         except BaseException:
@@ -104,6 +100,19 @@ class LocalServer:
                 self.kill()
                 raise StalltopError(f"nats-server did not start: {self._last_line()}")
             time.sleep(0.02)
+
+    def reload(self, configuration: str) -> None:
+        """Lets the server that runs follow another ``configuration``."""
+        self._write(configuration)
+        os.kill(self.pid, signal.SIGHUP)
+
+    def _write(self, configuration: str) -> None:
+        store = f'jetstream {{ store_dir: "{self._folder / "store"}" }}' if self._jetstream else ""
+        self._file.write_text(
+            f'listen: "127.0.0.1:{self.port}"\nmax_payload: 1MB\nmax_pending: 64MB\n{store}\n'
+            f"{configuration}\n",
+            encoding="utf-8",
+        )
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Ends the server by a signal, and waits for its end. Its store is kept."""

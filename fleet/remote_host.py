@@ -25,6 +25,7 @@ from stalltop.fleet.watch import stamp
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.merge.history import History
 from stalltop.model.merge.merging import merge
+from stalltop.model.text.clean import clean
 from stalltop.model.window import Window
 from stalltop.recordings.message.decoding import MessageDecoder
 
@@ -55,7 +56,7 @@ class RemoteHostSource:
         self._arrived: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._closed = False
         self._asked = float("-inf")
-        self._asking: Future[bytes] | None = None
+        self._asking: Future[Msg] | None = None
         self._subscription: Any = None
         self._since = time.time() - PAST_SECONDS
         """Windows that the server stores from this Unix time on are still to come."""
@@ -119,7 +120,7 @@ class RemoteHostSource:
         pause = AGAIN_SECONDS if failed else ASK_SECONDS
         if now - self._asked >= pause and self._client is not None:
             self._asked = now
-            self._asking = self._loop.begin(_request(self._client, self._address, {"what": "windows"}))
+            self._asking = self._loop.begin(request(self._client, self._address, {"what": "windows"}))
 
     def _renew(self) -> None:
         """Subscribes anew if no window has come for long."""
@@ -161,9 +162,18 @@ class RemoteHostSource:
             self._subscription = await client.subscribe(subject, cb=live)
 
 
-async def _request(
-    client: Client, address: HostAddress, asked: dict[str, Any], seconds: float = 5.0
-) -> bytes:
+class UnansweredError(FleetError):
+    """A host answers that it cannot give what it was asked for."""
+
+    def __init__(self, reason: str, code: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        """One of those in ``fleet.answers``."""
+
+
+async def request(client: Client, address: HostAddress, asked: dict[str, Any], seconds: float = 5.0) -> Msg:
+    """Asks a host (``fleet.answers``), and returns its answer. Raises UnansweredError, and FleetError if
+    there is none."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -178,14 +188,14 @@ async def _request(
         raise FleetError(f"{address.text} did not answer within {seconds:g} s") from None
     except nats.errors.Error as error:
         raise FleetError(f"{address.text} cannot be asked: {error}") from error
-    reason = (answer.headers or {}).get("Nats-Service-Error")
-    if reason:
-        raise FleetError(f"{address.text}: {reason}")
-    return bytes(answer.data)
+    headers = answer.headers or {}
+    if reason := headers.get("Nats-Service-Error"):
+        raise UnansweredError(f"{address.text}: {clean(reason)}", headers.get("Nats-Service-Error-Code", ""))
+    return answer
 
 
 def ask(
     loop: FleetLoop, client: Client, address: HostAddress, asked: dict[str, Any], seconds: float = 30.0
 ) -> bytes:
-    """Asks a host (``fleet.answers``), and returns its answer. Raises FleetError."""
-    return loop.wait(_request(client, address, asked, seconds))
+    """Asks a host (``fleet.answers``), and returns the content of its answer. Raises FleetError."""
+    return bytes(loop.wait(request(client, address, asked, seconds)).data)

@@ -13,10 +13,16 @@ import stat
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stalltop.cli.fleet.given import host_named
 from stalltop.cli.tracing import number, say
 from stalltop.model.errors import UsageError
+from stalltop.model.text.clean import clean
+
+if TYPE_CHECKING:
+    from stalltop.fleet.connection import ServerAccess
+    from stalltop.model.fleet.host_summary import HostAddress
 
 _MOST_SQL = 1 << 20
 """Maximum length of a query that is read from stdin, in characters."""
@@ -72,6 +78,8 @@ def run(options: argparse.Namespace) -> int:
     if options.named is not None and options.sql is not None:
         raise UsageError("SQL and --named cannot be combined", "use one of them")
     sql = ready.query(options.named) if options.named is not None else _typed(options.sql)
+    if (named := host_named(str(options.file))) is not None:
+        return _host_answers(options, *named, sql)
     from stalltop.recordings.query.ask import answer
     from stalltop.recordings.read.reading import open_file
 
@@ -81,6 +89,24 @@ def run(options: argparse.Namespace) -> int:
             say(warning)
         if not _print_table(options, found.columns, found.rows) and sys.stdout.isatty():
             say("no rows")
+    return 0
+
+
+def _host_answers(options: argparse.Namespace, access: ServerAccess, address: HostAddress, sql: str) -> int:
+    """Prints what a host of a fleet answers, on its own recording. Raises FleetError."""
+    from stalltop.cli.fleet.host_past import host_answer
+
+    if options.check:
+        raise UsageError("--check is for files: the host has its own", "leave it out")
+    if "@" in str(options.file):
+        raise UsageError("a host answers SQL on all of its recording, without @TIME", "use WHERE instead")
+    found = host_answer(access, address, sql, options.limit_seconds)
+    for warning in found.warnings:
+        say(clean(warning))
+    if not _print_table(options, list(map(clean, found.columns)), found.rows) and sys.stdout.isatty():
+        say("no rows")
+    if found.more:
+        say("there are more rows than the host sends; use LIMIT, or sums")
     return 0
 
 

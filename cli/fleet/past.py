@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from stalltop.cli.durations import duration
+from stalltop.cli.fleet.host_past import host_windows
+from stalltop.cli.fleet.past_file import write_recording
 from stalltop.fleet.connection import FleetError, ServerAccess, close, connected
 from stalltop.fleet.known_racks import known_racks
 from stalltop.fleet.rollup import TIERS, batches
@@ -24,11 +25,7 @@ from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.fleet.past_problems import PastProblems
 from stalltop.model.fleet.problem_changes import ProblemChange
 from stalltop.model.fleet.rolling import rolled, side_by_side
-from stalltop.model.text.figures import moment
-from stalltop.model.text.words import numbered
 from stalltop.model.window import Window
-from stalltop.recordings.write.bounds import Bounds
-from stalltop.recordings.write.recording import Recording
 
 FINE_SECONDS: Final = 12 * 3600.0
 """For how long the windows of 10 s are kept. A longer past is taken from those of 1 min."""
@@ -39,8 +36,6 @@ CLOCK_SECONDS: Final = 60.0
 """The clock of a host may be ahead of its server's by this much."""
 RACKS_AT_ONCE: Final = 8
 """Racks whose servers are asked at a time."""
-_BOUNDS: Final = Bounds(1 << 40, 400 * 86_400.0)
-"""Nothing is left out: the streams have limits of their own."""
 
 
 class FleetPast(NamedTuple):
@@ -48,15 +43,24 @@ class FleetPast(NamedTuple):
 
     cluster: str = ""
     seconds: float = LAST_SECONDS
+    host: HostAddress | None = None
+    """One host of the cluster; None: all of them, merged by rack."""
 
 
 def past_named(text: str) -> FleetPast:
-    """Returns what ``CLUSTER@TIME`` stands for; both parts may be missing. Raises UsageError."""
-    cluster, _, last = text.partition("@")
+    """Returns what ``CLUSTER@TIME`` or ``CLUSTER/RACK/HOST@TIME`` stands for; CLUSTER and TIME may be
+    missing. Raises UsageError."""
+    name, _, last = text.partition("@")
+    cluster, *below = name.split("/")
     try:
-        return FleetPast(cluster, duration(last) if last else LAST_SECONDS)
+        if below and (len(below) != 2 or not all((cluster, *below))):
+            raise ValueError(f"{name!r} is neither a cluster nor CLUSTER/RACK/HOST")
+        host = HostAddress(cluster, *below) if below else None
+        return FleetPast(cluster, duration(last) if last else LAST_SECONDS, host)
     except (ValueError, argparse.ArgumentTypeError) as error:
-        raise UsageError(f"fleet:{text}: {error}", "example: fleet:prod@2h") from None
+        raise UsageError(
+            f"fleet:{text}: {error}", "examples: fleet:prod@2h, fleet:prod/r7/node-1@10m"
+        ) from None
 
 
 def save_past(access: ServerAccess, past: FleetPast, path: Path, *, overwrite: bool = False) -> str:
@@ -66,12 +70,12 @@ def save_past(access: ServerAccess, past: FleetPast, path: Path, *, overwrite: b
     """
     if path.exists() and not overwrite:
         raise UsageError(f"{path} exists", "choose another name, or use --force")
-    what, without = _written(access, past, path)
+    what, without = _merged(access, past, path)
     return f"written: {path}: {what}" + (f"; {without}" if without else "")
 
 
-def _written(access: ServerAccess, past: FleetPast, path: Path) -> tuple[str, str]:
-    """Writes the past, and returns what it is, and what is missing ('': nothing)."""
+def _merged(access: ServerAccess, past: FleetPast, path: Path) -> tuple[str, str]:
+    """Writes the merged windows of the fleet, and returns what it is, and what is missing ('': nothing)."""
     since = time.time() - past.seconds
     found = asyncio.run(_read(access, past.cluster, since, coarse=past.seconds > FINE_SECONDS))
     windows, changes = found.windows, found.changes
@@ -79,26 +83,18 @@ def _written(access: ServerAccess, past: FleetPast, path: Path) -> tuple[str, st
         raise StalltopError(
             "the fleet has no merged windows of that time", "run stalltop rollup; it merges what is kept"
         )
+    without = f"without {', '.join(found.without)}: no answer of the server there" if found.without else ""
     periods: dict[float, dict[str, list[Window]]] = {}
     for window in windows:
         periods.setdefault(window.start, {}).setdefault(window.host, []).append(window)
-    problems, calls = PastProblems(changes), 0
-    # The recording is complete before it has its name: a reader never sees a part of it.
-    with tempfile.TemporaryDirectory(prefix=".stalltop-", dir=path.absolute().parent) as folder:
-        unfinished = Path(folder) / "past.stalltop"
-        recording = Recording(unfinished, _BOUNDS)
-        try:
-            for start in sorted(periods):
-                racks = [rolled(some, rack, start, some[0].seconds) for rack, some in periods[start].items()]
-                whole = problems.upto(side_by_side(racks, past.cluster or HOST))
-                calls += int(whole.rows.calls.sum())
-                recording.add(whole)
-        finally:
-            recording.close()
-        os.replace(unfinished, path)
-    span = f"{moment(min(periods))} to {moment(max(one.end for one in windows))}"
-    without = f"without {', '.join(found.without)}: no answer of the server there" if found.without else ""
-    return f"{numbered(calls, 'call')} of {span}", without
+    problems = PastProblems(changes)
+
+    def merged() -> Iterator[Window]:
+        for start in sorted(periods):
+            racks = [rolled(some, rack, start, some[0].seconds) for rack, some in periods[start].items()]
+            yield problems.upto(side_by_side(racks, past.cluster or HOST))
+
+    return write_recording(path, merged()), without
 
 
 class _PartialPast(NamedTuple):
@@ -149,8 +145,13 @@ def as_file(access: ServerAccess, past: FleetPast, say: Callable[[str], object])
     """Yields a file with the past of the fleet, which is removed afterwards. ``say`` gets a line if a part is
     missing."""
     with tempfile.TemporaryDirectory(prefix="stalltop-fleet-") as folder:
+        if past.host is not None:
+            path = Path(folder) / "host.stalltop"
+            write_recording(path, host_windows(access, past.host, past.seconds, say))
+            yield path
+            return
         path = Path(folder) / f"{past.cluster or HOST}.stalltop"
-        _, without = _written(access, past, path)
+        _, without = _merged(access, past, path)
         if without:
             say(f"the past of the fleet is {without}")
         yield path

@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from stalltop.fleet.answers import PastWindow
+from stalltop.model.errors import StalltopError
 from stalltop.model.window import Window
 from stalltop.recordings.query.ask import answer
 from stalltop.recordings.read.reading import open_file
@@ -15,7 +17,6 @@ from stalltop.recordings.read.reading import open_file
 MOST_WINDOWS: Final = 4000
 """Most windows of one gap that are sent: an hour."""
 MOST_ROWS: Final = 10_000
-QUERY_SECONDS: Final = 20.0
 
 
 class HostRecording:
@@ -32,18 +33,30 @@ class HostRecording:
         with open_file(self.path) as recorded:
             return list(islice(recorded.windows(start, end), MOST_WINDOWS))
 
-    def window(self, at: float, seconds: float) -> Window | None:
-        """Returns the window of ``seconds`` that ends at the Unix time ``at``; None if there is none. Raises
-        StalltopError."""
+    def window(self, at: float, seconds: float) -> PastWindow | None:
+        """Returns the sum of the windows that overlap the ``seconds`` before the Unix time ``at``; None if
+        there are none. Raises StalltopError."""
         if not self.path.exists():
             return None
-        with open_file(self.path) as recorded:
-            return recorded.whole(at - seconds, at)
+        parts: list[tuple[float, float]] = []
 
-    def query(self, sql: str) -> dict[str, Any]:
-        """Returns the answer to ``sql``: its columns and its first rows. Raises StalltopError."""
+        def note(window: Window) -> None:
+            parts.append((window.start, window.end))
+
         with open_file(self.path) as recorded:
-            found = answer(recorded, sql, QUERY_SECONDS)
+            try:
+                whole = recorded.whole(at - seconds, at, note)
+            except StalltopError:
+                if parts or recorded.warnings:
+                    raise
+                return None
+        return PastWindow(whole, min(start for start, _ in parts), max(end for _, end in parts))
+
+    def query(self, sql: str, seconds: float) -> dict[str, Any]:
+        """Returns the answer to ``sql``: its columns and its first rows. Raises StalltopError, also if it
+        takes more than ``seconds``."""
+        with open_file(self.path) as recorded:
+            found = answer(recorded, sql, seconds)
             rows = [list(map(_plain, row)) for row in islice(found.rows, MOST_ROWS + 1)]
         return {
             "columns": list(found.columns),

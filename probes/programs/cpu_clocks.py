@@ -1,8 +1,8 @@
-"""Runs a BPF program 49 times a second on each CPU that is not idle, while any thread is to be sampled.
+"""Runs a BPF program 49 times a second on each CPU, unless it is idle, while any thread is to be sampled.
 
 The events belong to CPUs, not to threads: while any thread of a host has a perf event, the Linux kernel looks
-for events at every switch between threads, which makes each switch dearer. An idle CPU wakes up for the
-timer.
+for events at every switch between threads, which makes each switch dearer. The timer also wakes idle CPUs;
+the program does not run there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from stalltop.probes.programs.later import LaterProgram
 from stalltop.probes.programs.online_cpus import online_cpus
 from stalltop.probes.stacks.layout import SAMPLE_NS
 
-LOOK_SECONDS: Final = 60.0
+RENEW_SECONDS: Final = 60.0
 """How soon a CPU that has come online gets a clock, s."""
+AGAIN_SECONDS: Final = 1.0
+"""How soon that is tried again if descriptors are short, s."""
 
 
 class CpuClocks:
@@ -29,7 +31,7 @@ class CpuClocks:
         self._events: dict[int, int] = {}
         """Descriptors by number of the CPU."""
         self._due = 0.0
-        """When it is looked for other CPUs, by the monotonic clock."""
+        """When clocks are begun anew, by the monotonic clock."""
         self.failure = ""
         """Why CPUs have no clocks; '' if they have."""
 
@@ -38,12 +40,10 @@ class CpuClocks:
         now = time.monotonic()
         if self.failure or (self._events and now < self._due):
             return
-        self._due = now + LOOK_SECONDS
+        self._due = now + RENEW_SECONDS
         try:
-            online = set(online_cpus())
-            for gone in self._events.keys() - online:
-                os.close(self._events.pop(gone))
-            for cpu in online - self._events.keys():
+            self.stop()  # a CPU that was offline in between has none
+            for cpu in online_cpus():
                 self._begin(cpu)
         except BpfError as error:
             self.failure = f"the kernel refused {error.what}: {error.strerror}"
@@ -60,6 +60,7 @@ class CpuClocks:
         try:
             self._events[cpu] = open_clock_event(program, cpu, SAMPLE_NS)
         except OSError as error:
-            # The CPU has gone offline, or descriptors are short at present.
-            if error.errno not in (errno.ENODEV, errno.EMFILE, errno.ENFILE):
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._due = time.monotonic() + AGAIN_SECONDS
+            elif error.errno != errno.ENODEV:  # the CPU has gone offline
                 raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from stalltop.demo.tenants import DemoTenants
 from stalltop.serving.host.place import connected
 from tests.kernel.commands.program import ROOT, started
 from tests.kernel.harness import wait_until
+from tests.revisions import files_of
 
 FIRST = "be1cf8a9921f8302780268cbb41d391823d04d17"
 """The first revision with a tracer for a host, of 2026-11-27."""
@@ -27,12 +27,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the first revision."""
-    folder = tmp_path_factory.mktemp("first")
-    made = subprocess.run(["git", "archive", FIRST], cwd=ROOT, capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip(f"this checkout lacks the history: {made.stderr.decode().strip()}")
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=made.stdout, check=True)
-    return folder
+    return files_of(FIRST, tmp_path_factory.mktemp("first"))
 
 
 @pytest.mark.parametrize("traces", ["the first", "this"])

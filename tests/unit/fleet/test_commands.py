@@ -173,7 +173,7 @@ def test_a_host_answers_from_its_recording(access: ServerAccess, cluster: str, t
         assert (found["columns"], found["rows"]) == (["n"], [[90]])
         for request, reason in (
             ({"what": "query", "sql": "DROP TABLE windows"}, "SELECT"),
-            ({"what": "window", "at": 5.0}, "has no windows"),
+            ({"what": "window", "at": 5.0}, "no windows of that time"),
             ({"what": "format", "disk": "/"}, "needs what"),
             ({"what": "window", "at": "x"}, "must be numbers"),
         ):

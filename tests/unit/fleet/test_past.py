@@ -124,7 +124,7 @@ def test_commands_read_the_past_of_a_fleet(
     assert cli.main(["query", "fleet:elsewhere", sql]) == 1
     assert "no merged windows" in capsys.readouterr().err
     assert cli.main(["query", "fleet:prod@soon", sql]) == 2
-    assert "example: fleet:prod@2h" in capsys.readouterr().err
+    assert "examples: fleet:prod@2h" in capsys.readouterr().err
 
 
 def test_the_past_has_windows_of_ten_seconds_by_rack(

@@ -1,0 +1,187 @@
+"""Tests that the past of one host can be read from the fleet: what the server keeps, and before that what the
+host has recorded itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stalltop.cli import main as cli
+from stalltop.cli.fleet.host_past import host_answer, host_windows
+from stalltop.cli.fleet.options import VARIABLE
+from stalltop.cli.fleet.past import past_named
+from stalltop.cli.fleet.recorded import HostRecording
+from stalltop.fleet.answers import HostAnswers, PastWindow
+from stalltop.fleet.connection import FleetError, ServerAccess
+from stalltop.model.errors import UsageError
+from stalltop.model.fleet.host_summary import HostAddress
+from stalltop.model.merge.merging import merge
+from stalltop.model.window import Window
+from stalltop.recordings.write.recording import Recording
+from tests.unit.fleet.clients import agent, second, until
+
+SECONDS, LONG_AGO, PAUSE = 900, 300, 120
+
+
+@dataclass
+class HostWithPast:
+    """A host that has recorded ``SECONDS`` up to ``now``."""
+
+    now: float
+    answers: HostAnswers
+
+    def second(self, number: int) -> Window:
+        return second(number, start=self.now - SECONDS)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> HostWithPast:
+    """Returns a host that recorded windows of 1 s, and, long ago, of 10 s: without two minutes in between."""
+    path, now = tmp_path / "recording.stalltop", time.time()
+    recording = HostRecording(path)
+    made = HostWithPast(now, HostAnswers(recording.window, recording.query))
+    recorder = Recording(path)
+    for number in range(0, LONG_AGO, 10):
+        recorder.add(merge([made.second(one) for one in range(number, number + 10)]))
+    for number in range(LONG_AGO + PAUSE, SECONDS):
+        recorder.add(made.second(number))
+    recorder.close()
+    return made
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, int]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_windows_of_the_server_and_of_the_host_fit_together(
+    access: ServerAccess, cluster: str, host: HostWithPast
+) -> None:
+    address = HostAddress(cluster, "r", "n1")
+    said: list[str] = []
+    with agent(access, address, answers=host.answers) as made:
+        # The server lacks the beginning, which ends within a recorded window of 10 s, and some seconds later
+        # on. Windows that were late come after newer ones.
+        for number in (*range(SECONDS - 20, SECONDS), *range(LONG_AGO - 13, LONG_AGO), *range(200, 220)):
+            made.take(host.second(number))
+        until(lambda: made.sent == 53)
+        windows = host_windows(access, address, SECONDS + 60.0, said.append)
+    assert said == []
+    assert sum(int(one.rows.calls.sum()) for one in windows) == 3 * (SECONDS - PAUSE)
+    assert [one.start for one in windows] == sorted(one.start for one in windows)
+    # Those of the server, but for what a recorded window of 10 s has as well.
+    assert len([one for one in windows if one.seconds == 1.0]) == 50
+
+
+def test_without_its_agent_a_host_has_what_the_server_keeps(
+    access: ServerAccess, cluster: str, host: HostWithPast
+) -> None:
+    address = HostAddress(cluster, "r", "n1")
+    said: list[str] = []
+    with agent(access, address, answers=host.answers) as made:
+        for number in range(SECONDS - 20, SECONDS):
+            made.take(host.second(number))
+        until(lambda: made.sent == 20)
+    windows = host_windows(access, address, SECONDS, said.append)
+    assert [one.start for one in windows] == [host.second(at).start for at in range(SECONDS - 20, SECONDS)]
+    assert "a part of that time is missing" in said[0]
+    with pytest.raises(FleetError, match=r"nothing is known .* no agent of it is connected"):
+        host_windows(access, address._replace(host="other"), 20.0, said.append)
+
+
+def test_a_host_takes_the_place_of_a_file(
+    access: ServerAccess,
+    cluster: str,
+    host: HostWithPast,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv(VARIABLE, access.urls[0])
+    place = f"fleet:{cluster}/r/n1"
+    sql = "SELECT SUM(calls) AS n FROM operations"
+    address = HostAddress(cluster, "r", "n1")
+    with agent(access, address, [], answers=host.answers):
+        until(lambda: answers(access, address))
+        # SQL is answered by the host, on all that it has recorded.
+        assert cli.main(["query", place, sql, "--format", "jsonl"]) == 0
+        assert lines(capsys) == [{"n": 3 * (SECONDS - PAUSE)}]
+        for arguments, reason in (
+            ([f"{place}@10m", sql], "without @TIME"),
+            ([place, sql, "--check"], "is for files"),
+            ([place, "DROP TABLE windows"], "SELECT"),
+            ([f"{place}2", sql], "no agent of it is connected"),
+        ):
+            assert cli.main(["query", *arguments]) in (1, 2)
+            assert reason in capsys.readouterr().err
+        # Other commands get the windows.
+        file = tmp_path / "lines.json"
+        assert cli.main(["export", f"{place}@1h", "--to", "json", "-o", str(file)]) == 0
+        documents = list(map(json.loads, file.read_text().splitlines()))
+        assert sum(row["calls"] for one in documents for row in one["operations"]) == 3 * (SECONDS - PAUSE)
+        assert cli.main(["explain", f"{place}@20s"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        ({"columns": ["n"], "rows": [[1, 2]], "warnings": []}, "do not fit"),
+        ({"columns": ["n"], "rows": [[[]]], "warnings": []}, "do not fit"),
+        ({"columns": [1], "rows": [], "warnings": []}, "a text is none"),
+        ({"columns": 5, "rows": [], "warnings": []}, "cannot be read"),
+        ([], "cannot be read"),
+    ],
+)
+def test_answers_that_fit_nothing_are_refused(
+    access: ServerAccess, cluster: str, found: Any, reason: str
+) -> None:
+    address = HostAddress(cluster, "r", "n1")
+    with agent(access, address, answers=HostAnswers(query=lambda sql, seconds: found)) as made:
+        until(lambda: made.connected)
+        until(lambda: answers(access, address))
+        with pytest.raises(FleetError, match=reason):
+            host_answer(access, address, "SELECT 1", 5.0)
+
+
+def answers(access: ServerAccess, address: HostAddress) -> bool:
+    """Returns whether the agent of a host answers."""
+    try:
+        host_answer(access, address, "SELECT 1", 5.0)
+    except FleetError as error:
+        return "no agent" not in error.reason
+    return True
+
+
+def test_a_host_that_sends_another_time_is_not_asked_again(
+    access: ServerAccess, cluster: str, host: HostWithPast
+) -> None:
+    asked: list[float] = []
+
+    def window(at: float, seconds: float) -> PastWindow:
+        asked.append(at)
+        one = second(0, start=host.now - 86_400)
+        return PastWindow(one, one.start, one.end)
+
+    address = HostAddress(cluster, "r", "n1")
+    with agent(access, address, answers=HostAnswers(window)) as made:
+        until(lambda: made.connected)
+        until(lambda: answers(access, address))
+        with pytest.raises(FleetError, match="a window of another time"):
+            host_windows(access, address, 60.0, print)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("name", ["prod/r7", "prod//n1", "a/b/c/d", "prod/r7/n1@tomorrow"])
+def test_other_names_are_refused_with_examples(name: str) -> None:
+    with pytest.raises(UsageError, match="examples: fleet:prod@2h"):
+        past_named(name)
+
+
+def test_names_say_what_is_meant() -> None:
+    assert past_named("") == ("", 3600.0, None)
+    assert past_named("prod@2h") == ("prod", 7200.0, None)
+    assert past_named("prod/r7/n1@10m") == ("prod", 600.0, HostAddress("prod", "r7", "n1"))
