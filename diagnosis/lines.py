@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.model.chain import Chain, Link
@@ -29,21 +29,45 @@ _REASONS_OF: Final = {"running": ("on_cpu",), "lock": ("lock", "gil")}
 """Reasons of samples by part of the split, where their names differ."""
 
 
+class _WindowStacks(NamedTuple):
+    """The stacks of a window."""
+
+    end: float
+    """Unix time, s."""
+    stacks: tuple[StackCount, ...]
+    has_lines: bool
+    """Whether a frame has a line of code: only Python's do."""
+
+
 class SourceLines:
     """Names the lines that make the slow calls of problems, from the stacks of the last windows."""
 
     def __init__(self) -> None:
-        self._windows: deque[tuple[float, tuple[StackCount, ...]]] = deque()
-        self._stacks = MovingStacks()
+        self._windows: deque[_WindowStacks] = deque()
+        self._stacks: MovingStacks | None = None
+        """The sum of their stacks, while problems are open whose lines may be known."""
+        self._summed = float("-inf")
+        """When it was last used, Unix time."""
 
     def add(self, window: Window) -> Window:
         """Returns ``window`` with lines in its open problems."""
-        self._windows.append((window.end, window.stacks))
-        self._stacks.add(window.stacks)
-        while self._windows[0][0] < window.end - KEPT_SECONDS:
-            self._stacks.remove(self._windows.popleft()[1])
-        if not any(chain.open for chain in window.chains):
+        has_lines = any(frame.language == "python" for stack in window.stacks for frame in stack.frames)
+        self._windows.append(_WindowStacks(window.end, window.stacks, has_lines))
+        if self._stacks is not None:
+            self._stacks.add(window.stacks)
+        while self._windows[0].end < window.end - KEPT_SECONDS:
+            left = self._windows.popleft()
+            if self._stacks is not None:
+                self._stacks.remove(left.stacks)
+        if not any(chain.open for chain in window.chains) or not any(one.has_lines for one in self._windows):
+            if window.end - self._summed > KEPT_SECONDS:
+                self._stacks = None
             return window
+        self._summed = window.end
+        if self._stacks is None:
+            self._stacks = MovingStacks()
+            for one in self._windows:
+                self._stacks.add(one.stacks)
         stacks = self._stacks.sum(window.stacks)
         if not stacks:
             return window

@@ -47,6 +47,8 @@ class PastWindow(NamedTuple):
     """When the first one begins, Unix time in seconds."""
     end: float
     """When the last one ends."""
+    parts: int = 1
+    """Number of windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +152,12 @@ def _answer(asked: dict[str, Any], answers: HostAnswers, most: int) -> tuple[byt
     if answers.window is None:
         raise AnswerError("this host has no recording", NOTHING)
     at, seconds = _numbers(asked, at=math.nan, seconds=10.0)
-    found = answers.window(at, min(max(seconds, 1.0), _MOST_SECONDS))
+    found = answers.window(at, min(max(seconds, 0.1), _MOST_SECONDS))
     if found is None:
         raise AnswerError("the recording of this host has no windows of that time", NOTHING)
     try:
-        content = encoded_window(found.window, most)
+        # Of a sum that is too large, the parts can be asked for.
+        content = encoded_window(found.window, most, whole=found.parts > 1)
     except StalltopError as error:
         raise AnswerError(error.reason, TOO_LARGE) from None
     return content, {START: repr(found.start), END: repr(found.end)}

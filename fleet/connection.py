@@ -131,7 +131,11 @@ async def connected(
         reason = text.partition(": ")[2].strip("'\" ") or text
         if "permissions violation" in text.lower():
             listener.refused(reason)
-        elif text.startswith("nats: '") or isinstance(error, ssl.SSLError):  # the server says no
+        elif client.options.get("allow_reconnect") and (
+            text.startswith("nats: '") or isinstance(error, ssl.SSLError)
+        ):
+            if isinstance(error, ssl.SSLError):
+                reason = getattr(error, "verify_message", "") or error.reason or text
             if reason.lower() not in refused:  # the same comes with each attempt
                 refused.append(reason.lower())
                 listener.refused(f"{reason}; tries again")
@@ -153,7 +157,7 @@ async def connected(
                 client.options["tls"] = access.tls()
 
     while True:
-        client = LastingClient(renew)
+        client = LastingClient(renew, access.creds, access.nkey)
         try:
             await client.connect(
                 **options,

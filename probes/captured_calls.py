@@ -9,7 +9,6 @@ from stalltop.model.calls import CapturedCall, CapturedCalls, bounded
 from stalltop.model.histograms.hdr import index_of
 from stalltop.model.row_key import RowKey
 from stalltop.model.stacks.stack import StackCount
-from stalltop.model.stacks.sums import added_stacks
 from stalltop.probes.call_arguments import argument_text
 from stalltop.probes.layout import Object
 from stalltop.probes.maps.raw import RawCapturedCall
@@ -84,7 +83,7 @@ def call_stacks(
                     ((index_of(call.duration_ns), 1),),
                 )
             )
-    return added_stacks([stacks])
+    return tuple(stacks)
 
 
 def _slot_of(call: RawCapturedCall) -> SlotKey:

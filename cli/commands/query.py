@@ -95,11 +95,14 @@ def run(options: argparse.Namespace) -> int:
 def _host_answers(options: argparse.Namespace, access: ServerAccess, address: HostAddress, sql: str) -> int:
     """Prints what a host of a fleet answers, on its own recording. Raises FleetError."""
     from stalltop.cli.fleet.host_past import host_answer
+    from stalltop.fleet.answers import QUERY_SECONDS
 
     if options.check:
         raise UsageError("--check is for files: the host has its own", "leave it out")
     if "@" in str(options.file):
         raise UsageError("a host answers SQL on all of its recording, without @TIME", "use WHERE instead")
+    if options.limit_seconds > QUERY_SECONDS:
+        raise UsageError(f"--limit-seconds: a host works on an answer for at most {QUERY_SECONDS:g} s")
     found = host_answer(access, address, sql, options.limit_seconds)
     for warning in found.warnings:
         say(clean(warning))

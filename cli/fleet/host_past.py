@@ -20,6 +20,7 @@ from stalltop.fleet.messages.window_message import END, START, decoded_window
 from stalltop.fleet.remote_host import UnansweredError, request
 from stalltop.fleet.server_place import Rack, jetstream_of
 from stalltop.fleet.stored import READ_SECONDS, decoded_messages
+from stalltop.fleet.watch import stamp
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.window import Window
 from stalltop.recordings.message.decoding import MessageDecoder
@@ -27,13 +28,19 @@ from stalltop.recordings.message.decoding import MessageDecoder
 LEAST_SECONDS: Final = 10.0
 """The shortest window that a host is asked for, unless a longer one is too large for a message."""
 MOST_PARTS: Final = 60
-"""Windows that a host is asked for at most, of about equal lengths."""
-HOLE_SECONDS: Final = 2.0
-"""A host is not asked for less."""
+"""Windows that a host is asked for, of about equal lengths, unless they are too large."""
+MOST_REQUESTS: Final = 500
+HOLE_SECONDS: Final = 0.2
+"""A host is not asked for less: windows of a second follow each other closely."""
 NEWEST_SECONDS: Final = 5.0
 """Windows of this time may still be on their way."""
 ANSWER_SECONDS: Final = 60.0
 """Longest wait for the answer of a host."""
+CLOCK_SECONDS: Final = 60.0
+"""Clocks that differ by more than this let older windows of the server be left out."""
+_CLOCKS_AGREE: Final = 2.0
+_TOLD_SECONDS: Final = 2.0
+"""Less missing time is not told."""
 _SAME: Final = 0.01
 """Times that differ by less are equal, s."""
 _LONGEST: Final = 3600.0
@@ -44,73 +51,85 @@ class _Part(NamedTuple):
     window: Window
     start: float
     end: float
-    """The times of a window. Between those, some may be missing in a sum of windows."""
+    """The times of a window, by the host's clock. Between those, some may be missing in a sum of windows."""
+
+
+class _HostTime(NamedTuple):
+    since: float
+    until: float
+    """Times by the host's clock."""
 
 
 def host_windows(
     access: ServerAccess, address: HostAddress, seconds: float, say: Callable[[str], object]
 ) -> list[Window]:
     """Returns the windows of the last ``seconds`` of a host, oldest first, no call twice. ``say`` gets a line
-    if the host does not answer. Raises FleetError if there are none."""
-    parts, why = asyncio.run(_parts(access, address, time.time() - seconds))
+    if time is missing. Raises FleetError if there are none."""
+    parts, whole, why = asyncio.run(_parts(access, address, seconds))
     if not parts:
         raise FleetError(
             f"nothing is known of {address.text} at that time" + (f": {why}" if why else ""),
             "stalltop fleet --once lists the hosts",
         )
-    if why:
-        say(f"a part of that time is missing: {why}")
+    missing = sum(until - since for since, until in _holes(parts, whole))
+    if missing > _TOLD_SECONDS:
+        why = why or "neither the server nor the recording of the host has that time"
+        say(f"{missing:,.0f} s of the past of {address.text} are missing: {why}")
     return [part.window for part in parts]
 
 
-async def _parts(access: ServerAccess, address: HostAddress, since: float) -> tuple[list[_Part], str]:
-    """Returns the windows, oldest first, and why the host was not asked to the end ('': it was)."""
+async def _parts(
+    access: ServerAccess, address: HostAddress, seconds: float
+) -> tuple[list[_Part], _HostTime, str]:
+    """Returns the windows, oldest first, the time that was wanted, and why the last window that could not be
+    read could not ('': all could)."""
     client = await connected(access, f"stalltop fleet, {address.text}")
-    why = ""
+    now, why = time.time(), ""
     try:
-        stored = list[_Part]()
+        stored, ahead = list[_Part](), 0.0
         try:
-            stored = await _stored(client, address, since)
+            stored, ahead = await _stored(client, address, now - seconds - CLOCK_SECONDS)
         except FleetError as error:
             why = error.reason
-        found = list[_Part]()
-        holes = _holes(stored, since, time.time())
-        shortest = max(sum(until - begin for begin, until in holes) / MOST_PARTS, LEAST_SECONDS)
-        for begin, until in reversed(holes):
-            more, refused = await _recorded(client, address, begin, until, shortest)
-            found += more
-            if refused:
-                why = refused
-                break
+        whole = _HostTime(now - seconds + ahead, now + ahead)
+        stored = [one for one in stored if one.end > whole.since]
+        asking = _Asking(client, address)
+        holes = _holes(stored, whole)
+        length = max(sum(until - since for since, until in holes) / MOST_PARTS, LEAST_SECONDS)
+        for hole in reversed(holes):
+            await asking.read(hole, length)
     finally:
         await close(client)
     # A recorded window may be longer than the hole: it has the calls of the stored ones beside it.
-    kept = [one for one in stored if not any(_overlap(one, other) for other in found)]
-    parts = sorted([*kept, *found], key=lambda one: one.start)
-    return [one for one in parts if one.window.host == parts[-1].window.host], why
+    kept = [one for one in stored if not any(_overlap(one, other) for other in asking.found)]
+    parts = sorted([*kept, *asking.found], key=lambda one: one.start)
+    return [one for one in parts if one.window.host == parts[-1].window.host], whole, asking.why or why
 
 
-async def _stored(client: Client, address: HostAddress, since: float) -> list[_Part]:
+async def _stored(client: Client, address: HostAddress, since: float) -> tuple[list[_Part], float]:
+    """Returns the windows that the server has stored since a Unix time, and by how much the host's clock is
+    ahead of the server's, s."""
     decoder = MessageDecoder()
 
-    def decode(message: Msg) -> Window:
-        return decoded_window(message.data, decoder)
+    def decode(message: Msg) -> tuple[Window, float]:
+        return decoded_window(message.data, decoder), stamp(message)[0]
 
     js = jetstream_of(client, Rack(address.cluster, address.rack), READ_SECONDS)
     subject = subjects.of_host(subjects.WINDOW, address)
-    windows = await decoded_messages(js, "ST1_WIN", subject, "its windows", decode, since)
+    found = await decoded_messages(js, "ST1_WIN", subject, "its windows", decode, since)
     # Windows that an agent could not send at once come after newer ones.
-    by_time = {(one.start, one.end): _Part(one, one.start, one.end) for one in windows if one.end > since}
-    return [by_time[times] for times in sorted(by_time)]
+    by_time = {(one.start, one.end): _Part(one, one.start, one.end) for one, _ in found}
+    ahead = max((one.end - at for one, at in found), default=0.0)
+    return [by_time[times] for times in sorted(by_time)], ahead if abs(ahead) > _CLOCKS_AGREE else 0.0
 
 
-def _holes(parts: Sequence[_Part], since: float, now: float) -> list[tuple[float, float]]:
-    """Returns the stretches from ``since`` to ``now`` of which no window of ``parts`` is."""
-    holes, at = [], since
+def _holes(parts: Sequence[_Part], whole: _HostTime) -> list[_HostTime]:
+    """Returns the stretches within ``whole`` of which no window of ``parts`` is, oldest first."""
+    holes, at = [], whole.since
     times = [(one.start, one.end) for one in parts]
-    for start, end in [*times, (now - NEWEST_SECONDS if times else now, now)]:
+    for start, end in [*times, (whole.until - NEWEST_SECONDS if times else whole.until, whole.until)]:
         if start - at > HOLE_SECONDS:
-            holes.append((at, start))
+            holes.append(_HostTime(at, start))
         at = max(at, end)
     return holes
 
@@ -119,34 +138,56 @@ def _overlap(one: _Part, other: _Part) -> bool:
     return one.start < other.end - _SAME and other.start < one.end - _SAME
 
 
-async def _recorded(
-    client: Client, address: HostAddress, begin: float, until: float, length: float
-) -> tuple[list[_Part], str]:
-    """Asks a host for what it has recorded from ``begin`` to ``until``, in windows of about ``length``, s.
-    Returns the windows, newest first, and why it was not asked to the end ('': it was)."""
-    found, at, seconds = list[_Part](), until, length
-    while at - begin > HOLE_SECONDS:
-        # Windows that only touch this time are not wanted.
-        asked = {"what": "window", "at": at - _SAME, "seconds": min(seconds, at - begin) - 2 * _SAME}
-        try:
-            part = _part(await request(client, address, asked, ANSWER_SECONDS))
-        except UnansweredError as error:
-            if error.code == TOO_LARGE and seconds > 1.0:
-                seconds = max(seconds / 4, 1.0)
+class _Asking:
+    """Asks a host for what it has recorded."""
+
+    def __init__(self, client: Client, address: HostAddress) -> None:
+        self._client, self._address = client, address
+        self._requests = MOST_REQUESTS
+        self.found: list[_Part] = []
+        """Newest first."""
+        self.why = ""
+        """Why the last window that was not read was not."""
+
+    async def read(self, hole: _HostTime, length: float) -> None:
+        """Reads windows of about ``length``, s, from the end of ``hole`` to its beginning."""
+        seconds = length
+        # A window that began before the previous hole may have some of this time.
+        at = min(hole.until, self.found[-1].start) if self.found else hole.until
+        while (rest := at - hole.since) > HOLE_SECONDS:
+            wanted = rest if rest < 1.5 * seconds else seconds
+            if not self._requests:
+                return
+            self._requests -= 1
+            try:
+                part = await self._recorded(at, wanted)
+            except UnansweredError as error:
+                if error.code == TOO_LARGE and wanted > 2 * HOLE_SECONDS:
+                    seconds = max(wanted / 4, 2 * HOLE_SECONDS)
+                    continue
+                if error.code != NOTHING:
+                    self.why = error.reason
+                at -= wanted
                 continue
-            if error.code not in (NOTHING, TOO_LARGE):
-                return found, error.reason
-            at -= seconds
-            continue
-        except FleetError as error:
-            return found, error.reason
+            except FleetError as error:
+                self.why, self._requests = error.reason, 0
+                return
+            self.found.append(part)
+            at, seconds = part.start, min(2 * seconds, length)
+
+    async def _recorded(self, at: float, seconds: float) -> _Part:
+        """Returns the window of ``seconds`` that ends at ``at``. Raises FleetError."""
+        # Windows that only touch this time are not wanted.
+        asked = {"what": "window", "at": at - _SAME, "seconds": seconds - 2 * _SAME}
+        part = _part(await request(self._client, self._address, asked, ANSWER_SECONDS))
         if not at - seconds - _LONGEST < part.start < at < part.start + seconds + 2 * _LONGEST:
-            return found, f"{address.text} sends a window of another time"
-        if found and _overlap(part, found[-1]):
-            return found, f"{address.text} sends the same time twice"
-        found.append(part)
-        at = part.start
-    return found, ""
+            raise FleetError(f"{self._address.text} sends a window of another time")
+        while self.found and _overlap(part, self.found[-1]):
+            # The recorder has merged windows in between: this one has what the previous one has.
+            if part.end < self.found[-1].end - _SAME:
+                raise FleetError(f"{self._address.text} sends the same time twice")
+            self.found.pop()
+        return part
 
 
 def _part(message: Msg) -> _Part:

@@ -50,7 +50,7 @@ class HostRecording:
                 if parts or recorded.warnings:
                     raise
                 return None
-        return PastWindow(whole, min(start for start, _ in parts), max(end for _, end in parts))
+        return PastWindow(whole, min(start for start, _ in parts), max(end for _, end in parts), len(parts))
 
     def query(self, sql: str, seconds: float) -> dict[str, Any]:
         """Returns the answer to ``sql``: its columns and its first rows. Raises StalltopError, also if it

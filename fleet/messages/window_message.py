@@ -23,10 +23,12 @@ START, END, ID = "St-Start", "St-End", "Nats-Msg-Id"
 repetitions."""
 
 
-def encoded_window(window: Window, most_bytes: int) -> bytes:
+def encoded_window(window: Window, most_bytes: int, *, whole: bool = False) -> bytes:
     """Returns ``window`` as a message of at most ``most_bytes``. A window that is too large is sent without
-    its captured calls and its counts by CUDA kernel. Raises StalltopError if that does not suffice."""
-    for one in (window, replace(window, calls=CapturedCalls(), kernels=())):
+    its captured calls and its counts by CUDA kernel, unless ``whole``. Raises StalltopError if that does not
+    suffice."""
+    without = replace(window, calls=CapturedCalls(), kernels=())
+    for one in (window,) if whole else (window, without):
         content = bytes((VERSION,)) + zlib.compress(encode(one), _LEVEL)
         if len(content) <= most_bytes:
             return content

@@ -20,7 +20,8 @@ from stalltop.probes.stacks.layout import SAMPLE_NS
 RENEW_SECONDS: Final = 60.0
 """How soon a CPU that has come online gets a clock, s."""
 AGAIN_SECONDS: Final = 1.0
-"""How soon that is tried again if descriptors are short, s."""
+"""How soon that is tried again if descriptors or memory are short, s."""
+_SHORT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 class CpuClocks:
@@ -30,28 +31,35 @@ class CpuClocks:
         self._program = program
         self._events: dict[int, int] = {}
         """Descriptors by number of the CPU."""
-        self._due = 0.0
-        """When clocks are begun anew, by the monotonic clock."""
+        self._due = self._renewal = 0.0
+        """When to look again, and when to begin all clocks anew, by the monotonic clock."""
         self.failure = ""
         """Why CPUs have no clocks; '' if they have."""
 
     def run(self) -> None:
         """Begins the clocks that do not run. To be called again and again."""
         now = time.monotonic()
-        if self.failure or (self._events and now < self._due):
+        if self.failure or now < self._due:
             return
-        self._due = now + RENEW_SECONDS
         try:
-            self.stop()  # a CPU that was offline in between has none
+            if now >= self._renewal:  # a CPU that was offline in between has none
+                self.stop()
+                self._renewal = now + RENEW_SECONDS
             for cpu in online_cpus():
-                self._begin(cpu)
-        except BpfError as error:
-            self.failure = f"the kernel refused {error.what}: {error.strerror}"
+                if cpu not in self._events:
+                    self._begin(cpu)
+            self._due = self._renewal
         except OSError as error:
-            self.failure = f"the kernel refused clocks of CPUs: {error.strerror}"
+            if error.errno in _SHORT:
+                self._due = now + AGAIN_SECONDS
+                return
+            self.stop()
+            what = error.what if isinstance(error, BpfError) else "clocks of CPUs"
+            self.failure = f"the kernel refused {what}: {error.strerror}"
 
     def stop(self) -> None:
         """Ends all clocks. May be called twice."""
+        self._due = self._renewal = 0.0
         while self._events:
             os.close(self._events.popitem()[1])
 
@@ -60,7 +68,5 @@ class CpuClocks:
         try:
             self._events[cpu] = open_clock_event(program, cpu, SAMPLE_NS)
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._due = time.monotonic() + AGAIN_SECONDS
-            elif error.errno != errno.ENODEV:  # the CPU has gone offline
+            if error.errno != errno.ENODEV:  # the CPU has gone offline
                 raise

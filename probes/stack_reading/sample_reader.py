@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, Protocol
 
 from stalltop.model.row_key import RowKey
 from stalltop.model.stacks.stack import OFF_CPU, StackCount, StackFrame, StackReason
-from stalltop.model.stacks.sums import added_stacks
 from stalltop.model.window import SPLITS, Missing
 from stalltop.probes.layout import LONGEST_GAP_NS, How
 from stalltop.probes.maps.samples import RawSample, WaitTime
@@ -135,7 +134,7 @@ class SampleReader:
             row = row_of(key)
             who = row.tenant, row.pid, row.process, row.layer, row.operation, row.nested
             stacks.append(StackCount(*who, reason, calls, ns, frames, cut, row.device))
-        return added_stacks([stacks])
+        return tuple(stacks)
 
     def missing(self) -> tuple[Missing, ...]:
         """Returns what is not sampled."""

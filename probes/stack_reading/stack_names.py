@@ -24,6 +24,10 @@ MOST_PROCESSES: Final = 1024
 """Maximum number of processes whose native code is remembered."""
 MOST_NAMES: Final = 32_768
 """Maximum number of functions, and of places that call, which are remembered of all processes together."""
+MOST_LINES: Final = 16_384
+"""Maximum number of frames of Python code whose lines are remembered of all processes together."""
+LINES_SECONDS: Final = 10.0
+"""Time for which they are remembered, s."""
 SILENT_SECONDS: Final = 60.0
 """Time for which nothing is asked about a process whose files did not answer, s."""
 _MOST_NAME: Final = 512
@@ -112,8 +116,10 @@ class StackNames:
         self._shown: dict[bytes, str] = {}
         self._code: dict[int, KnownCode] = {}
         """By process."""
+        self._lines: dict[int, dict[PythonFrame, tuple[float, StackFrame]]] = {}
+        """Lines of Python code by process, with the time when they were read (``time.monotonic()``)."""
         self._lock = threading.Lock()
-        """Of ``_code``. It is not held during questions."""
+        """Of ``_code`` and ``_lines``. It is not held during questions."""
         self._silent: dict[int, float] = {}
         """When processes may be asked about again whose files did not answer, monotonic seconds."""
 
@@ -124,23 +130,42 @@ class StackNames:
         distinct = tuple(dict.fromkeys(frames))
         if not distinct or self._is_silent(pid):
             return {}
-        (lines,) = (asks or self._asks).ask(Examiner.lines, [(pid, distinct)])
+        now = time.monotonic()
+        with self._lock:
+            known = self._lines.get(pid, {})
+            found = {
+                frame: known[frame][1]
+                for frame in distinct
+                if frame in known and now - known[frame][0] <= LINES_SECONDS
+            }
+        wanted = tuple(frame for frame in distinct if frame not in found)
+        if not wanted:
+            return found
+        (lines,) = (asks or self._asks).ask(Examiner.lines, [(pid, wanted)])
         self._heard(pid, lines)
-        if isinstance(lines, OSError) or len(lines) != len(distinct):
-            return {}
-        return {
+        if isinstance(lines, OSError) or len(lines) != len(wanted):
+            return found
+        read = {
             frame: StackFrame(
                 clean(line.function, _MOST_NAME), clean(line.file, _MOST_NAME), line.line, "python"
             )
-            for frame, line in zip(distinct, lines, strict=True)
+            for frame, line in zip(wanted, lines, strict=True)
         }
+        with self._lock:
+            kept = self._lines.setdefault(pid, {})
+            kept.update({frame: (now, line) for frame, line in read.items() if line.function})
+            while sum(map(len, self._lines.values())) > MOST_LINES:
+                del self._lines[next(iter(self._lines))]
+        return found | read
 
     def native(
         self, pid: int, stacks: set[tuple[int, ...]], asks: Answerer | None = None
     ) -> Mapping[tuple[int, ...], tuple[StackFrame, ...]]:
         """Returns the frames of native stacks of a process, as far as they are known."""
         with self._lock:
-            code = self._code.get(pid) or KnownCode(self._native_frame)
+            code = self._code.get(pid)
+            if code is None:
+                code = KnownCode(self._native_frame)
             known = {stack: code.stack(stack) for stack in stacks}
         named = {stack: frames for stack, frames in known.items() if frames is not None}
         wanted = [stack for stack in stacks if stack not in named]
@@ -175,8 +200,9 @@ class StackNames:
         """Forgets what the addresses of processes name, because the processes have mapped code, or ended;
         None: any process may have."""
         with self._lock:
-            for pid in [*self._code] if pids is None else pids:
+            for pid in {*self._code, *self._lines} if pids is None else pids:
                 self._code.pop(pid, None)
+                self._lines.pop(pid, None)
 
     def _heard(self, pid: int, answer: object) -> None:
         """Raises BusyError if this is the answer. Notes that a process is not to be asked about because its

@@ -106,7 +106,8 @@ class PastValues:
         self.subject = subject
         self._known: dict[float, float] = {}
         """Values by the end of their window; NaN if the window has none."""
-        self._varied = False
+        self._least, self._most = float("inf"), float("-inf")
+        """Of all values that were looked at."""
 
     def value(self, part: Packed) -> float:
         """Return the value in one window; NaN if it is not known."""
@@ -115,6 +116,10 @@ class PastValues:
         if found is None:
             value = self.figure.value(part, self.subject)
             found = self._known[at] = float("nan") if value is None else float(value)
+            if found == found:
+                self._least, self._most = min(self._least, found), max(self._most, found)
+            if len(self._known) > 2 * _MOST_KEPT:  # of a figure that no graph shows
+                del self._known[next(iter(self._known))]
         return found
 
     def varies(self, parts: Sequence[Packed]) -> bool:
@@ -125,9 +130,11 @@ class PastValues:
                 self.value(parts[-1])
             else:
                 self.values(parts[-LOOKED_AT:])
-            known = [value for value in self._known.values() if value == value]
-            self._varied = bool(known) and max(known) > FLAT * max(min(known), 0.0)
         return self._varied
+
+    @property
+    def _varied(self) -> bool:
+        return self._most > FLAT * max(self._least, 0.0)
 
     def values(self, parts: Sequence[Packed]) -> Floats:
         """Return the value in each of ``parts``. Values of rows take long to compute: the newest windows come

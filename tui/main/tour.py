@@ -72,11 +72,13 @@ class Tour:
         self._message: int | None = None
         """The number of the message with the line."""
 
-    def begin(self, past: WindowTimes, width: int, *, newcomer: bool) -> None:
+    def wanted(self, *, newcomer: bool) -> bool:
+        """Return whether the line is to be shown. Without a recording it is only for a ``newcomer``."""
+        return not self.shown and (self._file or newcomer)
+
+    def begin(self, past: WindowTimes, width: int) -> None:
         """Show the line, once, on a terminal of ``width`` cells. A recording, with the windows ``past``, has
-        a line of its own. Without a recording the line is only for a ``newcomer``."""
-        if self.shown or not (self._file or newcomer):
-            return
+        a line of its own."""
         self.shown = True
         if self._file:
             self._speech.say(of_file(past, width), "accent", FILE_SECONDS)

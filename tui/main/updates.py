@@ -73,7 +73,8 @@ class Updates:
         options, newest = self._screen.stalltop.options, self._moments.newest
         if newest is not None and self._drawing.whole:
             newcomer = options.tour and options.keep is not None
-            self.tour.begin(newest.kept.stretch, self._screen.app.size.width, newcomer=newcomer)
+            if self.tour.wanted(newcomer=newcomer):  # the times of all windows take long to collect
+                self.tour.begin(newest.kept.stretch, self._screen.app.size.width)
 
     def every_second(self) -> None:
         """Draw the first line, which shows how old the data is. If the newest data was not drawn in time,

@@ -16,7 +16,7 @@ from stalltop.cli.fleet.host_past import host_answer, host_windows
 from stalltop.cli.fleet.options import VARIABLE
 from stalltop.cli.fleet.past import past_named
 from stalltop.cli.fleet.recorded import HostRecording
-from stalltop.fleet.answers import HostAnswers, PastWindow
+from stalltop.fleet.answers import TOO_LARGE, AnswerError, HostAnswers, PastWindow
 from stalltop.fleet.connection import FleetError, ServerAccess
 from stalltop.model.errors import UsageError
 from stalltop.model.fleet.host_summary import HostAddress
@@ -39,10 +39,10 @@ class HostWithPast:
         return second(number, start=self.now - SECONDS)
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> HostWithPast:
+@pytest.fixture(params=[0.0])
+def host(tmp_path: Path, request: pytest.FixtureRequest) -> HostWithPast:
     """Returns a host that recorded windows of 1 s, and, long ago, of 10 s: without two minutes in between."""
-    path, now = tmp_path / "recording.stalltop", time.time()
+    path, now = tmp_path / "recording.stalltop", time.time() + request.param
     recording = HostRecording(path)
     made = HostWithPast(now, HostAnswers(recording.window, recording.query))
     recorder = Recording(path)
@@ -58,6 +58,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, int]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.parametrize("host", [0.0, 1200.0, -1200.0], indirect=True)
 def test_windows_of_the_server_and_of_the_host_fit_together(
     access: ServerAccess, cluster: str, host: HostWithPast
 ) -> None:
@@ -65,16 +66,22 @@ def test_windows_of_the_server_and_of_the_host_fit_together(
     said: list[str] = []
     with agent(access, address, answers=host.answers) as made:
         # The server lacks the beginning, which ends within a recorded window of 10 s, and some seconds later
-        # on. Windows that were late come after newer ones.
-        for number in (*range(SECONDS - 20, SECONDS), *range(LONG_AGO - 13, LONG_AGO), *range(200, 220)):
+        # on; and it has two seconds within a recorded window of 10 s. Windows that were late come after newer
+        # ones.
+        late = [*range(LONG_AGO - 13, LONG_AGO), *range(200, 220), 101, 102, *range(855, 867)]
+        stored = [*range(880, SECONDS), *late]
+        for number in stored:
             made.take(host.second(number))
-        until(lambda: made.sent == 53)
-        windows = host_windows(access, address, SECONDS + 60.0, said.append)
-    assert said == []
+        until(lambda: made.sent == len(stored))
+        windows = host_windows(access, address, SECONDS - 1.0, said.append)
+    (line,) = said
+    assert f"{PAUSE:.0f} s of the past" in line
+    assert "neither the server nor the recording" in line
     assert sum(int(one.rows.calls.sum()) for one in windows) == 3 * (SECONDS - PAUSE)
     assert [one.start for one in windows] == sorted(one.start for one in windows)
     # Those of the server, but for what a recorded window of 10 s has as well.
-    assert len([one for one in windows if one.seconds == 1.0]) == 50
+    seconds = {round(one.start - host.second(0).start) for one in windows if one.seconds == 1.0}
+    assert {*stored} - {101, 102, 287, 288, 289} <= seconds
 
 
 def test_without_its_agent_a_host_has_what_the_server_keeps(
@@ -88,9 +95,27 @@ def test_without_its_agent_a_host_has_what_the_server_keeps(
         until(lambda: made.sent == 20)
     windows = host_windows(access, address, SECONDS, said.append)
     assert [one.start for one in windows] == [host.second(at).start for at in range(SECONDS - 20, SECONDS)]
-    assert "a part of that time is missing" in said[0]
+    assert f"{SECONDS - 20 - 1} s of the past" in said[0] or f"{SECONDS - 20} s of the past" in said[0]
+    assert "no agent of it is connected" in said[0]
     with pytest.raises(FleetError, match=r"nothing is known .* no agent of it is connected"):
         host_windows(access, address._replace(host="other"), 20.0, said.append)
+
+
+def test_of_what_is_too_large_the_parts_are_asked_for(
+    access: ServerAccess, cluster: str, host: HostWithPast
+) -> None:
+    def window(at: float, seconds: float) -> PastWindow | None:
+        if seconds > 3.0:
+            raise AnswerError("the window is too large", TOO_LARGE)
+        assert host.answers.window is not None
+        return host.answers.window(at, seconds)
+
+    address = HostAddress(cluster, "r", "n1")
+    with agent(access, address, [], answers=HostAnswers(window)):
+        until(lambda: answers(access, address))
+        windows = host_windows(access, address, 61.5 + time.time() - host.now, print)
+    assert sum(int(one.rows.calls.sum()) for one in windows) == 3 * 62
+    assert max(one.seconds for one in windows) <= 4.0
 
 
 def test_a_host_takes_the_place_of_a_file(
@@ -113,6 +138,7 @@ def test_a_host_takes_the_place_of_a_file(
         for arguments, reason in (
             ([f"{place}@10m", sql], "without @TIME"),
             ([place, sql, "--check"], "is for files"),
+            ([place, sql, "--limit-seconds", "60"], "at most 20 s"),
             ([place, "DROP TABLE windows"], "SELECT"),
             ([f"{place}2", sql], "no agent of it is connected"),
         ):
@@ -123,7 +149,7 @@ def test_a_host_takes_the_place_of_a_file(
         assert cli.main(["export", f"{place}@1h", "--to", "json", "-o", str(file)]) == 0
         documents = list(map(json.loads, file.read_text().splitlines()))
         assert sum(row["calls"] for one in documents for row in one["operations"]) == 3 * (SECONDS - PAUSE)
-        assert cli.main(["explain", f"{place}@20s"]) == 0
+        assert cli.main(["explain", f"{place}@10m"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,15 @@ from pathlib import Path
 import nkeys
 import pytest
 
-from stalltop.fleet.connection import RECONNECT_SECONDS, ServerAccess
+from stalltop.fleet.connection import (
+    RECONNECT_SECONDS,
+    ConnectionListener,
+    FleetLoop,
+    ServerAccess,
+    close,
+    connected,
+)
+from stalltop.fleet.lasting_client import LastingClient
 from stalltop.fleet.local_server import LocalServer
 from stalltop.model.fleet.host_summary import HostAddress
 from tests.unit.fleet.clients import agent, second, until, watching
@@ -24,6 +32,9 @@ def users(*numbers: int) -> str:
     """Returns the configuration of a server that knows these users."""
     keys = (nkeys.from_seed(bytearray(seed(number))).public_key.decode() for number in numbers)
     return f"authorization {{ users: [{', '.join(f'{{nkey: {key}}}' for key in keys)}] }}"
+
+
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.mark.parametrize("between", [None, b"", b"SUAnoseed"])
@@ -56,7 +67,30 @@ def test_an_agent_and_a_screen_go_on_with_new_keys(tmp_path: Path, between: byte
     assert said_in(of_agent, "is away; windows wait for it")
     # The same refusal comes with each attempt.
     for said in (of_agent, of_screen):
-        assert len(said) == len(set(said))
+        refusals = [line for line in said if "tries again" in line]
+        assert len(refusals) == len(set(refusals))
+
+
+def test_whatever_is_wrong_with_credentials_they_are_tried_again(tmp_path: Path) -> None:
+    user, creds = tmp_path / "user.nk", tmp_path / "user.creds"
+    user.write_bytes(seed(1))
+    said: list[str] = []
+    with LocalServer(configuration=users(1)) as server:
+        loop = FleetLoop("test")
+        listener = ConnectionListener(refused=said.append)
+        client = loop.wait(connected(ServerAccess((server.url,), nkey=user), "test", listener))
+        assert isinstance(client, LastingClient)
+        for content in ("", "-----BEGIN NATS USER JWT-----\n-----BEGIN USER NKEY SEED-----\nSUX\n"):
+            creds.write_text(content)
+            client._creds_file = creds
+            server.kill()
+            server.start()
+            until(lambda: said_in(said, "the credentials cannot be used"))
+            client._creds_file = client._user_credentials = client._user_jwt_cb = None
+            until(lambda: client.is_connected)
+            said.clear()
+        loop.wait(close(client))
+        loop.stop()
 
 
 def said_in(lines: list[str], text: str) -> bool:

@@ -14,6 +14,7 @@ from stalltop.model.evidence import HOST_GAP as GAP_NAME
 from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.row_key import RowKey
 from stalltop.model.stacks.stack import StackCount, StackFrame
+from stalltop.model.stacks.sums import added_stacks
 from stalltop.model.window import SPLITS
 from stalltop.probes.layout import HOST_GAP, How
 from stalltop.probes.maps.samples import RawSample, WaitTime
@@ -97,7 +98,7 @@ def row_of(key: SlotKey) -> RowKey:
 
 def taken(one: SampleReader) -> tuple[StackCount, ...]:
     one.look()
-    return one.take(row_of)
+    return added_stacks([one.take(row_of)])
 
 
 def found(one: SampleReader) -> dict[tuple[str, int], tuple[int, int]]:

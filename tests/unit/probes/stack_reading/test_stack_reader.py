@@ -14,7 +14,7 @@ from stalltop.model.stacks.stack import StackFrame
 from stalltop.probes.confined.link import BusyError, NoAnswerError
 from stalltop.probes.maps.stacks import KernelStacks, RawStack, TracedThread
 from stalltop.probes.stack_reading import stack_names, stack_reader
-from stalltop.probes.stack_reading.stack_names import SILENT_SECONDS, StackNames
+from stalltop.probes.stack_reading.stack_names import LINES_SECONDS, SILENT_SECONDS, StackNames
 from stalltop.probes.stack_reading.stack_reader import FIRST_SECONDS, ReadStack, StackReader
 from stalltop.probes.stacks.code_objects import UNREAD, PythonFrame, SourceLine
 from stalltop.probes.stacks.interpreter import UnknownInterpreterError
@@ -287,7 +287,7 @@ def test_a_window_waits_for_no_question_that_hangs(clock: SettableClock) -> None
         return [OSError() for _ in given]
 
     host.ask = hang  # type: ignore[method-assign]
-    host.stacks = [raw(FRAME)]
+    host.stacks = [raw(FRAME._replace(instruction=0x1020))]
     looking = threading.Thread(target=reads.look)
     looking.start()
     hangs.wait(60.0)
@@ -345,3 +345,28 @@ def test_nothing_is_asked_for_a_while_about_a_process_whose_files_do_not_answer(
     clock.now += SILENT_SECONDS
     assert names.lines(PID, [FRAME]) == {}
     assert asked == ["native_stack", "lines"]
+
+
+def test_lines_are_remembered_for_a_while(clock: SettableClock) -> None:
+    host, gone = MadeUpHost(), FRAME._replace(code=FRAME.code + 64)
+    names = StackNames(cast(Any, host), Demangling())
+    asked: list[tuple[PythonFrame, ...]] = []
+    answer = host.ask
+
+    def ask(question: Callable[..., Any], given: Iterable[Sequence[Any]]) -> list[Any]:
+        given = list(given)
+        asked.extend(frames for _, frames in given)
+        return answer(question, given)
+
+    host.ask = ask  # type: ignore[method-assign]
+    first = names.lines(PID, [FRAME, gone])
+    assert names.lines(PID, [FRAME, gone, FRAME]) == first
+    assert asked == [(FRAME, gone), (gone,)], "what was not found may come"
+    assert names.lines(PID + 1, [FRAME]) == {FRAME: first[FRAME]}
+    asked.clear()
+    names.remapped([PID])
+    names.lines(PID, [FRAME])
+    names.lines(PID + 1, [FRAME])
+    clock.now += LINES_SECONDS + 1.0
+    names.lines(PID + 1, [FRAME])
+    assert asked == [(FRAME,), (FRAME,)]
