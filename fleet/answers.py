@@ -69,9 +69,11 @@ NO_ANSWERS: Final = HostAnswers()
 class AnswerError(ValueError):
     """The request cannot be answered; the message says why."""
 
-    def __init__(self, reason: str, code: str = "400") -> None:
+    def __init__(self, reason: str, code: str = "400", start: float | None = None) -> None:
+        """``start``: the beginning of a recorded window that is too large, Unix time in seconds."""
         super().__init__(reason)
         self.code = code
+        self.headers = None if start is None else {START: repr(start)}
 
 
 async def serve_requests(
@@ -102,8 +104,9 @@ async def serve_requests(
             content, headers = await loop.run_in_executor(None, _answer, asked, answers, most)
             await request.respond(content, headers=headers)
         except (AnswerError, StalltopError) as error:
-            code = error.code if isinstance(error, AnswerError) else "400"
-            await request.respond_error(code, str(error).replace("\n", "; ")[:500])
+            told = error if isinstance(error, AnswerError) else AnswerError(str(error))
+            reason = str(error).replace("\n", "; ")[:500]
+            await request.respond_error(told.code, reason, headers=told.headers)
         except Exception as error:
             await request.respond_error("500", described(error)[:500])
 
@@ -159,7 +162,8 @@ def _answer(asked: dict[str, Any], answers: HostAnswers, most: int) -> tuple[byt
         # Of a sum that is too large, the parts can be asked for.
         content = encoded_window(found.window, most, whole=found.parts > 1)
     except StalltopError as error:
-        raise AnswerError(error.reason, TOO_LARGE) from None
+        start = found.start if found.parts == 1 else None
+        raise AnswerError(error.reason, TOO_LARGE, start) from None
     return content, {START: repr(found.start), END: repr(found.end)}
 
 

@@ -132,10 +132,10 @@ async def connected(
         if "permissions violation" in text.lower():
             listener.refused(reason)
         elif client.options.get("allow_reconnect") and (
-            text.startswith("nats: '") or isinstance(error, ssl.SSLError)
+            text.startswith("nats: '") or "credentials" in text or isinstance(error, ssl.SSLError)
         ):
             if isinstance(error, ssl.SSLError):
-                reason = getattr(error, "verify_message", "") or error.reason or text
+                reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or text
             if reason.lower() not in refused:  # the same comes with each attempt
                 refused.append(reason.lower())
                 listener.refused(f"{reason}; tries again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import nats.errors
 from nats.aio.client import Client, RawCredentials
@@ -42,9 +42,16 @@ class LastingClient(Client):
         self._renew(self)
         await super()._select_next_server()
 
+    async def _connect_to_server(self, s: Any) -> None:
+        self._renew(self)  # again: the method above tries until a server can be reached
+        await super()._connect_to_server(s)
+
     async def _process_connect_init(self) -> None:
         try:
-            self._read_credentials()
+            try:
+                self._read_credentials()
+            except Exception as error:
+                raise _unusable(error) from error
             await super()._process_connect_init()
         except (OSError, TimeoutError, nats.errors.Error, asyncio.CancelledError):
             self._close_transport()
@@ -52,8 +59,7 @@ class LastingClient(Client):
         except Exception as error:
             # nats-py tries again after errors of its own only, and nkeys has others.
             self._close_transport()
-            text = str(error) or type(error).__name__
-            raise nats.errors.Error(f"nats: 'the credentials cannot be used: {text}'") from error
+            raise _unusable(error) from error
 
     def _close_transport(self) -> None:
         """The next attempt has another one."""
@@ -72,3 +78,8 @@ class LastingClient(Client):
         elif self._nkey_file is not None:
             self._nkeys_seed_str = self._nkey_file.read_text(encoding="utf-8")
             self._setup_nkeys_connect()
+
+
+def _unusable(error: Exception) -> nats.errors.Error:
+    text = str(error) or type(error).__name__
+    return nats.errors.Error(f"nats: 'the credentials cannot be used: {text}'")

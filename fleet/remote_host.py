@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import json
+import math
 import queue
 import time
 from concurrent.futures import Future
@@ -18,7 +19,7 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from stalltop.fleet import subjects
 from stalltop.fleet.connection import FleetError, FleetLoop, ServerAccess, close, connected
-from stalltop.fleet.messages.window_message import decoded_window
+from stalltop.fleet.messages.window_message import START, decoded_window
 from stalltop.fleet.server_place import Rack, jetstream_of
 from stalltop.fleet.streams import ANSWER_SECONDS
 from stalltop.fleet.watch import stamp
@@ -165,10 +166,12 @@ class RemoteHostSource:
 class UnansweredError(FleetError):
     """A host answers that it cannot give what it was asked for."""
 
-    def __init__(self, reason: str, code: str) -> None:
+    def __init__(self, reason: str, code: str, start: float = math.nan) -> None:
         super().__init__(reason)
         self.code = code
         """One of those in ``fleet.answers``."""
+        self.start = start
+        """When the window begins that is too large, Unix time in seconds; NaN if that is not known."""
 
 
 async def request(client: Client, address: HostAddress, asked: dict[str, Any], seconds: float = 5.0) -> Msg:
@@ -190,7 +193,11 @@ async def request(client: Client, address: HostAddress, asked: dict[str, Any], s
         raise FleetError(f"{address.text} cannot be asked: {error}") from error
     headers = answer.headers or {}
     if reason := headers.get("Nats-Service-Error"):
-        raise UnansweredError(f"{address.text}: {clean(reason)}", headers.get("Nats-Service-Error-Code", ""))
+        start = math.nan
+        with contextlib.suppress(ValueError):
+            start = float(headers.get(START, "nan"))
+        code = headers.get("Nats-Service-Error-Code", "")
+        raise UnansweredError(f"{address.text}: {clean(reason)}", code, start)
     return answer
 
 

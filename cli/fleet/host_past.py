@@ -30,6 +30,8 @@ LEAST_SECONDS: Final = 10.0
 MOST_PARTS: Final = 60
 """Windows that a host is asked for, of about equal lengths, unless they are too large."""
 MOST_REQUESTS: Final = 500
+LEAST_PART_SECONDS: Final = 0.6
+"""Smaller parts of what is too large are not asked for: windows are a second long."""
 HOLE_SECONDS: Final = 0.2
 """A host is not asked for less: windows of a second follow each other closely."""
 NEWEST_SECONDS: Final = 5.0
@@ -38,7 +40,8 @@ ANSWER_SECONDS: Final = 60.0
 """Longest wait for the answer of a host."""
 CLOCK_SECONDS: Final = 60.0
 """Clocks that differ by more than this let older windows of the server be left out."""
-_CLOCKS_AGREE: Final = 2.0
+CLOCKS_AGREE_SECONDS: Final = 5.0
+"""Clocks that differ by less are taken for equal."""
 _TOLD_SECONDS: Final = 2.0
 """Less missing time is not told."""
 _SAME: Final = 0.01
@@ -108,7 +111,7 @@ async def _parts(
 
 async def _stored(client: Client, address: HostAddress, since: float) -> tuple[list[_Part], float]:
     """Returns the windows that the server has stored since a Unix time, and by how much the host's clock is
-    ahead of the server's, s."""
+    ahead of this one, s."""
     decoder = MessageDecoder()
 
     def decode(message: Msg) -> tuple[Window, float]:
@@ -119,8 +122,19 @@ async def _stored(client: Client, address: HostAddress, since: float) -> tuple[l
     found = await decoded_messages(js, "ST1_WIN", subject, "its windows", decode, since)
     # Windows that an agent could not send at once come after newer ones.
     by_time = {(one.start, one.end): _Part(one, one.start, one.end) for one, _ in found}
-    ahead = max((one.end - at for one, at in found), default=0.0)
-    return [by_time[times] for times in sorted(by_time)], ahead if abs(ahead) > _CLOCKS_AGREE else 0.0
+    return [by_time[times] for times in sorted(by_time)], _ahead(found, time.time())
+
+
+def _ahead(found: Sequence[tuple[Window, float]], now: float) -> float:
+    """Returns by how much the host's clock is ahead of this one, s, from windows with the times at which the
+    server has stored them; 0 if it is not clear that they differ."""
+    late = max((one.end for one, _ in found), default=now) - now
+    if late > CLOCKS_AGREE_SECONDS:
+        return late
+    # The host's clock is behind, or the host has sent nothing for some time. Windows that were sent late say
+    # nothing of its clock, but one of them was sent at once.
+    behind = max((one.end - at for one, at in found), default=0.0)
+    return behind if late < -CLOCKS_AGREE_SECONDS and behind < -CLOCKS_AGREE_SECONDS else 0.0
 
 
 def _holes(parts: Sequence[_Part], whole: _HostTime) -> list[_HostTime]:
@@ -151,29 +165,39 @@ class _Asking:
 
     async def read(self, hole: _HostTime, length: float) -> None:
         """Reads windows of about ``length``, s, from the end of ``hole`` to its beginning."""
-        seconds = length
+        seconds, too_large = length, False
         # A window that began before the previous hole may have some of this time.
         at = min(hole.until, self.found[-1].start) if self.found else hole.until
         while (rest := at - hole.since) > HOLE_SECONDS:
-            wanted = rest if rest < 1.5 * seconds else seconds
+            wanted = rest if rest < 1.5 * seconds and not too_large else min(seconds, rest)
             if not self._requests:
+                self.why = self.why or f"{self._address.text} was asked {MOST_REQUESTS} times"
                 return
             self._requests -= 1
             try:
                 part = await self._recorded(at, wanted)
             except UnansweredError as error:
-                if error.code == TOO_LARGE and wanted > 2 * HOLE_SECONDS:
-                    seconds = max(wanted / 4, 2 * HOLE_SECONDS)
+                if error.code == TOO_LARGE and math.isnan(error.start) and wanted > LEAST_PART_SECONDS:
+                    seconds, too_large = max(wanted / 4, LEAST_PART_SECONDS), True
                     continue
-                if error.code != NOTHING:
+                if error.code == NOTHING:
+                    seconds = min(2 * seconds, length)
+                else:
                     self.why = error.reason
-                at -= wanted
+                skipped = error.start if at - _LONGEST < error.start < at else at
+                at = min(at - wanted, skipped)
                 continue
             except FleetError as error:
                 self.why, self._requests = error.reason, 0
                 return
-            self.found.append(part)
-            at, seconds = part.start, min(2 * seconds, length)
+            at, seconds, too_large = part.start, min(2 * seconds, length), False
+            # If the recorder has merged windows since the previous answer, this one has what those have.
+            before = [one for one in self.found if _overlap(part, one)]
+            if all(one.end <= part.end + _SAME for one in before):
+                self.found = [one for one in self.found if one not in before]
+                self.found.append(part)
+            else:
+                self.why = f"{self._address.text} sends the same time twice"
 
     async def _recorded(self, at: float, seconds: float) -> _Part:
         """Returns the window of ``seconds`` that ends at ``at``. Raises FleetError."""
@@ -182,11 +206,6 @@ class _Asking:
         part = _part(await request(self._client, self._address, asked, ANSWER_SECONDS))
         if not at - seconds - _LONGEST < part.start < at < part.start + seconds + 2 * _LONGEST:
             raise FleetError(f"{self._address.text} sends a window of another time")
-        while self.found and _overlap(part, self.found[-1]):
-            # The recorder has merged windows in between: this one has what the previous one has.
-            if part.end < self.found[-1].end - _SAME:
-                raise FleetError(f"{self._address.text} sends the same time twice")
-            self.found.pop()
         return part
 
 

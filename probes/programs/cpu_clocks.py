@@ -50,7 +50,8 @@ class CpuClocks:
                     self._begin(cpu)
             self._due = self._renewal
         except OSError as error:
-            if error.errno in _SHORT:
+            refused = isinstance(error, BpfError)  # the program is not loaded again
+            if error.errno in _SHORT and not refused:
                 self._due = now + AGAIN_SECONDS
                 return
             self.stop()

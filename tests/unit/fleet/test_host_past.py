@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stalltop.cli import main as cli
-from stalltop.cli.fleet.host_past import host_answer, host_windows
+from stalltop.cli.fleet.host_past import _ahead, host_answer, host_windows
 from stalltop.cli.fleet.options import VARIABLE
 from stalltop.cli.fleet.past import past_named
 from stalltop.cli.fleet.recorded import HostRecording
@@ -199,6 +199,44 @@ def test_a_host_that_sends_another_time_is_not_asked_again(
         with pytest.raises(FleetError, match="a window of another time"):
             host_windows(access, address, 60.0, print)
     assert len(asked) == 1
+
+
+def test_a_window_that_is_too_large_is_left_out_and_told(
+    access: ServerAccess, cluster: str, host: HostWithPast
+) -> None:
+    asked: list[float] = []
+
+    def window(at: float, seconds: float) -> PastWindow | None:
+        asked.append(seconds)
+        assert host.answers.window is not None
+        found = host.answers.window(at, seconds)
+        if found is None or not found.start <= host.second(850).start + 0.5 < found.end:
+            return found
+        start = found.start if found.parts == 1 else None
+        raise AnswerError("the window is too large", TOO_LARGE, start)
+
+    address, said = HostAddress(cluster, "r", "n1"), list[str]()
+    with agent(access, address, [], answers=HostAnswers(window)):
+        until(lambda: answers(access, address))
+        windows = host_windows(access, address, 101.5 + time.time() - host.now, said.append)
+    starts = {round(one.start - host.second(0).start) for one in windows}
+    assert sum(int(one.rows.calls.sum()) for one in windows) == 3 * 101
+    assert 850 not in starts
+    assert len(asked) < 60
+
+
+def test_clocks_that_differ_are_noticed() -> None:
+    now = 1_800_000_000.0
+
+    def found(*times: tuple[float, float]) -> float:
+        return _ahead([(second(0, start=now + end - 1.0), now + at) for end, at in times], now)
+
+    assert found() == 0.0
+    assert found((-2.0, -2.0), (-1.0, -1.0), (-600.0, 0.0)) == 0.0, "the last one was sent late"
+    assert found((-301.0, -300.0), (-300.0, -300.0)) == 0.0, "the host has sent nothing for a while"
+    assert found((1198.0, -2.0), (1199.0, -1.0)) == 1199.0
+    assert found((-1202.0, -2.0), (-1201.0, -1.0)) == -1200.0
+    assert found((-2.0, -32.0), (-1.0, -31.0)) == 0.0, "the server's clock is behind"
 
 
 @pytest.mark.parametrize("name", ["prod/r7", "prod//n1", "a/b/c/d", "prod/r7/n1@tomorrow"])

@@ -55,6 +55,8 @@ def test_an_agent_and_a_screen_go_on_with_new_keys(tmp_path: Path, between: byte
             made.take(second(1))
             if between is not None:
                 file.write_bytes(between)
+                if not between:
+                    file.unlink()
                 until(lambda: said_in(of_agent, "credentials cannot be used"))
             time.sleep(3 * RECONNECT_SECONDS)
             assert made.sent == 1
