@@ -96,16 +96,15 @@ def test_agents_and_screens_of_both_revisions_see_the_same_hosts(
     until(lambda: both(first), MERGED_SECONDS)
 
 
-@pytest.mark.parametrize("merges", ["the first", "this"])
 def test_windows_of_both_revisions_are_merged_to_the_call(
-    first: Path, programs: RevisionPrograms, server: LocalServer, merges: str
+    first: Path, programs: RevisionPrograms, server: LocalServer
 ) -> None:
     access = ServerAccess((server.url,))
     agents = [
         programs.start(root, "agent", "--simulated", "--no-state", *PLACE, "--host", host)
         for root, host in ((first, "old"), (ROOT, "new"))
     ]
-    programs.start(first if merges == "the first" else ROOT, "rollup")
+    programs.start(ROOT, "rollup")
 
     def sent(host: str) -> Counter[float]:
         return calls_in(host_windows(access, HostAddress(*RACK, host), 600.0, print))
