@@ -18,8 +18,8 @@ _BLOCKS: Final = ("BEGIN NATS USER JWT", "BEGIN USER NKEY SEED")
 class LastingClient(Client):
     """Connects again whatever ends its connection, until it is closed.
 
-    nats-py (2.9 to 2.16) closes a connection for good if the server ends it with an error: because the user
-    was removed, or because the credentials have expired. Of a file with a seed, it keeps the first public
+    nats-py 2.16 closes a connection for good if the server ends it with an error: because the user was
+    removed, or because the credentials have expired. Of a file with a seed, it keeps the first public
     key, so the server refuses a seed that was replaced.
     """
 

@@ -39,11 +39,11 @@ NEWEST_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 60.0
 """Longest wait for the answer of a host."""
 CLOCK_SECONDS: Final = 60.0
-"""Clocks that differ by more than this let older windows of the server be left out."""
+"""How much older windows are read from the server, in case its clock is behind, s."""
 CLOCKS_AGREE_SECONDS: Final = 5.0
 """Clocks that differ by less are taken for equal."""
 _TOLD_SECONDS: Final = 2.0
-"""Less missing time is not told."""
+"""If less time than this is missing, s, nothing is said."""
 _SAME: Final = 0.01
 """Times that differ by less are equal, s."""
 _LONGEST: Final = 3600.0
@@ -84,8 +84,8 @@ def host_windows(
 async def _parts(
     access: ServerAccess, address: HostAddress, seconds: float
 ) -> tuple[list[_Part], _HostTime, str]:
-    """Returns the windows, oldest first, the time that was wanted, and why the last window that could not be
-    read could not ('': all could)."""
+    """Returns the windows, oldest first; the time that was wanted; and the last reason for which a window
+    could not be read ('': all could)."""
     client = await connected(access, f"stalltop fleet, {address.text}")
     now, why = time.time(), ""
     try:
@@ -166,7 +166,7 @@ class _Asking:
     async def read(self, hole: _HostTime, length: float) -> None:
         """Reads windows of about ``length``, s, from the end of ``hole`` to its beginning."""
         seconds, too_large = length, False
-        # A window that began before the previous hole may have some of this time.
+        # The windows that filled a newer hole may reach into this one.
         at = min(hole.until, self.found[-1].start) if self.found else hole.until
         while (rest := at - hole.since) > HOLE_SECONDS:
             wanted = rest if rest < 1.5 * seconds and not too_large else min(seconds, rest)

@@ -37,7 +37,7 @@ class CpuClocks:
         """Why CPUs have no clocks; '' if they have."""
 
     def run(self) -> None:
-        """Begins the clocks that do not run. To be called again and again."""
+        """Begins the clocks that do not run. Call this often: more CPUs may come online."""
         now = time.monotonic()
         if self.failure or now < self._due:
             return
