@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 
-from stalltop.cli.commands.record import read_until, requests
+from stalltop.cli.ending import read_until, requests
 from stalltop.cli.fleet.traced_host import HostPlan
 from stalltop.cli.main import program_version
 from stalltop.cli.tracing import diagnosed, say

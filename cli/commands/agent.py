@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     """Sends until a signal ends it, and returns 0. Raises TracingError if this host cannot be traced, and
     FleetError if the server refuses the user."""
     access = server_access(options)
-    from stalltop.cli.commands.record import read_until, requests
+    from stalltop.cli.ending import read_until, requests
     from stalltop.cli.fleet.recorded import HostRecording
     from stalltop.cli.host import this_process
     from stalltop.cli.main import program_version

@@ -239,7 +239,7 @@ def _past(options: argparse.Namespace, access: ServerAccess) -> int:
 
 def _metrics(options: argparse.Namespace, access: ServerAccess) -> int:
     from stalltop.cli.commands.metrics import LISTEN, announce, listen_address, listening
-    from stalltop.cli.commands.record import requests
+    from stalltop.cli.ending import requests
     from stalltop.cli.main import program_version
     from stalltop.fleet.digest_watch import DigestWatch
     from stalltop.formats.metrics.fleet import pass_on_fleet

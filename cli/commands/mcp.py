@@ -130,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
 def place(options: argparse.Namespace) -> Iterator[WholeFilePlace | LivePlace]:
     """Yields where the tools get their windows from."""
     from stalltop.cli.agent.places import LivePlace, WholeFilePlace
-    from stalltop.cli.commands.record import read_until
+    from stalltop.cli.ending import read_until
 
     if options.file is not None:
         yield WholeFilePlace(options.file, _whole)

@@ -15,14 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stalltop.cli.commands.record import (
-    add_recording_options,
-    closed,
-    opened,
-    read_until,
-    requests,
-    say_begun,
-)
+from stalltop.cli.commands.record import add_recording_options, closed, opened, say_begun
+from stalltop.cli.ending import read_until, requests
 from stalltop.cli.host import host_windows
 from stalltop.cli.listening import add_certificate_options, resolved, tls_of
 from stalltop.cli.otlp import add_otlp_options, otlp_output

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.test:
         return tested(receivers, settings)
-    from stalltop.cli.commands.record import read_until, requests
+    from stalltop.cli.ending import read_until, requests
     from stalltop.cli.tellings import tellings
     from stalltop.demo.simulated.windows import SimulatedSource
     from stalltop.files.places import state_directory

@@ -10,23 +10,16 @@ from __future__ import annotations
 
 import argparse
 import platform
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from stalltop.cli.durations import age, duration
+from stalltop.cli.ending import read_until, requests
 from stalltop.cli.host import host_windows
 from stalltop.cli.tracing import add_state_options, add_tracing_options, say, size
 from stalltop.model.source import Source
-from stalltop.tui.terminal.interrupts import REQUESTS
 
 if TYPE_CHECKING:
-    from stalltop.model.window import Window
     from stalltop.recordings.write.bounds import Bounds
     from stalltop.recordings.write.recorded_source import RecordedSource
     from stalltop.recordings.write.recorder import Recorder
@@ -34,8 +27,6 @@ if TYPE_CHECKING:
 
 CLOSE_SECONDS = 20.0
 """Seconds that stalltop waits at exit for the disk to write the last windows."""
-INTERVAL = 1.0
-"""Seconds between two windows."""
 WHILE_SHOWN = "record while the screen is shown, as `stalltop record` does; also the key R"
 
 
@@ -187,33 +178,6 @@ def closed(recorder: Recorder) -> int:
     return 0 if written and not recorder.state.failure else 1
 
 
-def read_until(
-    source: Source,
-    take: Callable[[Window], object],
-    ended: threading.Event,
-    seconds: float | None = None,
-) -> None:
-    """Passes one window per second to ``take``, until ``ended`` is set or ``seconds`` are over.
-
-    Reads one more window after that, so that everything up to the end is passed on.
-    """
-    from stalltop.serving.host.host_source import NoMoreWindowsError
-
-    began = due = time.monotonic()
-    last = False
-    while not last:
-        due = max(due + INTERVAL, time.monotonic())
-        if seconds is not None:
-            due = min(due, began + seconds)
-        last = ended.wait(max(due - time.monotonic(), 0.0)) or (
-            seconds is not None and due >= began + seconds
-        )
-        try:
-            take(source.read())
-        except NoMoreWindowsError:
-            return
-
-
 def _host(options: argparse.Namespace) -> str:
     """Returns the name of the recorded host."""
     if options.simulated:
@@ -223,26 +187,3 @@ def _host(options: argparse.Namespace) -> str:
     from stalltop.model.text.clean import clean
 
     return clean(platform.node()) or "localhost"
-
-
-@contextmanager
-def requests(leave: Callable[[], object] = bool) -> Iterator[threading.Event]:
-    """Yields an event. The first signal that asks stalltop to end (``REQUESTS``) sets the event and calls
-    ``leave``; a second signal raises KeyboardInterrupt."""
-    ended = threading.Event()
-    before = {}
-
-    def end(signum: int, frame: FrameType | None) -> None:
-        if ended.is_set():
-            raise KeyboardInterrupt
-        ended.set()
-        leave()
-
-    for signum in REQUESTS:
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup ignores SIGHUP: keep that
-            before[signum] = signal.signal(signum, end)
-    try:
-        yield ended
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)

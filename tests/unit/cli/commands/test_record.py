@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from stalltop.cli.tracing import size
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.files.places import recording_path
 from stalltop.model.errors import UsageError
-from stalltop.model.window import Window
 from stalltop.recordings.read.reading import load, open_file
 from stalltop.recordings.write.recording import Recording
 from tests.windows.cheap import second
@@ -73,45 +71,6 @@ def test_durations_are_parsed(text: str, value: float) -> None:
 def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         duration(text)
-
-
-class EndDuringRead:
-    """A source that requests the end of the recorder during every read."""
-
-    def __init__(self, ended: threading.Event) -> None:
-        self._ended = ended
-        self.reads = 0
-
-    def read(self) -> Window:
-        self.reads += 1
-        self._ended.set()
-        return second(self.reads)
-
-    def close(self) -> None: ...
-
-
-class CollectedWindows:
-    """Stands for a recorder and keeps the windows that it is given."""
-
-    def __init__(self) -> None:
-        self.windows: list[Window] = []
-
-    def add(self, window: Window) -> None:
-        self.windows.append(window)
-
-
-def test_one_more_window_is_read_after_the_request_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "INTERVAL", 0.01)
-    ended, kept = threading.Event(), CollectedWindows()
-    source = EndDuringRead(ended)
-    command.read_until(source, kept.add, ended)
-    assert source.reads == len(kept.windows) == 2
-    command.read_until(source, kept.add, ended)
-    assert len(kept.windows) == 3, (
-        "a recorder asked to end before its first read must still record what was counted"
-    )
-    command.read_until(source, kept.add, threading.Event(), 0.03)
-    assert 4 <= len(kept.windows) <= 7
 
 
 def test_a_recording_of_another_host_is_refused_at_once(tmp_path: Path) -> None:
