@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stalltop.demo.build import Built
-from stalltop.demo.latencies import TABLE_VARIABLE, Latency, write_table
+from stalltop.demo.latencies import TABLE_VARIABLE, Latency
 from stalltop.model.stacks.stack import StackCount
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions, StackMode
@@ -72,10 +72,7 @@ def running(built: Built, workplace: Workplace, hold: Path) -> Iterator[subproce
     if not program.exists():  # Others that were started before may be reading it.
         program.write_text(PROGRAM)
     slow = Latency("sleep", "uniform", 1e6, 3e6)
-    table = write_table(
-        {"cuCtxSynchronize": slow, "cuStreamSynchronize": Latency("hold", path=hold)},
-        workplace.folder / "table",
-    )
+    table = workplace.table({"cuCtxSynchronize": slow, "cuStreamSynchronize": Latency("hold", path=hold)})
     process = subprocess.Popen(
         [sys.executable, "-I", program, built.folder / "libcuda.so.1"],
         stdin=subprocess.PIPE,
