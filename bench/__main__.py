@@ -21,7 +21,7 @@ from bench.measuring.machine import machine
 from bench.measuring.program import ROOT
 from bench.measuring.revision import commit_of, revision
 from bench.measuring.table import TextTable
-from bench.monitor import recording, scale, scraping, screen, start, takeover, watching
+from bench.monitor import profile, recording, scale, scraping, screen, start, takeover, watching
 from bench.tracing import budget, cost, gpu, stacks, switching
 from stalltop.demo.build import Built, build
 from stalltop.model.errors import StalltopError, TracingError, UsageError
@@ -42,6 +42,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "fleet": (many_hosts.SUMMARY, many_hosts.run),
     "gpu": (gpu.SUMMARY, gpu.run),
     "outages": (failures.SUMMARY, failures.run),
+    "profile": (profile.SUMMARY, profile.run),
     "recording": (recording.SUMMARY, recording.run),
     "scale": (scale.SUMMARY, scale.run),
     "scraping": (scraping.SUMMARY, scraping.run),

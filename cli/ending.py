@@ -21,7 +21,7 @@ INTERVAL: Final = 1.0
 """Seconds between two windows."""
 
 
-class Ending(Protocol):
+class EndWait(Protocol):
     """Tells a thread that it has to end."""
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -29,7 +29,7 @@ class Ending(Protocol):
 
 
 class EndRequest:
-    """An `Ending` that a signal handler may set.
+    """An `EndWait` that a signal handler may set.
 
     A handler runs between two instructions of the main thread: if that holds the lock of a threading.Event at
     this moment, because it begins or ends to wait, setting the event waits for ever.
@@ -45,7 +45,7 @@ class EndRequest:
         os.eventfd_write(self._bell, 1)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See `Ending`."""
+        """See `EndWait`."""
         if not self.is_set:
             select.select([self._bell], (), (), timeout)
         return self.is_set
@@ -82,7 +82,7 @@ def requests(leave: Callable[[], object] = bool) -> Iterator[EndRequest]:
 def read_until(
     source: Source,
     take: Callable[[Window], object],
-    ended: Ending,
+    ended: EndWait,
     seconds: float | None = None,
 ) -> None:
     """Passes one window per second to ``take``, until ``ended`` is set or ``seconds`` are over.

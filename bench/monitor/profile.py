@@ -1,0 +1,156 @@
+"""Measures where the monitor's CPU time goes, with and without the screen, by the profiler py-spy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from bench.measuring.cpu import cpu_ns
+from bench.measuring.figures import FigureColumn, measured
+from bench.measuring.program import ROOT
+from bench.measuring.table import TextTable
+from bench.monitor.terminal import OnTerminal
+from bench.monitor.workload import OPERATIONS, TENANTS, scenario
+from stalltop.demo.build import Built
+from stalltop.demo.tenants import DemoTenants
+from stalltop.model.errors import StalltopError
+
+SUMMARY: Final = "where the monitor's CPU time goes, with and without the screen, by load (needs py-spy)"
+RATES: Final = (1_000, 50_000, 500_000)
+"""Target rates of traced calls per second."""
+PARTS: Final = (
+    (
+        "read: rows, octaves, CUDA kernels",
+        ("probes/maps/slots", "probes/maps/launches", "probes/maps/functions"),
+    ),
+    ("read: time off the CPU and its culprits", ("probes/maps/", "probes/evidence")),
+    ("read: slow calls and their stacks", ("probes/captured_calls", "probes/stack_reading/stack_reader")),
+    ("read: samples, names of functions", ("probes/stack_reading/", "probes/stacks/", "probes/confined/")),
+    ("read: files of cgroups and processes", ("probes/host/", "probes/tenants/", "probes/file_state")),
+    ("read: libraries, budget, GPUs, the rest", ("probes/",)),
+    ("diagnosis: GPU, driver and NCCL", ("diagnosis/gpu/", "diagnosis/nccl/", "diagnosis/usage")),
+    ("diagnosis: the host, and whose fault it is", ("diagnosis/host/", "diagnosis/attribution/")),
+    ("diagnosis: baselines, wording, the rest", ("diagnosis/",)),
+    ("sums: the last ten seconds", ("model/merge/sliding", "model/merge/moving")),
+    ("sums: since the start, the past, problems", ("model/merge/", "tui/reading/")),
+    ("screen: tables", ("tui/tables/", "tui/columns/", "tui/views/", "widgets/table")),
+    ("screen: graphs, panels, lines", ("tui/", "widgets/")),
+    ("screen: Textual", ("/textual/", "/rich/")),
+)
+"""By part: text in the paths of its files. A sample belongs to the part of its innermost function that has
+one; the first part whose text is in the path counts. Files that many parts use have none."""
+OTHER: Final = "Python, timers, all else"
+OUTSIDE: Final = "outside Python code: system calls, threads of libraries"
+_PROFILER: Final = "py-spy"
+_HZ: Final = 250
+_OPTIONS: Final = ("--gil", "--full-filenames", "-f", "raw", "-r", str(_HZ))
+_SETTLE_SECONDS: Final = 15.0
+_FRAME: Final = re.compile(r"\((/[^()]*):\d+\)")
+
+
+def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
+    """Measures and returns the table. Raises StalltopError."""
+    profiler = shutil.which(_PROFILER, path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    if profiler is None:
+        raise StalltopError(f"{_PROFILER} is not installed", f"{sys.executable} -m pip install {_PROFILER}")
+    seconds = 10.0 if quick else 25.0
+    kinds = [(screen, rate) for screen in (True, False) for rate in RATES]
+    found = {}
+    for rate in RATES:
+        with DemoTenants(scenario(rate), built=built):
+            for screen in (True, False):
+                print(
+                    f"profile: {rate:,} calls/s, {'with' if screen else 'without'} the screen",
+                    file=sys.stderr,
+                )
+                with _shown() if screen else _bare() as pid:
+                    time.sleep(_SETTLE_SECONDS)
+                    found[screen, rate] = _parts_ms(profiler, pid, seconds, folder)
+    table = TextTable(
+        f"profile: CPU time in ms per second, monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations",
+        (
+            "part",
+            *(
+                FigureColumn(f"{rate // 1000:,} k calls/s, {'screen' if screen else 'no screen'}", "ms/s")
+                for screen, rate in kinds
+            ),
+        ),
+    )
+    for part in (*(name for name, _ in PARTS), OTHER, OUTSIDE):
+        table.add(part, *(measured(found[kind].get(part, 0.0), ".1f") for kind in kinds))
+    table.add("all", *(measured(sum(found[kind].values()), ".1f") for kind in kinds))
+    table.notes += [
+        "",
+        f"by {_PROFILER}, {_HZ} samples a second of the thread that holds Python's lock",
+        "all: without the profiler, just before; outside Python code: what is left of it",
+    ]
+    return [table]
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[int]:
+    with OnTerminal([sys.executable, "-P", "-m", "stalltop", "live"], {}) as program:
+        program.wait_for("LIVE")
+        yield program.pid
+        program.leave()
+
+
+@contextlib.contextmanager
+def _bare() -> Iterator[int]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.tracing.headless"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        cwd=ROOT,
+    ) as process:
+        try:
+            yield process.pid
+        finally:
+            process.communicate(timeout=30.0)
+
+
+def _parts_ms(profiler: str, pid: int, seconds: float, folder: Path) -> dict[str, float]:
+    """Returns the CPU time of process ``pid`` by part, ms per second."""
+    before, began = cpu_ns(pid), time.monotonic()
+    time.sleep(seconds)
+    all_ms = (cpu_ns(pid) - before) / 1e6 / (time.monotonic() - began)
+    raw = folder / "samples"
+    told = subprocess.run(
+        [profiler, "record", *_OPTIONS, "-p", str(pid), "-d", f"{seconds:.0f}", "-o", str(raw)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode:
+        raise StalltopError(f"{_PROFILER} failed: {told.stderr.strip()[-300:]}")
+    samples = parts_of(raw.read_text())
+    found = {part: count * 1000 / _HZ / seconds for part, count in samples.items()}
+    found[OUTSIDE] = max(all_ms - sum(found.values()), 0.0)
+    return found
+
+
+def parts_of(raw: str) -> Counter[str]:
+    """Returns the number of samples by part, of stacks as py-spy writes them: functions from the outermost
+    to the innermost, and a count."""
+    found: Counter[str] = Counter()
+    for line in raw.splitlines():
+        stack, _, count = line.rpartition(" ")
+        found[_part(_FRAME.findall(stack))] += int(count)
+    return found
+
+
+def _part(files: list[str]) -> str:
+    for file in reversed(files):
+        for part, texts in PARTS:
+            if any(text in file for text in texts):
+                return part
+    return OTHER
