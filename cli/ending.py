@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import select
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -37,28 +38,37 @@ class EndRequest:
 
     def __init__(self) -> None:
         self.is_set = False
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._heard, self.bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        """``bell``: a byte written to it lets waits look whether they are over."""
+        self._poll = select.poll()
+        self._poll.register(self._heard, select.POLLIN)
 
     def set(self) -> None:
         """Ends all waits."""
         self.is_set = True
-        os.eventfd_write(self._bell, 1)
+        with contextlib.suppress(BlockingIOError):
+            os.write(self.bell, b"!")
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See `EndWait`."""
-        if not self.is_set:
-            select.select([self._bell], (), (), timeout)
+        """See `EndWait`. Only one thread may wait."""
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self.is_set and (left := end - time.monotonic()) > 0:
+            self._poll.poll(None if left == math.inf else math.ceil(left * 1000))
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._heard, 4096)
         return self.is_set
 
     def close(self) -> None:
-        """Closes the descriptor. It must not be used after that."""
-        os.close(self._bell)
+        """Closes the descriptors. It must not be used after that."""
+        os.close(self._heard)
+        os.close(self.bell)
 
 
-@contextmanager
+@contextlib.contextmanager
 def requests(leave: Callable[[], object] = bool) -> Iterator[EndRequest]:
     """Yields an `EndRequest`. The first signal that asks stalltop to end (``REQUESTS``) sets it and calls
-    ``leave``, which must take no lock; a second signal raises KeyboardInterrupt."""
+    ``leave``, which must take no lock; a second signal raises KeyboardInterrupt. To be used in the main
+    thread."""
     ended = EndRequest()
     before = {}
 
@@ -68,6 +78,8 @@ def requests(leave: Callable[[], object] = bool) -> Iterator[EndRequest]:
         ended.set()
         leave()
 
+    # The handler runs only when Python does; this wakes a wait that was about to begin.
+    bell_before = signal.set_wakeup_fd(ended.bell, warn_on_full_buffer=False)
     try:
         for signum in REQUESTS:
             if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup ignores SIGHUP: keep that
@@ -76,6 +88,7 @@ def requests(leave: Callable[[], object] = bool) -> Iterator[EndRequest]:
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
+        signal.set_wakeup_fd(bell_before)
         ended.close()
 
 

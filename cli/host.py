@@ -347,11 +347,12 @@ def this_process() -> Tracer:
 
 
 def host_windows(
-    options: argparse.Namespace, *, patient: bool = False
+    options: argparse.Namespace, *, patient: bool = False, only_join: bool = False
 ) -> tuple[Source, Callable[[], object]]:
     """Returns the windows of this host, or with ``--simulated`` those of simulated tenants, for a command
     without a screen; also what to call when the user ends the command: reads then wait no longer than for a
-    last window. ``patient`` is that of `HostWindows`. Raises TracingError if this host cannot be traced."""
+    last window. ``patient`` and ``only_join`` are those of `HostWindows`. Raises TracingError if this host
+    cannot be traced, and StalltopError if nothing traces it and this command must not."""
     if options.simulated:
         from stalltop.demo.simulated.windows import SimulatedSource
 
@@ -360,7 +361,9 @@ def host_windows(
 
     # The past is kept in memory, not read from a file that is being recorded: closing the file would drop
     # SQLite's locks, which this process has on it (``recordings.write.hold``).
-    host = HostWindows(options, keeps=History(PAST_BYTES), patient=patient)
+    host = HostWindows(options, keeps=History(PAST_BYTES), patient=patient, only_join=only_join)
+    if only_join and host.link is None:
+        raise StalltopError("no stalltop traces this host")
     source = host.source()
     if host.cannot_trace is not None:
         source.close()

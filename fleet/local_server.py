@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -20,10 +21,17 @@ from stalltop.model.errors import StalltopError
 START_SECONDS: Final = 15.0
 _PLACES: Final = ("/usr/sbin", "/usr/local/bin", "/usr/bin")
 """Where distributions put ``nats-server``, also for users whose PATH has no ``sbin``."""
-_DIE_WITH_PARENT: Final = (
-    "import ctypes,os,sys;ctypes.CDLL(None).prctl(1,15);os.execv(sys.argv[1],sys.argv[1:])"
+_WITH_PARENT: Final = (
+    "import ctypes,os,sys;ctypes.CDLL(None).prctl(1,15)\n"
+    "if os.getppid()==int(sys.argv[1]):os.execv(sys.argv[2],sys.argv[2:])"
 )
-"""Lets the server end when this process does, however that ends: ``prctl(PR_SET_PDEATHSIG, SIGTERM)``."""
+
+
+def ending_with_parent(command: Sequence[str]) -> list[str]:
+    """Returns a command that executes ``command`` as a process that gets SIGTERM when the thread that started
+    it ends, however that ends (``prctl(PR_SET_PDEATHSIG, SIGTERM)``). ``command`` begins with a path."""
+    # -I: no module of the working directory is imported.
+    return [sys.executable, "-I", "-S", "-c", _WITH_PARENT, str(os.getpid()), *command]
 
 
 def server_program() -> str | None:
@@ -88,7 +96,7 @@ class LocalServer:
     def start(self) -> None:
         """Starts the server, again after `kill`. Its store is still there. Raises StalltopError."""
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _DIE_WITH_PARENT, self._program, *self._arguments],
+            ending_with_parent([self._program, *self._arguments]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

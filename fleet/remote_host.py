@@ -199,10 +199,3 @@ async def request(client: Client, address: HostAddress, asked: dict[str, Any], s
         code = headers.get("Nats-Service-Error-Code", "")
         raise UnansweredError(f"{address.text}: {clean(reason)}", code, start)
     return answer
-
-
-def ask(
-    loop: FleetLoop, client: Client, address: HostAddress, asked: dict[str, Any], seconds: float = 30.0
-) -> bytes:
-    """Asks a host (``fleet.answers``), and returns the content of its answer. Raises FleetError."""
-    return bytes(loop.wait(request(client, address, asked, seconds)).data)

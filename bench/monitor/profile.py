@@ -42,9 +42,9 @@ PARTS: Final = (
     ("diagnosis: baselines, wording, the rest", ("diagnosis/",)),
     ("sums: the last ten seconds", ("model/merge/sliding", "model/merge/moving")),
     ("sums: since the start, the past, problems", ("model/merge/", "tui/reading/")),
+    ("screen: Textual", ("/textual/", "/rich/")),
     ("screen: tables", ("tui/tables/", "tui/columns/", "tui/views/", "widgets/table")),
     ("screen: graphs, panels, lines", ("tui/", "widgets/")),
-    ("screen: Textual", ("/textual/", "/rich/")),
 )
 """By part: text in the paths of its files. A sample belongs to the part of its innermost function that has
 one; the first part whose text is in the path counts. Files that many parts use have none."""

@@ -13,49 +13,34 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stalltop.cli.fleet.options import add_server_options, server_access
+from stalltop.cli.fleet.options import add_sending_options, server_access
 from stalltop.cli.host import host_windows
-from stalltop.cli.tracing import add_state_options, add_tracing_options, number, say
+from stalltop.cli.tracing import add_state_options, add_tracing_options, say
 
 if TYPE_CHECKING:
     from stalltop.model.fleet.host_summary import HostAddress
 
 SEND_SECONDS = 3.0
 """Longest wait at exit for windows that are being sent."""
-BUFFER_MIB = 16
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of this command."""
-    add_server_options(parser)
-    group = parser.add_argument_group("place of this host")
-    group.add_argument("--cluster", default="default", metavar="NAME", help="cluster (default: %(default)s)")
-    group.add_argument("--rack", default="default", metavar="NAME", help="rack (default: %(default)s)")
-    group.add_argument("--host", metavar="NAME", help="name of this host (default: its own)")
-    group = parser.add_argument_group("what is sent")
-    group.add_argument(
-        "--windows",
-        choices=("always", "asked"),
-        default="always",
-        help="whole windows: always, so that they are kept and rolled up; or only while somebody looks at "
-        "this host (default: %(default)s)",
-    )
-    group.add_argument(
-        "--buffer",
-        type=number(int, 1, 4096),
-        default=BUFFER_MIB,
-        metavar="MIB",
-        help="memory for windows while the server is away (default: %(default)s)",
-    )
-    group.add_argument(
+    sending = add_sending_options(parser)
+    sending.add_argument(
         "--recording",
         type=Path,
         metavar="FILE",
         help="recording of this host, for what the buffer cannot hold and for requests "
         "(default: that of stalltop record)",
     )
-    group.add_argument(
+    sending.add_argument(
         "--simulated", action="store_true", help="send windows of simulated tenants instead of this host"
+    )
+    sending.add_argument(
+        "--client",
+        action="store_true",
+        help="send the windows of the tracer of this host, and never trace by itself",
     )
     add_tracing_options(parser)
     add_state_options(parser)
@@ -103,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
         agent.check()
         agent.take(window)
 
-    source, leave = host_windows(options, patient=True)
+    source, leave = host_windows(options, patient=True, only_join=options.client)
     try:
         with requests(leave) as ended:
             agent.start()

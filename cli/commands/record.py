@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING
 
 from stalltop.cli.durations import age, duration
 from stalltop.cli.ending import read_until, requests
+from stalltop.cli.fleet.options import add_sending_options, sending_arguments
 from stalltop.cli.host import host_windows
 from stalltop.cli.tracing import add_state_options, add_tracing_options, say, size
+from stalltop.model.errors import UsageError
 from stalltop.model.source import Source
 
 if TYPE_CHECKING:
+    from stalltop.cli.fleet.agent_process import AgentProcess
+    from stalltop.model.window import Window
     from stalltop.recordings.write.bounds import Bounds
     from stalltop.recordings.write.recorded_source import RecordedSource
     from stalltop.recordings.write.recorder import Recorder
@@ -117,11 +121,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_tracing_options(parser)
     add_state_options(parser)
+    add_sending_options(parser, "nothing is sent")
 
 
 def run(options: argparse.Namespace) -> int:
     """Records, and returns 0, or 1 if the newest windows could not be written. Raises TracingError if this
     host cannot be traced."""
+    agent = agent_beside(options, _path(options, options.to))
     recorder = opened(options, options.to)
     try:
         source, leave = host_windows(options)
@@ -130,30 +136,53 @@ def run(options: argparse.Namespace) -> int:
         raise
     recorder.start()
     code = 0
+
     try:
         with requests(leave) as ended:
+
+            def take(window: Window) -> None:
+                recorder.add(window)
+                if agent is not None and not ended.is_set:
+                    agent.check()
+
             say_begun(recorder, options)
-            read_until(source, recorder.add, ended, options.seconds)
+            read_until(source, take, ended, options.seconds)
     finally:
         try:
-            source.close()
+            if agent is not None:
+                agent.stop()
         finally:
-            code = closed(recorder)
+            try:
+                source.close()
+            finally:
+                code = closed(recorder)
     return code
+
+
+def agent_beside(options: argparse.Namespace, recording: Path) -> AgentProcess | None:
+    """Returns the agent that ``--nats`` asks for; None if it is not given. Raises UsageError if only the
+    options that belong to it are given, and what `cli.fleet.agent_process.agent_of` raises."""
+    given = sending_arguments(options)
+    if options.nats is None:
+        if given:
+            name = given[0].partition("=")[0]
+            raise UsageError(f"{name}: only with --nats", "add --nats URL")
+        return None
+    from stalltop.cli.fleet.agent_process import agent_of
+
+    return agent_of(options, recording, given)
 
 
 def opened(options: argparse.Namespace, given: Path | None) -> Recorder:
     """Returns a recorder that has opened its file, but does not write yet. Call this before tracing begins:
     most mistakes of users are in the path of the file. ``given``: None: the file of this host. Raises
     StalltopError."""
-    from stalltop.files.places import recording_path
     from stalltop.recordings.write.recorder import Recorder
 
-    host = _host(options)
-    path = given or recording_path(host)
+    path = _path(options, given)
     missing = [folder for folder in path.parents if not folder.exists()]
     recorder = Recorder(path, bounds(options), tell=say)
-    recorder.open(host)
+    recorder.open(_host(options))
     if missing and given:
         say(f"created the folder {missing[-1]}")
     return recorder
@@ -176,6 +205,13 @@ def closed(recorder: Recorder) -> int:
         f"{CLOSE_SECONDS:g} s"
     )
     return 0 if written and not recorder.state.failure else 1
+
+
+def _path(options: argparse.Namespace, given: Path | None) -> Path:
+    """Returns the file to write."""
+    from stalltop.files.places import recording_path
+
+    return given or recording_path(_host(options))
 
 
 def _host(options: argparse.Namespace) -> str:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +13,9 @@ from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
 from stalltop.model.window import Window
 from stalltop.recordings.read.reading import Recorded, WindowGoneError, open_file
+from tests.kernel.commands.program import started
 from tests.kernel.harness import wait_until
 
-ROOT = Path(__file__).resolve().parents[3]
 DEADLINE_SECONDS = 120.0
 """Longest wait for the recorder to compile and attach its BPF programs and to count the first call."""
 
@@ -28,23 +24,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"),
     pytest.mark.timeout(600),
 ]
-
-
-@contextmanager
-def recorder(path: Path, state: Path) -> Iterator[subprocess.Popen[str]]:
-    """Run ``stalltop record --to path``."""
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "stalltop", "record", "--to", str(path)],
-        cwd=ROOT,
-        env={**os.environ, "XDG_STATE_HOME": str(state)},
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def callers(windows: list[Window]) -> set[int]:
@@ -80,7 +59,7 @@ def test_recorded_calls_survive_a_kill_and_another_start(built: Built, tmp_path:
     path = tmp_path / "recording.stalltop"
     with DemoTenants("trio", built=built) as tenants:
         pids = set(tenants.pids)
-        with recorder(path, tmp_path) as process:
+        with started(tmp_path, "record", "--to", str(path)) as process:
             wait_until(
                 lambda: callers(read(path)) >= pids, deadline=DEADLINE_SECONDS, what="calls of all tenants"
             )
@@ -89,7 +68,7 @@ def test_recorded_calls_survive_a_kill_and_another_start(built: Built, tmp_path:
             process.wait()
         after = read(path)
         assert len(after) >= before
-        with recorder(path, tmp_path) as process:
+        with started(tmp_path, "record", "--to", str(path)) as process:
             wait_until(
                 lambda: len(more := read(path)[len(after) :]) >= 3 and callers(more) >= pids,
                 deadline=DEADLINE_SECONDS,

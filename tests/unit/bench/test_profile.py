@@ -21,6 +21,7 @@ def test_a_sample_belongs_to_its_innermost_function_that_has_a_part() -> None:
     assert dict(parts_of(raw)) == {
         "read: rows, octaves, CUDA kernels": 3,
         "diagnosis: baselines, wording, the rest": 2,
+        "screen: Textual": 5,
         OTHER: 4,
     }
 

@@ -11,6 +11,7 @@ from nats.aio.client import Client
 
 from stalltop.fleet.agent import AgentOptions, FleetAgent
 from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
+from stalltop.fleet.remote_host import request
 from stalltop.fleet.watch import FleetWatch
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.window import Window
@@ -74,3 +75,8 @@ def second(number: int, host: str = "n1", start: float | None = None) -> Window:
     begin = 1_800_000_000.0 if start is None else start
     durations = [1_000 + number, 50_000 + number, 7_000_000 + number]
     return window([Calls(key(tenant="cri:bb", host=host), durations)], start=begin + number, host=host)
+
+
+def ask(watch: FleetWatch, address: HostAddress, asked: dict[str, Any], seconds: float = 30.0) -> bytes:
+    """Asks a host (``fleet.answers``), and returns the content of its answer. Raises FleetError."""
+    return bytes(watch.loop.wait(request(watch.client, address, asked, seconds)).data)

@@ -3,54 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from nats.aio.client import Client
 
-import stalltop
 from stalltop.cli import main as cli
 from stalltop.cli.fleet.recorded import HostRecording
 from stalltop.fleet.answers import HostAnswers
 from stalltop.fleet.connection import FleetError, ServerAccess
 from stalltop.fleet.local_server import LocalServer
 from stalltop.fleet.messages.window_message import decoded_window
-from stalltop.fleet.remote_host import RemoteHostSource, ask
+from stalltop.fleet.remote_host import RemoteHostSource
 from stalltop.fleet.rollup import TIERS, advance
 from stalltop.fleet.server_place import Rack
 from stalltop.model.fleet.host_summary import HostAddress
 from stalltop.model.merge.history import History
 from stalltop.recordings.read.reading import load
 from stalltop.recordings.write.recording import Recording
-from tests.unit.fleet.clients import agent, run, second, until, watching
+from tests.unit.fleet.clients import agent, ask, run, second, until, watching
+from tests.unit.fleet.programs import ended, printed, start
 from tests.windows.full import full_window
-
-
-def start(access: ServerAccess, *arguments: str) -> subprocess.Popen[str]:
-    """Starts a command of stalltop."""
-    command = [sys.executable, "-P", "-m", "stalltop", *arguments, "--nats", access.urls[0]]
-    environment = {**os.environ, "PYTHONPATH": str(Path(stalltop.__file__).parents[1])}
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-
-
-def ended(process: subprocess.Popen[str]) -> str:
-    """Ends a command as Ctrl-C does, and returns what it said."""
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
-    assert process.returncode == 0, said
-    return said
-
-
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert cli.main(arguments) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
 
 
 def test_an_agent_a_rollup_and_the_fleet(
@@ -165,7 +139,7 @@ def test_a_host_answers_from_its_recording(access: ServerAccess, cluster: str, t
         until(lambda: made.sent == 1)
 
         def asked(**request: object) -> bytes:
-            return ask(watch.loop, watch.client, address, request)
+            return ask(watch, address, request)
 
         window = decoded_window(asked(what="window", at=second(9).end, seconds=5))
         assert (window.start, window.seconds) == (second(5).start, 5.0)

@@ -31,7 +31,7 @@ from stalltop.fleet.streams import make_streams
 from stalltop.fleet.subjects import STREAMS
 from stalltop.model.fleet.condensing import ANOTHER, seen_by
 from stalltop.model.fleet.host_summary import HostAddress
-from tests.unit.fleet.clients import agent, run, second, until, watching
+from tests.unit.fleet.clients import agent, ask, run, second, until, watching
 from tests.unit.fleet.shipped import USERS, Authority, ShippedServer, permissions, seed_of
 from tests.unit.model.fleet.summaries import problem, summary
 from tests.windows.full import full_window
@@ -117,14 +117,12 @@ def test_a_team_sees_its_namespace_only(guarded: Guarded) -> None:
 
 
 def test_a_team_cannot_ask_hosts(guarded: Guarded) -> None:
-    from stalltop.fleet.remote_host import ask
-
     with (
         agent(guarded.access("AGENT"), MINE),
         watching(guarded.access("TEAM"), "prod", namespace="ml") as watch,
         pytest.raises(FleetError),
     ):
-        ask(watch.loop, watch.client, MINE, {"what": "query", "sql": "SELECT 1"}, 1.0)
+        ask(watch, MINE, {"what": "query", "sql": "SELECT 1"}, 1.0)
 
 
 def test_a_rollup_merges_and_sees_nothing_else(guarded: Guarded) -> None:
