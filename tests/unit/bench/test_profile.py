@@ -16,6 +16,7 @@ def test_a_sample_belongs_to_its_innermost_function_that_has_a_part() -> None:
         "run (/usr/lib/python3.11/threading.py:9);read (/x/src/stalltop/probes/monitor.py:3);"
         "read (/x/src/stalltop/probes/maps/slots.py:80);sum (/x/numpy/core.py:5) 3\n"
         "run (/x/src/stalltop/diagnosis/engine.py:9);add (/x/src/stalltop/model/evidence.py:3) 2\n"
+        "draw (/x/src/stalltop/tui/app.py:9);show (/x/site-packages/textual/widgets/_static.py:3) 5\n"
         "<module> (<frozen runpy>:3);poll (/usr/lib/python3.11/selectors.py:2) 4\n"
     )
     assert dict(parts_of(raw)) == {

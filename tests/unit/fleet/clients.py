@@ -1,14 +1,23 @@
-"""Helps tests that talk with a NATS server."""
+"""Helps tests that talk with a NATS server, or run commands that do."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from nats.aio.client import Client
 
+import stalltop
+from stalltop.cli import main as cli
 from stalltop.fleet.agent import AgentOptions, FleetAgent
 from stalltop.fleet.connection import FleetLoop, ServerAccess, close, connected
 from stalltop.fleet.remote_host import request
@@ -80,3 +89,25 @@ def second(number: int, host: str = "n1", start: float | None = None) -> Window:
 def ask(watch: FleetWatch, address: HostAddress, asked: dict[str, Any], seconds: float = 30.0) -> bytes:
     """Asks a host (``fleet.answers``), and returns the content of its answer. Raises FleetError."""
     return bytes(watch.loop.wait(request(watch.client, address, asked, seconds)).data)
+
+
+def start(access: ServerAccess, *arguments: str) -> subprocess.Popen[str]:
+    """Starts a command of stalltop."""
+    command = [sys.executable, "-P", "-m", "stalltop", *arguments, "--nats", access.urls[0]]
+    environment = {**os.environ, "PYTHONPATH": str(Path(stalltop.__file__).parents[1])}
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """Ends a command as Ctrl-C does, and returns what it said."""
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+    return said
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """Returns the JSON object that a command prints."""
+    assert cli.main(arguments) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
