@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,12 +21,15 @@ from bench.measuring.table import TextTable
 from bench.monitor.terminal import OnTerminal
 from bench.monitor.workload import OPERATIONS, TENANTS, scenario
 from stalltop.demo.build import Built
+from stalltop.demo.scenario import Scenario, load_scenario
 from stalltop.demo.tenants import DemoTenants
 from stalltop.model.errors import StalltopError
 
 SUMMARY: Final = "where the monitor's CPU time goes, with and without the screen, by load (needs py-spy)"
 RATES: Final = (1_000, 50_000, 500_000)
 """Target rates of traced calls per second."""
+DEMO: Final = "trio"
+"""The demo with three tenants, the last load."""
 PARTS: Final = (
     (
         "read: rows, octaves, CUDA kernels",
@@ -49,7 +52,9 @@ PARTS: Final = (
 """By part: text in the paths of its files. A sample belongs to the part of its innermost function that has
 one; the first part whose text is in the path counts. Files that many parts use have none."""
 OTHER: Final = "Python, timers, all else"
-OUTSIDE: Final = "outside Python code: system calls, threads of libraries"
+ALL: Final = "all"
+OUTSIDE: Final = "outside of Python's lock: system calls, threads"
+IN_KERNEL: Final = "of all: in the Linux kernel"
 _PROFILER: Final = "py-spy"
 _HZ: Final = 250
 _OPTIONS: Final = ("--gil", "--full-filenames", "-f", "raw", "-r", str(_HZ))
@@ -63,35 +68,30 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
     if profiler is None:
         raise StalltopError(f"{_PROFILER} is not installed", f"{sys.executable} -m pip install {_PROFILER}")
     seconds = 10.0 if quick else 25.0
-    kinds = [(screen, rate) for screen in (True, False) for rate in RATES]
+    loads: dict[str, Scenario] = {f"{rate // 1000:,} k calls/s": scenario(rate) for rate in RATES}
+    loads[f"demo {DEMO}"] = load_scenario(DEMO)
     found = {}
-    for rate in RATES:
-        with DemoTenants(scenario(rate), built=built):
+    for load, tenants in loads.items():
+        with DemoTenants(tenants, built=built):
             for screen in (True, False):
-                print(
-                    f"profile: {rate:,} calls/s, {'with' if screen else 'without'} the screen",
-                    file=sys.stderr,
-                )
+                kind = f"{load}, {'screen' if screen else 'no screen'}"
+                print(f"profile: {kind}", file=sys.stderr)
                 with _shown() if screen else _bare() as pid:
                     time.sleep(_SETTLE_SECONDS)
-                    found[screen, rate] = _parts_ms(profiler, pid, seconds, folder)
+                    found[kind] = _parts_ms(profiler, pid, seconds, folder)
+    kinds = sorted(found, key=lambda kind: kind.endswith("no screen"))
     table = TextTable(
         f"profile: CPU time in ms per second, monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations",
-        (
-            "part",
-            *(
-                FigureColumn(f"{rate // 1000:,} k calls/s, {'screen' if screen else 'no screen'}", "ms/s")
-                for screen, rate in kinds
-            ),
-        ),
+        ("part", *(FigureColumn(kind, "ms/s") for kind in kinds)),
     )
-    for part in (*(name for name, _ in PARTS), OTHER, OUTSIDE):
+    for part in (*(name for name, _ in PARTS), OTHER, OUTSIDE, ALL, IN_KERNEL):
         table.add(part, *(measured(found[kind].get(part, 0.0), ".1f") for kind in kinds))
-    table.add("all", *(measured(sum(found[kind].values()), ".1f") for kind in kinds))
     table.notes += [
         "",
-        f"by {_PROFILER}, {_HZ} samples a second of the thread that holds Python's lock",
-        "all: without the profiler, just before; outside Python code: what is left of it",
+        f"parts: by {_PROFILER}, {_HZ} samples/s of the thread that holds Python's lock; a sample belongs",
+        "to the innermost function that has a part; scaled to all if they are more, because a thread",
+        "that waits for a CPU is sampled, too",
+        "all: CPU time without the profiler, in the same time before; outside: what the parts leave of it",
     ]
     return [table]
 
@@ -120,9 +120,10 @@ def _bare() -> Iterator[int]:
 
 def _parts_ms(profiler: str, pid: int, seconds: float, folder: Path) -> dict[str, float]:
     """Returns the CPU time of process ``pid`` by part, ms per second."""
-    before, began = cpu_ns(pid), time.monotonic()
+    before, system_before, began = cpu_ns(pid), _system_ns(pid), time.monotonic()
     time.sleep(seconds)
-    all_ms = (cpu_ns(pid) - before) / 1e6 / (time.monotonic() - began)
+    passed = (time.monotonic() - began) * 1e6
+    all_ms, system_ms = (cpu_ns(pid) - before) / passed, (_system_ns(pid) - system_before) / passed
     raw = folder / "samples"
     told = subprocess.run(
         [profiler, "record", *_OPTIONS, "-p", str(pid), "-d", f"{seconds:.0f}", "-o", str(raw)],
@@ -132,10 +133,22 @@ def _parts_ms(profiler: str, pid: int, seconds: float, folder: Path) -> dict[str
     )
     if told.returncode:
         raise StalltopError(f"{_PROFILER} failed: {told.stderr.strip()[-300:]}")
-    samples = parts_of(raw.read_text())
+    return scaled(parts_of(raw.read_text()), seconds, all_ms) | {ALL: all_ms, IN_KERNEL: system_ms}
+
+
+def scaled(samples: Mapping[str, int], seconds: float, all_ms: float) -> dict[str, float]:
+    """Returns the CPU time by part, ms per second, that together is ``all_ms``."""
     found = {part: count * 1000 / _HZ / seconds for part, count in samples.items()}
-    found[OUTSIDE] = max(all_ms - sum(found.values()), 0.0)
-    return found
+    sampled = sum(found.values())
+    if sampled > all_ms:
+        found = {part: ms * all_ms / sampled for part, ms in found.items()}
+    return found | {OUTSIDE: max(all_ms - sampled, 0.0)}
+
+
+def _system_ns(pid: int) -> float:
+    """Returns the CPU time that a process has spent in the Linux kernel, by the kernel's clock ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[12]) / os.sysconf("SC_CLK_TCK") * 1e9
 
 
 def parts_of(raw: str) -> Counter[str]:

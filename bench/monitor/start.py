@@ -94,7 +94,11 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
 def _start(program: Program, kept_files: Path, waits: _Waits, command: str = "live") -> None:
     """Starts ``program`` with ``command``, waits for the first data, quits, and adds the times to ``waits``.
     ``kept_files`` is the folder for compiled programs and state, which one start leaves for the next one."""
-    environment = {CACHE_VARIABLE: str(kept_files), "XDG_STATE_HOME": str(kept_files)}
+    environment = {
+        CACHE_VARIABLE: str(kept_files),
+        "XDG_STATE_HOME": str(kept_files),
+        "PYTHONPATH": "",  # otherwise another revision's launcher might start this one
+    }
     with OnTerminal([program.launcher, command], environment) as started:
         waits.screen.append(started.wait_for(_FIRST_SCREEN, drawn=True))
         waits.whole.append(started.wait_for(_WHOLE_SCREEN, drawn=True))

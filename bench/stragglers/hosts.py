@@ -39,6 +39,9 @@ STEP: Final = (
 )
 """A training step: computes, waits for its own GPU, then for the collectives and so for the other ranks."""
 GIVE: Final = "!700 @give:batches:4"
+READS: Final = 8
+"""Number of reads for a batch: enough that a fast disk, too, delays a batch by more than a step when it is
+busy."""
 HOST_WEIGHT: Final = 10.0
 """CPU weight of each host, as a multiple of the default: other programs of this machine disturb little. All
 hosts have equal weights, so what one of them takes is taken from its own tenants first."""
@@ -110,7 +113,7 @@ class JobHost:
 
     def read_from(self, where: str) -> None:
         """Lets the data loader read its batches from ``memory`` or from the ``disk``."""
-        self.load(f"@{'cached' if where == 'memory' else 'read'}:data:131072:2 {GIVE}")
+        self.load(f"@{'cached' if where == 'memory' else 'read'}:data:131072:{READS} {GIVE}")
 
     def load(self, items: str) -> None:
         """Lets the data loader run ``items`` for each batch."""

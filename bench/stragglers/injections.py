@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from bench.stragglers.hosts import GIVE, JobHost
+from bench.stragglers.hosts import GIVE, READS, JobHost
 from stalltop.demo.caller import Caller
 
 _MAX_MHZ: Final = 1980
@@ -44,7 +44,7 @@ def _disk(host: JobHost, chance: Random, end: ExitStack) -> None:
 
 def _loader(host: JobHost, chance: Random, end: ExitStack) -> None:
     end.callback(host.read_from, "memory")
-    host.load(f"@cached:data:131072:2 !{chance.randint(45_000, 80_000)} {GIVE}")
+    host.load(f"@cached:data:131072:{READS} !{chance.randint(45_000, 80_000)} {GIVE}")
 
 
 def _network(host: JobHost, chance: Random, end: ExitStack) -> None:

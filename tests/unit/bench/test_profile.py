@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.monitor.profile import OTHER, PARTS, parts_of
+from bench.monitor.profile import OTHER, OUTSIDE, PARTS, parts_of, scaled
 
 SRC = Path(__file__).resolve().parents[3] / "src" / "stalltop"
 
@@ -31,3 +31,9 @@ def test_a_sample_belongs_to_its_innermost_function_that_has_a_part() -> None:
 def test_every_part_has_files(text: str) -> None:
     folder, _, name = text.rpartition("/")
     assert any(path.name.startswith(name) for path in (SRC / folder).iterdir())
+
+
+def test_parts_are_together_all_cpu_time() -> None:
+    # 250 samples a second: 25 of them in 10 s are 10 ms per second.
+    assert scaled({"a": 25, "b": 50}, 10.0, 40.0) == {"a": 10.0, "b": 20.0, OUTSIDE: 10.0}
+    assert scaled({"a": 25, "b": 50}, 10.0, 15.0) == {"a": 5.0, "b": 10.0, OUTSIDE: 0.0}
