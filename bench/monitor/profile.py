@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 from bench.measuring.cpu import cpu_ns
@@ -91,7 +92,8 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
         f"parts: by {_PROFILER}, {_HZ} samples/s of the thread that holds Python's lock; a sample belongs",
         "to the innermost function that has a part; scaled to all if they are more, because a thread",
         "that waits for a CPU is sampled, too",
-        "all: CPU time without the profiler, in the same time before; outside: what the parts leave of it",
+        "all: CPU time without the profiler, half of the time before it and half after it; outside: what the",
+        "parts leave of it",
     ]
     return [table]
 
@@ -120,10 +122,7 @@ def _bare() -> Iterator[int]:
 
 def _parts_ms(profiler: str, pid: int, seconds: float, folder: Path) -> dict[str, float]:
     """Returns the CPU time of process ``pid`` by part, ms per second."""
-    before, system_before, began = cpu_ns(pid), _system_ns(pid), time.monotonic()
-    time.sleep(seconds)
-    passed = (time.monotonic() - began) * 1e6
-    all_ms, system_ms = (cpu_ns(pid) - before) / passed, (_system_ns(pid) - system_before) / passed
+    before = _spent_ms(pid, seconds / 2)
     raw = folder / "samples"
     told = subprocess.run(
         [profiler, "record", *_OPTIONS, "-p", str(pid), "-d", f"{seconds:.0f}", "-o", str(raw)],
@@ -133,7 +132,19 @@ def _parts_ms(profiler: str, pid: int, seconds: float, folder: Path) -> dict[str
     )
     if told.returncode:
         raise StalltopError(f"{_PROFILER} failed: {told.stderr.strip()[-300:]}")
+    # The first minute takes more than the next: the profile is between two measurements.
+    both = zip(before, _spent_ms(pid, seconds / 2), strict=True)
+    all_ms, system_ms = (fmean(pair) for pair in both)
     return scaled(parts_of(raw.read_text()), seconds, all_ms) | {ALL: all_ms, IN_KERNEL: system_ms}
+
+
+def _spent_ms(pid: int, seconds: float) -> tuple[float, float]:
+    """Returns the CPU time that process ``pid`` spends, and the part of it in the Linux kernel, ms per
+    second."""
+    whole, system, began = cpu_ns(pid), _system_ns(pid), time.monotonic()
+    time.sleep(seconds)
+    passed = (time.monotonic() - began) * 1e6
+    return (cpu_ns(pid) - whole) / passed, (_system_ns(pid) - system) / passed
 
 
 def scaled(samples: Mapping[str, int], seconds: float, all_ms: float) -> dict[str, float]:
