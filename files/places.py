@@ -8,9 +8,12 @@ import platform
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stalltop.files.owner import home
-from stalltop.model.window import Window
+
+if TYPE_CHECKING:
+    from stalltop.model.window import Window
 
 SUFFIX = ".stalltop"
 """The ending of the names of saved windows and recordings."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from stalltop.model.window import Window
+if TYPE_CHECKING:
+    from stalltop.model.window import Window  # numpy, which the first picture need not wait for
 
 
 @runtime_checkable

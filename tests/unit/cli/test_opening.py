@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -29,3 +31,14 @@ def test_a_signal_with_the_first_picture_restores_the_terminal(monkeypatch: pyte
     with pytest.raises(RequestedEndError), openings.opening():
         pytest.fail("the screen follows")
     assert terminal.getvalue().endswith("\x1b[?1049l")
+
+
+def test_the_first_picture_does_not_wait_for_large_libraries() -> None:
+    code = (
+        "import sys; from stalltop.cli.main import parsed; parsed(['live']); import stalltop.cli.opening; "
+        "print([name for name in ('numpy', 'rich', 'textual') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n"
