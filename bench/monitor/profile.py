@@ -82,13 +82,14 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
                     found[kind] = _parts_ms(profiler, pid, seconds, folder)
     kinds = sorted(found, key=lambda kind: kind.endswith("no screen"))
     table = TextTable(
-        f"profile: CPU time in ms per second, monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations",
+        "profile: CPU time in ms per second, monitor at 1 Hz",
         ("part", *(FigureColumn(kind, "ms/s") for kind in kinds)),
     )
     for part in (*(name for name, _ in PARTS), OTHER, OUTSIDE, ALL, IN_KERNEL):
         table.add(part, *(measured(found[kind].get(part, 0.0), ".1f") for kind in kinds))
     table.notes += [
         "",
+        f"k calls/s: {TENANTS} tenants x {OPERATIONS} operations",
         f"parts: by {_PROFILER}, {_HZ} samples/s of the thread that holds Python's lock; a sample belongs",
         "to the innermost function that has a part; scaled to all if they are more, because a thread",
         "that waits for a CPU is sampled, too",

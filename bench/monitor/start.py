@@ -3,6 +3,7 @@ program has ended."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -26,6 +27,8 @@ _WHOLE_SCREEN: Final = "Quit"
 """Text in the line of keys: when it is shown, keys work."""
 _FIRST_DATA: Final = "cudaLaunchKernel"
 """An operation of the sample tenants: when the screen shows it, the first data has come."""
+_NO_PATH: Final = {"PYTHONPATH": ""}
+"""In the environment of a program, whose launcher might otherwise start another revision."""
 CACHE_VARIABLE: Final = "STALLTOP_CACHE_DIR"
 """Environment variable with the folder in which stalltop keeps compiled BPF programs. Revisions without such
 a cache ignore it."""
@@ -94,11 +97,7 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
 def _start(program: Program, kept_files: Path, waits: _Waits, command: str = "live") -> None:
     """Starts ``program`` with ``command``, waits for the first data, quits, and adds the times to ``waits``.
     ``kept_files`` is the folder for compiled programs and state, which one start leaves for the next one."""
-    environment = {
-        CACHE_VARIABLE: str(kept_files),
-        "XDG_STATE_HOME": str(kept_files),
-        "PYTHONPATH": "",  # otherwise another revision's launcher might start this one
-    }
+    environment = {CACHE_VARIABLE: str(kept_files), "XDG_STATE_HOME": str(kept_files), **_NO_PATH}
     with OnTerminal([program.launcher, command], environment) as started:
         waits.screen.append(started.wait_for(_FIRST_SCREEN, drawn=True))
         waits.whole.append(started.wait_for(_WHOLE_SCREEN, drawn=True))
@@ -109,5 +108,12 @@ def _start(program: Program, kept_files: Path, waits: _Waits, command: str = "li
 
 def _seconds(command: list[str], program: Program) -> float:
     start = time.monotonic()
-    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, cwd=program.root)
+    subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        cwd=program.root,
+        env={**os.environ, **_NO_PATH},
+    )
     return time.monotonic() - start

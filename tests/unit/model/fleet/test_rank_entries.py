@@ -91,11 +91,12 @@ def test_clocks_of_any_offset_are_compared_by_the_server(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_on_busy_hosts_a_rank_is_late_only_by_more_than_all_are_in_turn(seed: int) -> None:
-    busy = RunningJob(noise=0.003, ranks=4, seed=seed)
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_on_busy_hosts_a_rank_is_late_only_by_more_than_all_are_in_turn(seed: int, ranks: int) -> None:
+    busy = RunningJob(noise=0.003, ranks=ranks, seed=seed)
     assert [busy.seen(second).late for second in range(4, 20, 2)] == [()] * 8
-    clearly = RunningJob(late={3: 0.06}, noise=0.003, ranks=4, seed=seed)
-    assert {rank.rank for second in (8, 9, 10) for rank in clearly.seen(second).late} == {3}
+    clearly = RunningJob(late={1: 0.06}, noise=0.003, ranks=ranks, seed=seed)
+    assert {rank.rank for second in (8, 9, 10) for rank in clearly.seen(second).late} == {1}
 
 
 @pytest.mark.parametrize("step", [-3600.0, -2.0, 2.0, 3600.0])
@@ -126,21 +127,20 @@ def test_the_more_exact_clock_is_used() -> None:
     assert RunningJob(clock_error_ns=20_000, **known).seen(6).late_error_seconds == pytest.approx(4e-5)
 
 
-@pytest.mark.parametrize(("late", "noise"), [(0.03, 3e-4), (0.06, 3e-3)])
-def test_a_rank_that_becomes_late_is_soon_found(late: float, noise: float) -> None:
-    jobs = {one: RunningJob(late={one: late}, since=30.0, seed=one, noise=noise) for one in range(8)}
-    assert not any(job.seen(30).late for job in jobs.values())
-    # The hosts have looked up to seconds 31 to 32, and then to 32 to 33.
-    soon = [one for one, job in jobs.items() if [rank.rank for rank in job.seen(31).late] == [one]]
-    assert len(soon) >= 6
-    assert all([rank.rank for rank in job.seen(32).late] == [one] for one, job in jobs.items())
+@pytest.mark.parametrize("one", range(4))
+def test_a_rank_that_becomes_late_is_found_in_three_seconds(one: int) -> None:
+    job = RunningJob(late={one: 0.03}, since=30.0, seed=one)
+    assert job.seen(30).late == ()
+    assert [rank.rank for rank in job.seen(33).late] == [one]
 
 
-def test_a_rank_that_is_late_in_every_other_step_is_found() -> None:
-    job = RunningJob(late={1: 0.08}, every=2)
+@pytest.mark.parametrize(("ranks", "least"), [(2, 5), (3, 16), (8, 16)])
+def test_a_rank_that_is_late_in_every_other_step_is_found(ranks: int, least: int) -> None:
+    """Each look is the first one: that a rank stays late for some seconds does not count."""
+    job = RunningJob(ranks=ranks, late={1: 0.08}, every=2)
     found = [tuple(rank.rank for rank in job.seen(second).late) for second in range(5, 30)]
     assert set(found) <= {(), (1,)}
-    assert found.count((1,)) > 15
+    assert found.count((1,)) >= least
 
 
 def test_one_pause_is_not_late() -> None:
