@@ -41,7 +41,7 @@ def add_server_options(parser: argparse.ArgumentParser, default: str = f"${VARIA
 
 def add_sending_options(
     parser: argparse.ArgumentParser, default: str = f"${VARIABLE}, or {DEFAULT}"
-) -> argparse._ArgumentGroup:
+) -> argparse._ActionsContainer:
     """Adds the options of a command that passes windows on to a fleet; returns the group of those that say
     what is sent. ``default`` is that of `add_server_options`."""
     add_server_options(parser, default)
