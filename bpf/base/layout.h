@@ -101,7 +101,7 @@ struct account_key {
 
 /* The records that a process, or all processes of a cgroup, have. By enum pool. */
 struct account {
-	__s32 used[POOLS]; /* -1 where two CPUs gave back the last record at once: then one more may be taken */
+	__u32 used[POOLS];
 	__u32 refused[POOLS]; /* how often a record was refused, modulo 2^32 */
 };
 

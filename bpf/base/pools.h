@@ -114,14 +114,14 @@ INLINE void credit(u32 pool, u32 tgid, u64 cgroup_id, u32 number)
 	struct account_key key = {.cgroup_id = cgroup_id, .tgid = tgid};
 	struct account *account = account_of(&key);
 	u64 place = pool;
-	s32 used;
+	u32 used;
 
 	if (!account)
 		return;
 	BELOW(place, POOLS);
 	used = account->used[place];
-	if (used > 0)
-		__sync_fetch_and_add(&account->used[place], -(used < (s32)number ? used : (s32)number));
+	if (used)
+		__sync_fetch_and_add(&account->used[place], -(used < number ? used : number));
 }
 
 /* Counts a record of `pool` as free again. The arguments are those with which it was taken. */

@@ -36,7 +36,6 @@ class Quotas:
         of_each = [look_at_all(accounts, ACCOUNT_KEY, ACCOUNT) for accounts in self._maps]
         keys, values = (np.concatenate(parts) for parts in zip(*of_each, strict=True))
         names = list(zip(keys["tgid"].tolist(), keys["cgroup_id"].tolist(), strict=True))
-        used = np.maximum(values["used"].view(np.int32), 0)  # it may be -1 (bpf/base/layout.h)
         found, refused = [], {}
         for row in np.flatnonzero(values["refused"].any(axis=1)).tolist():
             name, now = names[row], values["refused"][row]
@@ -44,10 +43,10 @@ class Quotas:
             refused[name] = now
             tgid = name[0] or self._process_in(name[1])
             for pool in map(Pool, np.flatnonzero(more).tolist() if tgid else ()):
-                has = int(used[row, pool])
-                found.append(RawQuota(tgid, name[1], pool, has, self._sizes[pool], int(more[pool])))
+                used = int(values["used"][row, pool])
+                found.append(RawQuota(tgid, name[1], pool, used, self._sizes[pool], int(more[pool])))
         self._refused = refused
-        self._remove_unused(names, keys, np.flatnonzero(~used.any(axis=1)).tolist())
+        self._remove_unused(names, keys, np.flatnonzero(~values["used"].any(axis=1)).tolist())
         return sorted(found, key=lambda quota: -quota.refused)
 
     def _process_in(self, cgroup_id: int) -> int:
