@@ -8,30 +8,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from stalltop.fleet.with_parent import ending_with_parent
 from stalltop.model.errors import StalltopError
 
 START_SECONDS: Final = 15.0
 _PLACES: Final = ("/usr/sbin", "/usr/local/bin", "/usr/bin")
 """Where distributions put ``nats-server``, also for users whose PATH has no ``sbin``."""
-_WITH_PARENT: Final = (
-    "import ctypes,os,sys;ctypes.CDLL(None).prctl(1,15)\n"
-    "if os.getppid()==int(sys.argv[1]):os.execv(sys.argv[2],sys.argv[2:])"
-)
-
-
-def ending_with_parent(command: Sequence[str]) -> list[str]:
-    """Returns a command that executes ``command`` as a process that gets SIGTERM when the thread that started
-    it ends, however that ends (``prctl(PR_SET_PDEATHSIG, SIGTERM)``). ``command`` begins with a path."""
-    # -I: no module of the working directory is imported.
-    return [sys.executable, "-I", "-S", "-c", _WITH_PARENT, str(os.getpid()), *command]
 
 
 def server_program() -> str | None:

@@ -164,8 +164,8 @@ def _system_ns(pid: int) -> float:
 
 
 def parts_of(raw: str) -> Counter[str]:
-    """Returns the number of samples by part, of stacks as py-spy writes them: functions from the outermost
-    to the innermost, and a count."""
+    """Returns the number of samples of each part. ``raw`` is what py-spy writes: a line for each stack, with
+    its functions from the outermost to the innermost, and a number of samples."""
     found: Counter[str] = Counter()
     for line in raw.splitlines():
         stack, _, count = line.rpartition(" ")

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 
 from stalltop.cli.durations import age, duration
 from stalltop.cli.ending import read_until, requests
-from stalltop.cli.fleet.options import add_sending_options, sending_arguments
+from stalltop.cli.fleet.options import add_sending_options
 from stalltop.cli.host import host_windows
 from stalltop.cli.tracing import add_state_options, add_tracing_options, say, size
-from stalltop.model.errors import UsageError
 from stalltop.model.source import Source
 
 if TYPE_CHECKING:
-    from stalltop.cli.fleet.agent_process import AgentProcess
     from stalltop.model.window import Window
     from stalltop.recordings.write.bounds import Bounds
     from stalltop.recordings.write.recorded_source import RecordedSource
@@ -127,6 +125,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Records, and returns 0, or 1 if the newest windows could not be written. Raises TracingError if this
     host cannot be traced."""
+    from stalltop.cli.fleet.agent_process import agent_beside
+
     agent = agent_beside(options, _path(options, options.to))
     recorder = opened(options, options.to)
     try:
@@ -136,7 +136,6 @@ def run(options: argparse.Namespace) -> int:
         raise
     recorder.start()
     code = 0
-
     try:
         with requests(leave) as ended:
 
@@ -157,20 +156,6 @@ def run(options: argparse.Namespace) -> int:
             finally:
                 code = closed(recorder)
     return code
-
-
-def agent_beside(options: argparse.Namespace, recording: Path) -> AgentProcess | None:
-    """Returns the agent that ``--nats`` asks for; None if it is not given. Raises UsageError if only the
-    options that belong to it are given, and what `cli.fleet.agent_process.agent_of` raises."""
-    given = sending_arguments(options)
-    if options.nats is None:
-        if given:
-            name = given[0].partition("=")[0]
-            raise UsageError(f"{name}: only with --nats", "add --nats URL")
-        return None
-    from stalltop.cli.fleet.agent_process import agent_of
-
-    return agent_of(options, recording, given)
 
 
 def opened(options: argparse.Namespace, given: Path | None) -> Recorder:

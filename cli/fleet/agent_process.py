@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from stalltop.cli.fleet.options import server_access
+from stalltop.cli.fleet.options import sending_arguments, server_access
 from stalltop.cli.tracing import say
-from stalltop.fleet.local_server import ending_with_parent
+from stalltop.fleet.with_parent import ending_with_parent
 from stalltop.model.errors import UsageError
 
 AGAIN_SECONDS: Final = 10.0
@@ -29,9 +29,15 @@ END_SECONDS: Final = 8.0
 """Longest wait for an agent that was asked to end, s: it sends what waits."""
 
 
-def agent_of(options: argparse.Namespace, recording: Path, given: list[str]) -> AgentProcess:
-    """Returns the agent of a recorder with ``options``, which is to be started. ``given`` are its own
-    options. Raises UsageError, and StalltopError if the client library is missing."""
+def agent_beside(options: argparse.Namespace, recording: Path) -> AgentProcess | None:
+    """Returns the agent of a recorder, which is to be started; None if ``options`` have no ``--nats``. Raises
+    UsageError, and StalltopError if the client library is missing."""
+    given = sending_arguments(options)
+    if options.nats is None:
+        if given:
+            name = given[0].partition("=")[0]
+            raise UsageError(f"{name}: only with --nats", "add --nats URL")
+        return None
     if options.own:
         raise UsageError("--own: not with --nats: the agent would not find this tracer")
     access = server_access(options)
@@ -54,10 +60,10 @@ class AgentProcess:
         self._name = name
         self._process: subprocess.Popen[bytes] | None = None
         self._again = 0.0
-        """When it is started again, by ``time.monotonic()``."""
+        """When the agent may be started again, by ``time.monotonic()``."""
 
     def check(self) -> None:
-        """Starts it if it does not run. To be called again and again."""
+        """Starts the agent if it does not run. Call this often."""
         if self._process is not None and self._process.poll() is not None:
             code, self._process = self._process.returncode, None
             how = f"exit code {code}" if code >= 0 else f"signal {-code}"
@@ -84,7 +90,7 @@ class AgentProcess:
             say(f"{self._name} cannot be started: {error.strerror}")
 
     def stop(self) -> None:
-        """Ends it. May be called twice."""
+        """Ends the agent. May be called twice."""
         process, self._process = self._process, None
         if process is None:
             return

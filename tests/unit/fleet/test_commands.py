@@ -14,9 +14,8 @@ import pytest
 from nats.aio.client import Client
 
 from stalltop.cli import main as cli
-from stalltop.cli.commands.record import agent_beside
 from stalltop.cli.fleet import agent_process
-from stalltop.cli.fleet.agent_process import AgentProcess
+from stalltop.cli.fleet.agent_process import AgentProcess, agent_beside
 from stalltop.cli.fleet.recorded import HostRecording
 from stalltop.cli.main import parsed
 from stalltop.fleet.answers import HostAnswers
